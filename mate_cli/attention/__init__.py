@@ -1,0 +1,1 @@
+"""Attention: patterns define what may be seen, backends compute it."""

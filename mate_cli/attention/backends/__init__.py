@@ -1,0 +1,1 @@
+"""Computations: one implementation per file."""

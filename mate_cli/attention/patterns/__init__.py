@@ -1,0 +1,1 @@
+"""Definitions: one boolean mask per file."""

@@ -1,0 +1,38 @@
+"""Errors that a user can mend: what is wrong, where, and the remedy."""
+
+
+class MateError(Exception):
+    """A problem that its reader can mend; the command line prints it in one line and exits with code 2.
+
+    Args:
+        problem: what is wrong, naming the thing.
+        where: the file, key or place that is to blame.
+        remedy: what to type or change.
+    """
+
+    exit_code = 2
+
+    def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None) -> None:
+        self.problem, self.where, self.remedy = problem, where, remedy
+        parts = [f"{where}: {problem}" if where else problem, remedy or ""]
+        super().__init__(" ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts if part))
+
+
+class ConfigError(MateError):
+    """A key, choice, type or value in the configuration is wrong."""
+
+
+class DataError(MateError):
+    """A dataset, table or file of examples is missing or damaged."""
+
+
+class CheckpointError(MateError):
+    """Weights are missing, damaged, or belong to another network."""
+
+
+class RunError(MateError):
+    """A run folder is missing, unfinished, or cannot be continued."""
+
+
+class MissingDependencyError(MateError):
+    """An optional package is needed."""

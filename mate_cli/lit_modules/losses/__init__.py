@@ -1,0 +1,1 @@
+"""Losses: one per file."""

@@ -1,0 +1,1 @@
+"""Readers of pre-trained weights: one per origin."""

@@ -1,0 +1,1 @@
+"""Whole jobs: a training run, and the chain of PointR's stages."""

@@ -1,0 +1,1 @@
+"""Reports on finished runs; reads run folders only."""

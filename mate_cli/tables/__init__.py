@@ -1,0 +1,1 @@
+"""Tables, numbers and texts in pure Python."""

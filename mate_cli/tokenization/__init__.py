@@ -1,0 +1,1 @@
+"""From a question and a table to flat arrays of tokens."""

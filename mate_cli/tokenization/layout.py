@@ -1,0 +1,93 @@
+"""The arrays that every network reads, and the legend of their axes.
+
+Axes, the same letters everywhere: B batch, T tokens, N heads, H head size, D model, R rows, C columns,
+S segments, K candidates, G global tokens.
+
+Row 0 is the question, the header row and padding; column 0 is the question and padding. Global tokens are
+those of segment 0 that are not padding: [CLS], the question and [SEP] (never the header row).
+Source: google-research/tapas, `table_bert.get_token_type_features` and `attention_utils`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+TOKEN_TYPES: dict[str, int] = {
+    "segment_ids": 3,
+    "column_ids": 256,
+    "row_ids": 256,
+    "previous_labels": 2,
+    "column_ranks": 256,
+    "inverse_column_ranks": 256,
+    "numeric_relations": 10,
+}
+"""The seven token types in the order of their embedding tables, each with its vocabulary size."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableEncoding:
+    """One example as flat integer arrays [T], without padding.
+
+    Args:
+        input_ids: word pieces.
+        label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading).
+        example_id: the example's name, to join predictions to questions.
+    """
+
+    example_id: str
+    input_ids: np.ndarray
+    segment_ids: np.ndarray
+    column_ids: np.ndarray
+    row_ids: np.ndarray
+    previous_labels: np.ndarray
+    column_ranks: np.ndarray
+    inverse_column_ranks: np.ndarray
+    numeric_relations: np.ndarray
+    label_ids: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.input_ids)
+
+
+@dataclass(frozen=True)
+class TableBatch:
+    """Many examples, padded at the end: every field is an int64 tensor [B, T].
+
+    Args:
+        position_ids: absolute, or restarting at 0 in every cell (`cell_position_ids`).
+        attention_mask: 1 on real tokens, 0 on padding.
+        label_ids: as in `TableEncoding`; None when the answers are not known.
+        example_ids: B names; empty when they are not needed.
+    """
+
+    input_ids: torch.Tensor
+    segment_ids: torch.Tensor
+    column_ids: torch.Tensor
+    row_ids: torch.Tensor
+    previous_labels: torch.Tensor
+    column_ranks: torch.Tensor
+    inverse_column_ranks: torch.Tensor
+    numeric_relations: torch.Tensor
+    position_ids: torch.Tensor
+    attention_mask: torch.Tensor
+    label_ids: torch.Tensor | None = None
+    example_ids: tuple[str, ...] = ()
+
+    def tensors(self) -> Mapping[str, torch.Tensor]:
+        """The tensor fields by name, leaving out those that are None."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if name != "example_ids" and value is not None}
+
+    def to(self, *args: Any, **kwargs: Any) -> TableBatch:  # noqa: ANN401 - the signature of torch.Tensor.to
+        """Move every tensor, as `torch.Tensor.to` does."""
+        return replace(self, **{name: tensor.to(*args, **kwargs) for name, tensor in self.tensors().items()})
+
+    def pin_memory(self) -> TableBatch:
+        """Pin every tensor, so that copies to a GPU overlap with work."""
+        return replace(self, **{name: tensor.pin_memory() for name, tensor in self.tensors().items()})
