@@ -1,0 +1,100 @@
+"""Folders of many small files, read alike from a folder, a .tar, a .tar.gz, a .tar.xz or a .zip."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from pathlib import Path, PurePosixPath
+
+from mate_cli.errors import DataError
+
+SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".zip", ".tar")
+"""What may follow the folder's name, in the order of preference; "" is the folder itself."""
+
+_OPENERS = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open, ".tar": open}
+_DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+
+
+def find_store(root: Path, folder: str) -> Path | None:
+    """Find where the files of `folder` are kept below `root`, or None.
+
+    That is `root/folder` itself, an archive of it, or a checkout or an archive of the whole repository
+    (its name starting with WikiTables-WithLinks) which has the folder inside.
+    """
+    places = [root / f"{folder}{suffix}" for suffix in SUFFIXES]
+    for repository in sorted(root.glob("WikiTables-WithLinks*")):
+        places.append(repository / folder if repository.is_dir() else repository)
+    known = (place for place in places if place.is_dir() or place.name.endswith(SUFFIXES[1:]))
+    return next((place for place in known if place.exists()), None)
+
+
+def read_members(store: Path, folder: str, wanted: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
+    """Yield (file name, content) of the files directly inside `folder`, in the order in which they are stored.
+
+    Args:
+        store: a folder or an archive, as `find_store` returns it.
+        folder: the archive's inner folder, at any depth.
+        wanted: file names to read; reading ends when all were met. None reads all.
+
+    Raises:
+        DataError: the archive is cut short or damaged; members before the damage have been yielded.
+    """
+    remaining = None if wanted is None else set(wanted)
+    if remaining is not None and not remaining:
+        return
+    try:
+        for name, content in _members(store, folder, remaining):
+            yield name, content
+            if remaining is not None:
+                remaining.discard(name)
+                if not remaining:
+                    return
+    except _DAMAGE as error:
+        raise DataError(
+            f"cannot be read to its end ({type(error).__name__}: {error})",
+            where=str(store),
+            remedy="It is cut short or damaged: fetch the file again",
+        ) from error
+
+
+def _members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
+    if store.is_dir():
+        return _folder_members(store, wanted)
+    if store.suffix == ".zip":
+        return _zip_members(store, folder, wanted)
+    return _tar_members(store, folder, wanted)
+
+
+def _folder_members(store: Path, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
+    names = sorted(path.name for path in store.iterdir()) if wanted is None else sorted(wanted)
+    for path in (store / name for name in names):
+        if path.is_file():
+            yield path.name, path.read_bytes()
+
+
+def _zip_members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(store) as archive:
+        for info in archive.infolist():
+            if not info.is_dir() and (name := _name_inside(info.filename, folder, wanted)):
+                yield name, archive.read(info)
+
+
+def _tar_members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
+    # The decompressor, unlike tarfile's own stream reader, notices an archive that ends too early.
+    with _OPENERS[store.suffix](store, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            if member.isfile() and (name := _name_inside(member.name, folder, wanted)):
+                content = archive.extractfile(member)
+                assert content is not None  # a plain file always has content
+                yield name, content.read()
+
+
+def _name_inside(path: str, folder: str, wanted: Collection[str] | None) -> str | None:
+    pure = PurePosixPath(path)
+    if pure.parent.name != folder or (wanted is not None and pure.name not in wanted):
+        return None
+    return pure.name

@@ -1,0 +1,100 @@
+"""What a check of a dataset finds: problems by file and key, counts, and the spread of sizes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mate_cli.errors import DataError
+from mate_cli.tables.table import Table
+
+LEVELS = (50, 90, 99, 100)
+"""The percentiles that a report shows; 100 is the largest value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: in which file, at which key (a question, a table, a link), and what."""
+
+    file: str
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key}: {self.what}" if self.key else f"{self.file}: {self.what}"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The outcome of a check.
+
+    Args:
+        problems: everything that is wrong, in the order in which it was met.
+        counts: per split: questions, tables, and questions by the source of their answer.
+        percentiles: per measure (rows, columns, ...): its values at `LEVELS`.
+    """
+
+    problems: Sequence[Problem]
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    percentiles: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for JSON."""
+        return {
+            "problems": [{"file": p.file, "key": p.key, "what": p.what} for p in self.problems],
+            "counts": {split: dict(counts) for split, counts in self.counts.items()},
+            "percentiles": {name: {str(k): v for k, v in values.items()} for name, values in self.percentiles.items()},
+        }
+
+
+def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
+    """Refuse to go on with damaged data.
+
+    Raises:
+        DataError: there is at least one problem; the message holds the first one and the number of the others.
+    """
+    if not problems:
+        return
+    first, more = problems[0], len(problems) - 1
+    what = f"{first.key}: {first.what}" if first.key else first.what
+    raise DataError(f"{what} (and {more} more problems)" if more else what, where=first.file, remedy=remedy)
+
+
+def percentiles(values: Iterable[int]) -> dict[int, int]:
+    """The values at `LEVELS` by the nearest-rank rule; empty without values."""
+    ordered = sorted(values)
+    if not ordered:
+        return {}
+    return {level: ordered[max(0, math.ceil(level / 100 * len(ordered)) - 1)] for level in LEVELS}
+
+
+class Sizes:
+    """Collects how large the tables, passages and questions are."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[int]] = {}
+
+    def add(self, measure: str, value: int) -> None:
+        """Note one value."""
+        self._values.setdefault(measure, []).append(value)
+
+    def add_table(self, table: Table) -> None:
+        """Note the rows, columns, cells, links and passage words of one table."""
+        self.add("rows", len(table.rows))
+        self.add("columns", len(table.header))
+        self.add("cells", len(table.rows) * len(table.header))
+        self.add("links", sum(len(cell.links) for _, _, cell in table.cells()))
+        for passage in table.passages.values():
+            self.add("words in a passage", len(passage.split()))
+
+    def percentiles(self) -> dict[str, dict[int, int]]:
+        """Every measure's values at `LEVELS`."""
+        return {measure: percentiles(values) for measure, values in self._values.items()}
+
+
+def repeated(keys: Iterable[str]) -> list[str]:
+    """The keys that occur more than once, in order."""
+    return [key for key, count in Counter(keys).items() if count > 1]

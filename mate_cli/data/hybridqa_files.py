@@ -1,0 +1,169 @@
+"""The files of the HybridQA release, turned into questions and tables; whatever is wrong is noted, never dropped.
+
+Source: wenhuchen/HybridQA (released_data) and wenhuchen/WikiTables-WithLinks (tables_tok, request_tok).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mate_cli.data.check import Problem
+from mate_cli.tables.table import Cell, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question as the release states it.
+
+    Args:
+        answer: the answer text; None where the release holds it back.
+        source: "table", "passage" or "missing"; empty without an answer.
+    """
+
+    question_id: str
+    text: str
+    table_id: str
+    answer: str | None = None
+    source: str = ""
+
+
+def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
+    """Decode JSON, or note a problem and return None."""
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        problems.append(Problem(file, key, f"is not readable JSON ({error})"))
+        return None
+
+
+def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[Question]:
+    """Read one split's questions, with the source of each answer.
+
+    The source is what `<split>_reference.json` says, else the kind of the first answer node in
+    `<split>.traced.json`, else "missing". Source: wenhuchen/HybridQA, the rule that made its dev_reference.json.
+
+    Args:
+        file: name of the questions' file, for instance "dev.json".
+        released: contents of the files of `released_data`, by name.
+        problems: gets what is wrong with the files.
+    """
+    stem = file.removesuffix(".json").removesuffix(".traced")
+    traced = f"{stem}.traced.json"
+    name = file if file in released else traced
+    entries = _entries(name, released, problems)
+    sources = _sources(stem, entries if name == traced else _entries(traced, released, problems), released, problems)
+    questions: dict[str, Question] = {}
+    for index, entry in enumerate(entries):
+        question = _question(name, index, entry, sources, problems)
+        if question is not None and question.question_id in questions:
+            problems.append(Problem(name, question.question_id, "the question id occurs twice"))
+        elif question is not None:
+            questions[question.question_id] = question
+    return list(questions.values())
+
+
+def _entries(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[Any]:
+    if name not in released:
+        return []
+    entries = parse_json(name, released[name], problems)
+    if entries is not None and not isinstance(entries, list):
+        problems.append(Problem(name, "", "should hold a list of questions"))
+    return entries if isinstance(entries, list) else []
+
+
+def _question(
+    file: str, index: int, entry: object, sources: Mapping[str, str], problems: list[Problem]
+) -> Question | None:
+    if not isinstance(entry, dict):
+        problems.append(Problem(file, f"entry {index}", "should be an object with question_id, question and table_id"))
+        return None
+    key = str(entry.get("question_id", f"entry {index}"))
+    lacking = [name for name in ("question_id", "question", "table_id") if not isinstance(entry.get(name), str)]
+    if lacking:
+        problems.append(Problem(file, key, f"has no {', '.join(lacking)}"))
+        return None
+    answer = entry.get("answer-text")
+    if answer is None:
+        return Question(key, entry["question"], entry["table_id"])
+    if not str(answer).strip():
+        problems.append(Problem(file, key, "the answer is empty"))
+        return None
+    return Question(key, entry["question"], entry["table_id"], str(answer), sources.get(key, "missing"))
+
+
+def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:
+    reference = parse_reference(f"{stem}_reference.json", released, problems)
+    if reference is not None:
+        return {key: source for source in ("table", "passage") for key in reference.get(source, ())}
+    return {
+        str(entry.get("question_id")): str(entry["answer-node"][0][3])
+        for entry in traced
+        if isinstance(entry, dict) and entry.get("answer-node")
+    }
+
+
+def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
+    """Read a split's reference file ({"reference": {id: answer}, "table": [ids], "passage": [ids]}), or None."""
+    if name not in released:
+        return None
+    reference = parse_json(name, released[name], problems)
+    if reference is not None and not isinstance(reference, dict):
+        problems.append(Problem(name, "", "should hold an object with reference, table and passage"))
+    return reference if isinstance(reference, dict) else None
+
+
+def parse_table(table_id: str, content: bytes, problems: list[Problem]) -> Table | None:
+    """Read one file of `tables_tok`, without its passages; None (and a problem noted) when it is damaged."""
+    file = f"tables_tok/{table_id}.json"
+    raw = parse_json(file, content, problems, table_id)
+    if raw is None:
+        return None
+    try:
+        header = tuple(_cell(cell) for cell in raw["header"])
+        rows = tuple(tuple(_cell(cell) for cell in row) for row in raw["data"])
+    except (KeyError, TypeError, ValueError) as error:
+        problems.append(Problem(file, table_id, f"header or data is not a list of [text, links] ({error!r})"))
+        return None
+    ragged = [index for index, row in enumerate(rows) if len(row) != len(header)]
+    if ragged:
+        what = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
+        problems.append(Problem(file, table_id, f"{what} ({len(ragged)} such rows)" if len(ragged) > 1 else what))
+        return None
+    texts = {name: str(raw.get(name) or "") for name in ("title", "section_title", "section_text", "intro")}
+    return Table(table_id, header, rows, **texts)
+
+
+def _cell(raw: list[Any]) -> Cell:
+    text, links = raw
+    return Cell(str(text), tuple(dict.fromkeys(str(link) for link in links)))
+
+
+def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Table:
+    """Give a table the passages that its body cells link to, from its file of `request_tok`.
+
+    Links of the header are not followed, as in the reference systems. A link without passage is noted.
+    """
+    file = f"request_tok/{table.table_id}.json"
+    raw = parse_json(file, content, problems, table.table_id)
+    if not isinstance(raw, dict):
+        if raw is not None:
+            problems.append(Problem(file, table.table_id, "should hold an object of passages by link"))
+        raw = {}
+    links = dict.fromkeys(link for _, _, cell in table.cells() for link in cell.links)
+    for link in links:
+        if link not in raw and raw:
+            problems.append(Problem(file, link, "is linked from the table but has no passage"))
+    passages = {link: str(raw[link]) for link in links if link in raw}
+    return Table(
+        table.table_id,
+        table.header,
+        table.rows,
+        table.title,
+        table.section_title,
+        table.section_text,
+        table.intro,
+        passages,
+    )

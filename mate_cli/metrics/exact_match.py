@@ -1,0 +1,103 @@
+"""Exact match and token F1 of answer texts, as HybridQA scores them.
+
+Source: wenhuchen/HybridQA, evaluate_script.py (the normalisation is SQuAD's).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from mate_cli.errors import DataError
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normalize_answer(text: str) -> str:
+    """Lower the case, delete ASCII punctuation, blank out a, an and the, collapse white space; in this order."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, reference: str) -> bool:
+    """Whether both texts are equal once normalised."""
+    return normalize_answer(prediction) == normalize_answer(reference)
+
+
+def f1(prediction: str, reference: str) -> float:
+    """Harmonic mean of precision and recall over normalised tokens, 0 to 1.
+
+    Where either text has no token left, it is 1 if both have none, else 0.
+    """
+    predicted, wanted = normalize_answer(prediction).split(), normalize_answer(reference).split()
+    if not predicted or not wanted:
+        return float(predicted == wanted)
+    same = sum((Counter(predicted) & Counter(wanted)).values())
+    if same == 0:
+        return 0.0
+    precision, recall = same / len(predicted), same / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+def score_predictions(
+    predictions: Mapping[str, str],
+    references: Mapping[str, str],
+    groups: Mapping[str, Collection[str]] | None = None,
+    *,
+    missing: Literal["error", "wrong"] = "error",
+) -> dict[str, float]:
+    """Mean exact match and F1 over all references and over each group of them, as fractions.
+
+    Args:
+        predictions: answer text by question id.
+        references: the true answer by question id; these are the questions that count.
+        groups: question ids by group name, for instance {"table": [...], "passage": [...]}; a group without
+            questions gets no score. A question may be in no group and still counts in the total.
+        missing: what a reference without prediction means: "error" refuses, "wrong" scores it 0.
+
+    Returns:
+        em, f1, em/<group> and f1/<group>.
+
+    Raises:
+        DataError: predictions are missing or unknown, a group names an unknown question, or nothing is to score.
+    """
+    _refuse_strangers(predictions, references, groups or {})
+    absent = [key for key in references if key not in predictions]
+    if absent and missing == "error":
+        raise DataError(
+            f"{len(absent)} of {len(references)} questions have no prediction, the first being {_some(absent)}",
+            remedy="Predict every question, with an empty text where there is no answer",
+        )
+    exact = {key: float(key in predictions and exact_match(predictions[key], gold)) for key, gold in references.items()}
+    overlap = {key: f1(predictions[key], gold) if key in predictions else 0.0 for key, gold in references.items()}
+    scores = {"em": _mean(exact, references), "f1": _mean(overlap, references)}
+    for name, ids in (groups or {}).items():
+        if ids:
+            scores |= {f"em/{name}": _mean(exact, ids), f"f1/{name}": _mean(overlap, ids)}
+    return scores
+
+
+def _refuse_strangers(
+    predictions: Mapping[str, str], references: Mapping[str, str], groups: Mapping[str, Collection[str]]
+) -> None:
+    if not references:
+        raise DataError("there are no reference answers to score against", remedy="Choose a split with answers")
+    named = {"predictions": list(predictions)} | {f"group {name!r}": list(ids) for name, ids in groups.items()}
+    for what, ids in named.items():
+        unknown = [key for key in ids if key not in references]
+        if unknown:
+            raise DataError(
+                f"{len(unknown)} question ids of the {what} are not among the references: {_some(unknown)}",
+                remedy="Score predictions against the split that they were made for",
+            )
+
+
+def _mean(values: Mapping[str, float], ids: Collection[str]) -> float:
+    return sum(values[key] for key in ids) / len(ids)
+
+
+def _some(ids: list[str], shown: int = 5) -> str:
+    return ", ".join(ids[:shown]) + (" ..." if len(ids) > shown else "")

@@ -1,0 +1,56 @@
+"""Hits at k: how often one of the k best cells is a cell that holds the answer.
+
+Source: Eisenschlos et al. 2021 (MATE), section 5; google-research/tapas counts every question with an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from mate_cli.errors import DataError
+
+Coordinates = tuple[int, int]
+"""(row, column) of a body cell, both from 0."""
+
+
+def hits_at_k(
+    rankings: Mapping[str, Sequence[Coordinates]],
+    candidates: Mapping[str, Collection[Coordinates]],
+    groups: Mapping[str, Collection[str]] | None = None,
+    *,
+    ks: Sequence[int] = (1, 3, 5),
+) -> dict[str, float]:
+    """Fraction of questions with a candidate cell among the k best ranked cells.
+
+    Args:
+        rankings: cells by question id, the best one first; may be shorter than k, or empty where a model gave none.
+        candidates: the cells that hold the answer, by question id. These are the questions that count: one
+            without any candidate counts as missed, so the figure has the same denominator for every model.
+        groups: question ids by group name; a group without questions gets no score.
+        ks: how many of the best cells are looked at.
+
+    Returns:
+        hits@<k> and hits@<k>/<group>.
+
+    Raises:
+        DataError: a question has no ranking, a group names an unknown question, or there are no questions.
+    """
+    if not candidates:
+        raise DataError("there are no questions with an answer to rank cells for", remedy="Choose a split with answers")
+    everyone: dict[str, Collection[str]] = {"": list(candidates)}
+    everyone |= {f"/{name}": ids for name, ids in (groups or {}).items() if ids}
+    unknown = [key for ids in everyone.values() for key in ids if key not in candidates or key not in rankings]
+    if unknown:
+        raise DataError(
+            f"{len(unknown)} questions have no ranking or no candidates: {', '.join(unknown[:5])}",
+            remedy="Rank the cells of every question, with an empty list where there are none",
+        )
+    first = {key: _first_hit(rankings[key], set(cells)) for key, cells in candidates.items()}
+    return {
+        f"hits@{k}{name}": sum(first[key] < k for key in ids) / len(ids) for k in ks for name, ids in everyone.items()
+    }
+
+
+def _first_hit(ranking: Sequence[Coordinates], cells: set[Coordinates]) -> float:
+    """Place of the best ranked candidate, from 0; infinite without one."""
+    return next((place for place, cell in enumerate(ranking) if cell in cells), float("inf"))
