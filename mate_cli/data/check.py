@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,8 +92,3 @@ class Sizes:
     def percentiles(self) -> dict[str, dict[int, int]]:
         """Every measure's values at `LEVELS`."""
         return {measure: percentiles(values) for measure, values in self._values.items()}
-
-
-def repeated(keys: Iterable[str]) -> list[str]:
-    """The keys that occur more than once, in order."""
-    return [key for key, count in Counter(keys).items() if count > 1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mate_cli.data.check import Problem
@@ -132,8 +132,10 @@ def parse_table(table_id: str, content: bytes, problems: list[Problem]) -> Table
         what = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
         problems.append(Problem(file, table_id, f"{what} ({len(ragged)} such rows)" if len(ragged) > 1 else what))
         return None
-    texts = {name: str(raw.get(name) or "") for name in ("title", "section_title", "section_text", "intro")}
-    return Table(table_id, header, rows, **texts)
+    title, section_title, section_text, intro = (
+        str(raw.get(name) or "") for name in ("title", "section_title", "section_text", "intro")
+    )
+    return Table(table_id, header, rows, title, section_title, section_text, intro)
 
 
 def _cell(raw: list[Any]) -> Cell:
@@ -156,14 +158,4 @@ def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Ta
     for link in links:
         if link not in raw and raw:
             problems.append(Problem(file, link, "is linked from the table but has no passage"))
-    passages = {link: str(raw[link]) for link in links if link in raw}
-    return Table(
-        table.table_id,
-        table.header,
-        table.rows,
-        table.title,
-        table.section_title,
-        table.section_text,
-        table.intro,
-        passages,
-    )
+    return replace(table, passages={link: str(raw[link]) for link in links if link in raw})

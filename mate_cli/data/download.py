@@ -1,0 +1,161 @@
+"""Fetch public files: resumes what was cut off, checks what arrived, keeps what is there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+from tqdm.auto import tqdm
+
+from mate_cli.errors import DataError
+
+MANIFEST = "downloads.json"
+CHUNK = 1 << 18
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """One file to fetch.
+
+    Args:
+        url: where it is.
+        destination: where it goes, relative to the dataset's root.
+        checksum: "sha256:<hex>" or "git:<blob id>"; None when no trustworthy one is known. Then the sum of the
+            first download is written to downloads.json and later ones are held to it (trust on first use).
+    """
+
+    url: str
+    destination: str
+    checksum: str | None = None
+
+
+_RELEASE = "https://raw.githubusercontent.com/wenhuchen/HybridQA/db22fda8c5951438fade3c69d75b350335ba93b3"
+_TABLES = (
+    "https://huggingface.co/datasets/wenhu/hybrid_qa/resolve/27cd56d09fd79f1b7c5d8dc2306d2da413c2987e/"
+    "WikiTables-WithLinks-f4ed68e54e25c495f63d309de0b89c0f97b3c508.zip"
+)
+_BLOBS = {
+    "train.json": "741e57de67ea55d48ee294bc89d1521e056a92ef",
+    "train.traced.json": "b8b744e9a5df6fc3cd9829be41ff4617ec20db42",
+    "dev.json": "3d0f6a9d7f11275e53cf35ca36eaa2eaff1c8a0e",
+    "dev.traced.json": "da19667c6ba3545902b766cb475565430c209bab",
+    "dev_reference.json": "fb476ebe53b2f1f37e10b77e2b43a0d670e8e1e3",
+    "test.json": "3e4298a5d25b3c451ccb1aa5938f15219da118be",
+}
+HYBRIDQA_RELEASE: tuple[RemoteFile, ...] = (
+    *(
+        RemoteFile(f"{_RELEASE}/released_data/{name}", f"released_data/{name}", f"git:{blob}")
+        for name, blob in _BLOBS.items()
+    ),
+    RemoteFile(_TABLES, "WikiTables-WithLinks.zip"),
+)
+"""Questions at a fixed commit, checked by the blob ids which that commit names; the tables and passages of
+WikiTables-WithLinks at commit f4ed68e5 as the Hugging Face hub keeps them (194 MB), trusted on first use."""
+
+
+def fetch_all(files: Sequence[RemoteFile], root: Path) -> None:
+    """Fetch files into `root`; what is there and intact is kept, what was cut off is continued.
+
+    Raises:
+        DataError: a file cannot be fetched, or its content is not what its checksum says.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        fetch(file, root)
+
+
+def fetch(file: RemoteFile, root: Path) -> Path:
+    """Fetch one file and return where it lies.
+
+    Raises:
+        DataError: it cannot be fetched, or its content is not what its checksum says (it is kept for a look).
+    """
+    target = root / file.destination
+    expected = file.checksum or _read_manifest(root).get(file.destination)
+    if target.exists():
+        if expected and checksum(target, expected) != expected:
+            raise DataError(
+                f"differs from the release ({expected})", where=str(target), remedy="Move it away and download again"
+            )
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    _receive(file.url, part)
+    found = checksum(part, expected or "sha256:")
+    if expected and found != expected:
+        bad = part.replace(target.with_name(f"{target.name}.bad"))
+        raise DataError(
+            f"arrived with checksum {found}, not {expected}",
+            where=file.url,
+            remedy=f"It was kept as {bad}. Try again later; a proxy or a changed release may be the cause",
+        )
+    if not expected:
+        _write_manifest(root, _read_manifest(root) | {file.destination: found})
+    return part.replace(target)
+
+
+def checksum(path: Path, like: str) -> str:
+    """The checksum of a file, of the same kind as `like` ("sha256:..." or "git:...")."""
+    kind = like.split(":")[0]
+    digest = hashlib.sha1(usedforsecurity=False) if kind == "git" else hashlib.sha256()
+    if kind == "git":  # git hashes a header before the content
+        digest.update(f"blob {path.stat().st_size}\0".encode())
+    with path.open("rb") as stream:
+        while block := stream.read(CHUNK):
+            digest.update(block)
+    return f"{kind}:{digest.hexdigest()}"
+
+
+def _receive(url: str, part: Path) -> None:
+    """Append to `part` until the file is whole, starting again from what is there after each broken connection."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return _receive_once(url, part)
+        except requests.HTTPError as error:
+            raise DataError(
+                f"the server answers {error}", where=url, remedy="Check the address or try later"
+            ) from error
+        except requests.RequestException as error:
+            failure = error
+        if attempt < ATTEMPTS - 1:
+            time.sleep(float(os.environ.get("MATE_DOWNLOAD_PAUSE", 2**attempt)))
+    raise DataError(
+        f"could not be fetched ({type(failure).__name__}: {failure})",
+        where=url,
+        remedy=f"Give the same command again to go on from {part}; without network, copy the file there by hand",
+    ) from failure
+
+
+def _receive_once(url: str, part: Path) -> None:
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    with requests.get(url, headers=headers, stream=True, timeout=30) as response:
+        if response.status_code == requests.codes.requested_range_not_satisfiable:
+            return  # nothing is left to fetch; the checksum decides
+        response.raise_for_status()
+        resumed = response.status_code == requests.codes.partial_content
+        length = int(response.headers.get("Content-Length", 0))
+        start = have if resumed else 0
+        bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem)
+        with part.open("ab" if resumed else "wb") as stream, bar:
+            for block in response.iter_content(CHUNK):
+                stream.write(block)
+                bar.update(len(block))
+
+
+def _read_manifest(root: Path) -> dict[str, str]:
+    path = root / MANIFEST
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _write_manifest(root: Path, sums: dict[str, str]) -> None:
+    temporary = root / f"{MANIFEST}.tmp"
+    temporary.write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(root / MANIFEST)
