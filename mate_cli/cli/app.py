@@ -1,0 +1,171 @@
+"""The `mate` command: find the sub-command, hand the rest to Hydra, print errors in one line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mate_cli import __version__
+from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.errors import ConfigError, MateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from omegaconf import DictConfig
+
+COMMANDS = {
+    "train": "Train a model; leaves a run folder in outputs/train/.",
+    "evaluate": "Score a finished run on a split.",
+    "predict": "Answer questions about a table of your own.",
+    "compare": "Compare runs: a table here, curves and plots in one page.",
+    "benchmark": "Measure time and memory of attention and training.",
+    "data": "Check or download a dataset.",
+    "inspect": "Show how one example is read, cut and attended to.",
+    "completion": "Print the completion script of bash, zsh or fish.",
+}
+"""Every sub-command is a module of this package with the same name."""
+
+FLAGS = (
+    *("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r"),
+    *("--multirun", "-m", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name", "-cn"),
+    *("--config-dir", "-cd", "--experimental-rerun", "--info", "-i"),
+)
+"""What Hydra understands beside overrides."""
+
+
+def commands() -> dict[str, str]:
+    """Return name and description of each sub-command that this installation has."""
+    return {name: text for name, text in COMMANDS.items() if Path(__file__).with_name(f"{name}.py").is_file()}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `mate` with the given arguments and return its exit code.
+
+    Args:
+        arguments: the words after `mate`; those of the process when left out.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return dispatch(words)
+    except MateError as error:
+        return report(error)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone, as with `| head`; flushing at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def dispatch(words: list[str]) -> int:
+    """Run the sub-command named by the first word."""
+    from mate_cli.cli import help as texts
+
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(texts.overview(commands()))
+        return 0
+    if words[0] == "--version":
+        print(f"mate {__version__}")
+        return 0
+    name, rest = words[0], words[1:]
+    if name not in commands():
+        raise ConfigError("no such command", where=name, remedy=texts.nearest(name, commands(), prefix="mate "))
+    module = importlib.import_module(f"mate_cli.cli.{name}")
+    if not hasattr(module, "CONFIG"):
+        return int(module.main(rest))
+    return run_hydra(name, module, rest)
+
+
+def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
+    """Compose the command's configuration, check it and run the command, once or as a sweep."""
+    from mate_cli.cli import help as texts
+    from mate_cli.cli.explain import explained
+
+    words = module.arguments(words) if hasattr(module, "arguments") else words
+    check_flags(words)
+    if {"--help", "-h"} & set(words):
+        print(texts.command(module.CONFIG))
+        return 0
+    with explained(module.CONFIG, words), hydra_process(name, words) as argv:
+        import hydra
+
+        entry = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=module.CONFIG)
+        entry(checked(module, argv))()
+    return 0
+
+
+def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], float | None]:
+    """Return the command's function with the check of its configuration in front."""
+
+    def task(config: DictConfig) -> float | None:
+        from hydra.core.hydra_config import HydraConfig
+        from hydra.types import RunMode
+
+        from mate_cli.cli.validate import validate
+
+        sys.argv = list(argv)
+        try:
+            validate(config, module.CONFIG)
+            return module.run(config)
+        except MateError as error:
+            # In a sweep the other jobs go on, and Hydra raises this error when all are done.
+            if HydraConfig.get().mode == RunMode.MULTIRUN:
+                raise
+            raise SystemExit(report(error)) from None
+
+    return task
+
+
+@contextmanager
+def hydra_process(name: str, words: list[str]) -> Iterator[list[str]]:
+    """Show Hydra its arguments, and give the ones to restart this command with.
+
+    Lightning starts further processes with `sys.argv`, whose first word must therefore be a module file;
+    Hydra wants `sys.argv` without the sub-command, and prints errors itself unless told to raise them.
+    """
+    saved_argv, saved_setting = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    own = user_config_dir()
+    extra = ["--config-dir", str(own)] if own and not {"--config-dir", "-cd"} & set(words) else []
+    sys.argv = [f"mate {name}", *words, *extra]
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield [str(Path(__file__).resolve().parents[1] / "__main__.py"), name, *words]
+    finally:
+        sys.argv = saved_argv
+        if saved_setting is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = saved_setting
+
+
+def check_flags(words: Sequence[str]) -> None:
+    """Refuse a flag that Hydra does not know.
+
+    Raises:
+        ConfigError: naming the flag and the nearest known one.
+    """
+    from mate_cli.cli.help import nearest
+
+    for word in words:
+        flag = word.split("=")[0]
+        if flag.startswith("-") and flag not in FLAGS:
+            raise ConfigError("unknown flag", where=word, remedy=nearest(flag, FLAGS))
+
+
+def report(error: MateError) -> int:
+    """Print an error in one line on stderr, and return the exit code it asks for."""
+    from rich.console import Console
+    from rich.text import Text
+
+    line = Text("error: ", style="bold red") + Text(str(error), style="default")
+    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+    return error.exit_code

@@ -1,0 +1,176 @@
+"""Hydra's and OmegaConf's errors in one line: the key, what is wrong, the nearest right name."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
+
+from mate_cli.cli.config_dir import config_dir
+from mate_cli.cli.help import choices, nearest
+from mate_cli.errors import ConfigError, MateError
+
+
+@contextmanager
+def explained(config_name: str, words: Sequence[str]) -> Iterator[None]:
+    """Turn the errors that a configuration can cause into `ConfigError`.
+
+    Args:
+        config_name: the primary configuration, to look up the names it knows.
+        words: the command's arguments.
+
+    Raises:
+        ConfigError: naming the key and the nearest right name.
+    """
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException, YAMLError) as error:
+        raise _mendable(error) or explain(error, config_name, words) from error
+    except ValueError as error:
+        # Hydra has no class of its own for flags that exclude each other, or a list where a name must be.
+        if type(error) is not ValueError or "hydra/_internal" not in _origin(error):
+            raise
+        raise ConfigError(_first_line(str(error))) from error
+
+
+def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
+    """Return an error of Hydra, OmegaConf or YAML as one that names the key and the remedy."""
+    if isinstance(error, OverrideParseException):
+        return _unreadable(error.override)
+    if isinstance(error, MissingConfigException):
+        return _no_choice(error)
+    if isinstance(error, YAMLError):
+        return ConfigError("not valid YAML", where=str(getattr(error, "problem_mark", "")).strip() or None)
+    message = str(error) or str(error.__cause__)
+    for pattern, answer in ANSWERS:
+        if found := re.search(pattern, message):
+            return answer(found, config_name, words)
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    return omegaconf_error(cause) if isinstance(cause, OmegaConfBaseException) else ConfigError(_first_line(message))
+
+
+def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
+    """Return an error of a value: an interpolation that leads nowhere, a value of the wrong kind."""
+    problem = _first_line(str(error.msg or error))
+    problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
+    return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None)
+
+
+def known_keys(config_name: str) -> DictConfig:
+    """Return a command's configuration as it is without any override."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        return compose(config_name)
+
+
+def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
+    """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere.
+
+    Args:
+        key: dotted path.
+        config: what is known.
+        groups: names that are a choice of file, known beside the keys.
+    """
+    section, _, name = key.rpartition(".")
+    node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
+    if not isinstance(node, DictConfig):
+        fixed = nearest_key(section, config, groups)
+        return nearest_key(f"{fixed}.{name}", config, groups) or fixed if fixed else None
+    known = [*map(str, node), *(groups if not section else ())]
+    question = nearest(name, known, prefix=f"{section}." if section else "")
+    if question is None and not section:
+        homes = [str(group) for group, part in config.items_ex(resolve=False) if _has(part, name)]
+        return f"{homes[0]}.{name}" if homes else None
+    return question.removeprefix("Did you mean ").removesuffix("?") if question else None
+
+
+def _has(part: object, name: str) -> bool:
+    return isinstance(part, DictConfig) and not part._is_missing() and not part._is_none() and name in part
+
+
+def _mendable(error: BaseException) -> MateError | None:
+    """The error of ours that Hydra wrapped while it built an object, if any."""
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, MateError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, MateError) else None
+
+
+def _origin(error: BaseException) -> str:
+    """The file in which an error was raised."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return Path(frame.f_code.co_filename).as_posix()
+
+
+def _unreadable(override: str) -> ConfigError:
+    if "=" not in override and not override.startswith("~"):
+        return ConfigError("not of the form key=value", where=override)
+    remedy = "Put special characters in quotes inside quotes: 'key=\"a, b (c)\"'"
+    return ConfigError("this value cannot be read", where=override, remedy=remedy)
+
+
+def _no_choice(error: MissingConfigException) -> ConfigError:
+    group, _, name = str(error.missing_cfg_file).rpartition("/")
+    if not group:
+        return ConfigError("no such configuration", where=f"--config-name {name}")
+    parent = re.match(r"In '([^']+)'", str(error))
+    inside = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] else ""
+    known = choices(group)
+    listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
+    remedy = " ".join(filter(None, [nearest(name, known), listed]))
+    return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
+
+
+def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    key = found[1]
+    config = known_keys(config_name)
+    name = nearest_key(key, config, [folder.name for folder in config_dir().iterdir() if folder.is_dir()])
+    value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
+    assignment = f"={value}" if value else ""
+    return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{assignment}?" if name else None)
+
+
+def _unused_group(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    return ConfigError(f"mate {config_name} does not use this group", where=found[1])
+
+
+def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    key, _, value = found[1].partition("=")
+    return ConfigError(
+        "several values", where=found[1], remedy=f"Add -m to run each, or write {key}=[{value}] for a list"
+    )
+
+
+def _exists(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    return ConfigError("this key exists already", where=found[1], remedy="Leave out the +")
+
+
+def _nothing_to_delete(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    return ConfigError("nothing to delete here", where=f"~{found[1]}")
+
+
+Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
+ANSWERS: tuple[tuple[str, Answer], ...] = (
+    (r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)", _unused_group),
+    (r"Could not override '([^']+)'", _unknown_key),
+    (r"config group '([^']+)' does not exist", _unknown_key),
+    (r"Ambiguous value for argument '([^']+)'", _several),
+    (r"Sweep parameters '([^']+)'", _several),
+    (r"An item is already at '([^']+)'", _exists),
+    (r"Could not delete '([^'=]+)", _nothing_to_delete),
+    (r"Could not delete from config\. '([^']+)'", _nothing_to_delete),
+)
+"""Hydra says in words what it has no exception class for."""
+
+
+def _first_line(message: str) -> str:
+    return next((line.strip() for line in message.splitlines() if line.strip()), "the configuration cannot be read")

@@ -1,0 +1,172 @@
+"""The parts of the configuration that no class of ours reads by itself: their keys, types and bounds.
+
+One class per command, one field per top-level key. A part with a `_target_` is checked against its class instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+Node = dict[str, Any]
+"""A part with a `_target_`."""
+
+
+class Section(BaseModel):
+    """A part of the configuration: no unknown keys, no conversion of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Init(Section):
+    """`conf/init`: which weights and tokenizer to start from."""
+
+    kind: Literal["random", "bert", "tapas", "path", "minilm"]
+    checkpoint: str | None = None
+    tokenizer: str
+    size: str
+    new_token_types: Literal["zero", "normal"] = "normal"
+    recipe: dict[str, Any] = {}
+
+
+class Trainer(Section):
+    """`conf/trainer`: how long to train, how often to look, when to save."""
+
+    batch_size: PositiveInt
+    max_epochs: PositiveInt | None
+    max_steps: PositiveInt | None
+    max_minutes: PositiveFloat | None
+    val_every: PositiveFloat
+    gradient_clip: PositiveFloat | None
+    early_stopping: PositiveInt | None
+    checkpoint_minutes: PositiveFloat | None
+    log_every: PositiveInt
+    limit_train: PositiveInt | None
+    limit_dev: PositiveInt | None
+
+
+class Hardware(Section):
+    """`conf/hardware`: the machine."""
+
+    accelerator: Literal["cpu", "gpu", "mps", "auto"]
+    devices: PositiveInt | list[NonNegativeInt] | Literal["auto"]
+    strategy: str
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true"]
+    micro_batch: PositiveInt
+    workers: NonNegativeInt
+    threads: PositiveInt | None
+
+
+class Logger(Section):
+    """`conf/logger`: where curves go beside the run's own files."""
+
+    kind: Literal["wandb", "none"]
+    mode: Literal["offline", "online", "disabled"] = "offline"
+    project: str = "mate"
+    group: str | None = None
+    tags: list[str] = []
+
+
+class Paths(Section):
+    """`conf/paths`: folders."""
+
+    outputs: str
+    cache: str
+    shared: str
+
+
+class Train(Section):
+    """`mate train`."""
+
+    data: Node
+    encoding: Node
+    init: Init
+    model: Node
+    attention: Node
+    task: Node
+    optimizer: Node
+    scheduler: Node
+    trainer: Trainer
+    hardware: Hardware
+    logger: Logger
+    paths: Paths
+    seed: NonNegativeInt
+    resume: str | None
+    deterministic: bool
+    experiment_name: str | None
+
+
+class Evaluate(Section):
+    """`mate evaluate`."""
+
+    hardware: Hardware
+    paths: Paths
+    run: str
+    split: str
+    checkpoint: Literal["best", "last", "final"]
+
+
+class Predict(Section):
+    """`mate predict`."""
+
+    hardware: Hardware
+    paths: Paths
+    run: str
+    table: str
+    question: str
+    checkpoint: Literal["best", "last", "final"]
+    top: PositiveInt
+
+
+class Compare(Section):
+    """`mate compare`."""
+
+    paths: Paths
+    runs: list[str]
+    metric: str | None
+    by: list[str] | str
+    status: list[str] | str
+    ignore: list[str] | str
+    html: str | None
+    figures: str | None
+    json_: str | None = Field(alias="json")
+    csv: str | None
+
+
+class Benchmark(Section):
+    """`mate benchmark`."""
+
+    model: Node
+    init: Init
+    attention: Node
+    hardware: Hardware
+    paths: Paths
+    seed: NonNegativeInt
+
+
+class Data(Section):
+    """`mate data`."""
+
+    data: Node
+    paths: Paths
+    action: Literal["check", "download"]
+
+
+class Inspect(Section):
+    """`mate inspect`."""
+
+    data: Node
+    encoding: Node
+    init: Init
+    model: Node
+    attention: Node
+    paths: Paths
+    split: str
+    example: str | None
+
+
+SCHEMAS: dict[str, type[Section]] = {
+    schema.__name__.lower(): schema for schema in (Train, Evaluate, Predict, Compare, Benchmark, Data, Inspect)
+}
+"""The schema of each primary configuration in `conf/`."""
