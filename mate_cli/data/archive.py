@@ -9,19 +9,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Any
 
 from mate_cli.errors import DataError
 
 SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".zip", ".tar")
 """What may follow the folder's name, in the order of preference; "" is the folder itself."""
 
-_OPENERS: dict[str, Callable[[Path], IO[bytes]]] = {
-    ".xz": lambda path: lzma.open(path),
-    ".gz": lambda path: gzip.open(path),
-    ".tgz": lambda path: gzip.open(path),
-    ".tar": lambda path: path.open("rb"),
-}
+_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open, ".tar": open}
 _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 
@@ -91,7 +86,7 @@ def _zip_members(store: Path, folder: str, wanted: Collection[str] | None) -> It
 
 def _tar_members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
     # The decompressor, unlike tarfile's own stream reader, notices an archive that ends too early.
-    with _OPENERS[store.suffix](store) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+    with _OPENERS[store.suffix](store, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             if member.isfile() and (name := _name_inside(member.name, folder, wanted)):
                 content = archive.extractfile(member)

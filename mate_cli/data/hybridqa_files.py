@@ -150,12 +150,13 @@ def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Ta
     """
     file = f"request_tok/{table.table_id}.json"
     raw = parse_json(file, content, problems, table.table_id)
+    if raw is None:
+        return table
     if not isinstance(raw, dict):
-        if raw is not None:
-            problems.append(Problem(file, table.table_id, "should hold an object of passages by link"))
-        raw = {}
+        problems.append(Problem(file, table.table_id, "should hold an object of passages by link"))
+        return table
     links = dict.fromkeys(link for _, _, cell in table.cells() for link in cell.links)
     for link in links:
-        if link not in raw and raw:
+        if link not in raw:
             problems.append(Problem(file, link, "is linked from the table but has no passage"))
     return replace(table, passages={link: str(raw[link]) for link in links if link in raw})
