@@ -146,9 +146,9 @@ class HybridQA:
         return store
 
     def _nothing_there(self, wanted: Iterable[str]) -> DataError:
-        there = "is no folder" if not self.root.is_dir() else "has not all the files of the dataset"
+        there = "has not all the files of the dataset" if self.root.is_dir() else "there is no such folder"
         return DataError(
-            f"{there}: looked for {', '.join(wanted)} (as a folder, .tar.gz, .tar.xz or .zip)",
+            f"{there}; looked for {', '.join(wanted)} (as a folder, .tar.gz, .tar.xz or .zip)",
             where=str(self.root),
             remedy=f"Give another data.root, or type: mate data download data={self.name} data.root={self.root}",
         )

@@ -1,0 +1,65 @@
+"""`mate data`: check or download a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mate_cli.errors import DataError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+CONFIG = "data"
+ACTIONS = ("check", "download")
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Turn `mate data check ...` into `mate data action=check ...`."""
+    return [f"action={word}" if word in ACTIONS else word for word in words]
+
+
+def run(cfg: DictConfig) -> float | None:
+    """Check the dataset, or fetch its public release.
+
+    Raises:
+        DataError: the check found problems (after printing them), or the files cannot be fetched.
+    """
+    from hydra.utils import instantiate
+
+    dataset = instantiate(cfg.data)
+    if cfg.action == "download":
+        _download(dataset)
+    else:
+        _check(dataset, cfg.report)
+    return None
+
+
+def _download(dataset: object) -> None:
+    fetch = getattr(dataset, "download", None)
+    if fetch is None:
+        raise DataError("has no public release to fetch", where=type(dataset).__name__)
+    fetch()
+    print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
+
+
+def _check(dataset: object, report_path: str | None) -> None:
+    import json
+
+    from mate_cli.reports.dataset_check import print_check
+    from mate_cli.reports.terminal import report_console
+
+    check = getattr(dataset, "check", None)
+    if check is None:
+        raise DataError("has nothing to check", where=type(dataset).__name__)
+    report = check()
+    print_check(report, f"{getattr(dataset, 'name', '')}: {getattr(dataset, 'root', '')}", report_console())
+    if report_path:
+        path = Path(report_path).expanduser()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if report.problems:
+        raise DataError(
+            f"{len(report.problems)} problems", where=str(getattr(dataset, "root", "")), remedy="They are listed above"
+        )
