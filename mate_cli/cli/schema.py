@@ -26,6 +26,7 @@ class Init(Section):
     checkpoint: str | None = None
     tokenizer: str
     size: str
+    activation: str
     new_token_types: Literal["zero", "normal"] = "normal"
     recipe: dict[str, Any] = {}
 
@@ -34,13 +35,12 @@ class Trainer(Section):
     """`conf/trainer`: how long to train, how often to look, when to save."""
 
     batch_size: PositiveInt
-    max_epochs: PositiveInt | None
+    max_epochs: PositiveFloat | None
     max_steps: PositiveInt | None
-    max_minutes: PositiveFloat | None
     val_every: PositiveFloat
     gradient_clip: PositiveFloat | None
     early_stopping: PositiveInt | None
-    checkpoint_minutes: PositiveFloat | None
+    checkpoint_every: PositiveInt
     log_every: PositiveInt
     limit_train: PositiveInt | None
     limit_dev: PositiveInt | None
@@ -64,8 +64,10 @@ class Logger(Section):
     kind: Literal["wandb", "none"]
     mode: Literal["offline", "online", "disabled"] = "offline"
     project: str = "mate"
+    entity: str | None = None
     group: str | None = None
     tags: list[str] = []
+    timeout: PositiveFloat = 20.0
 
 
 class Paths(Section):
@@ -74,6 +76,13 @@ class Paths(Section):
     outputs: str
     cache: str
     shared: str
+
+
+class Stage(Section):
+    """One of `stages`: a run of its own, from its own experiment."""
+
+    experiment: str
+    overrides: list[str] = []
 
 
 class Train(Section):
@@ -94,7 +103,7 @@ class Train(Section):
     seed: NonNegativeInt
     resume: str | None
     deterministic: bool
-    experiment_name: str | None
+    stages: dict[str, Stage] | None
 
 
 class Evaluate(Section):
@@ -104,7 +113,7 @@ class Evaluate(Section):
     paths: Paths
     run: str
     split: str
-    checkpoint: Literal["best", "last", "final"]
+    data_root: str | None
 
 
 class Predict(Section):
@@ -113,17 +122,16 @@ class Predict(Section):
     hardware: Hardware
     paths: Paths
     run: str
-    table: str
-    question: str
-    checkpoint: Literal["best", "last", "final"]
-    top: PositiveInt
+    input: str
+    output: str
+    data_root: str | None
 
 
 class Compare(Section):
     """`mate compare`."""
 
     paths: Paths
-    runs: list[str]
+    runs: list[str] | str
     metric: str | None
     by: list[str] | str
     status: list[str] | str
@@ -137,10 +145,7 @@ class Compare(Section):
 class Benchmark(Section):
     """`mate benchmark`."""
 
-    model: Node
-    init: Init
-    attention: Node
-    hardware: Hardware
+    benchmark: Node
     paths: Paths
     seed: NonNegativeInt
 
@@ -151,6 +156,7 @@ class Data(Section):
     data: Node
     paths: Paths
     action: Literal["check", "download"]
+    report: str | None
 
 
 class Inspect(Section):
@@ -163,7 +169,8 @@ class Inspect(Section):
     attention: Node
     paths: Paths
     split: str
-    example: str | None
+    example: str | int | None
+    tokens: PositiveInt
 
 
 SCHEMAS: dict[str, type[Section]] = {

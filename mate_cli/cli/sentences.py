@@ -81,7 +81,9 @@ def _fields(schema: object, keys: Sequence[int | str]) -> list[str]:
     for key in keys:
         fields = getattr(schema, "model_fields", {})
         schema = fields[key].annotation if key in fields else None
-    return list(schema.model_fields) if isinstance(schema, type) and issubclass(schema, BaseModel) else []
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+        return []
+    return [field.alias or name for name, field in schema.model_fields.items()]
 
 
 def _wrong(place: str, details: Sequence[ErrorDetails]) -> str:
