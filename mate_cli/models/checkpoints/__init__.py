@@ -1,1 +1,3 @@
-"""Readers of pre-trained weights: one per origin."""
+from mate_cli.models.checkpoints.load import InitOptions, LoadReport, load_weights
+
+__all__ = ["InitOptions", "LoadReport", "load_weights"]

@@ -1,0 +1,172 @@
+"""The MATE paper's linear attention: sort by row or column, cut into buckets, see the neighbouring buckets.
+
+Source: MATE paper, section 3.2; google-research/tapas, `attention_utils.create_bucketed_attention_layer`, whose edge
+behaviour is kept: neighbours are cyclic, and with fewer than three buckets the same keys are counted more than once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad as pad_end
+from torch.nn.functional import scaled_dot_product_attention
+
+from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype
+from mate_cli.attention.base import AttentionPattern, SegmentedPattern, global_tokens
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.errors import ConfigError
+
+MINIMUM_BUCKETS = 3
+"""With fewer, the next bucket is also the previous one."""
+
+
+class _View(NamedTuple):
+    """What the heads of one group need; T' is the number of tokens after padding.
+
+    Args:
+        order: the sorted tokens, Int64 [B, T'].
+        rank: where each token went, the inverse of `order`, Int64 [B, T'].
+        first_mask: additive, first-section queries to all keys, [B, 1, first, T'].
+        window_mask: additive, bucket queries to their window, [B * buckets, 1, bucket, first + 3 * bucket].
+    """
+
+    order: Tensor
+    rank: Tensor
+    first_mask: Tensor
+    window_mask: Tensor
+
+
+class Bucketed:
+    """An approximation of row and column heads: what lies beyond the window of buckets is not seen.
+
+    Args:
+        first_section: sorted tokens that every query may see (the question, when it fits).
+        bucket_size: tokens in a bucket; a query sees its own bucket, the next and the previous one.
+        pad: append masked tokens so that any length fits; False refuses such lengths, as the reference does.
+    """
+
+    def __init__(self, first_section: int = 116, bucket_size: int = 42, *, pad: bool = True) -> None:
+        if first_section < 1 or bucket_size < 1:
+            raise ConfigError(
+                f"first_section is {first_section} and bucket_size is {bucket_size}",
+                where="attention",
+                remedy="Both are numbers of tokens, at least 1",
+            )
+        self.first_section, self.bucket_size, self.pad = first_section, bucket_size, pad
+
+    def supports(self, pattern: AttentionPattern) -> None:
+        """Accept patterns made of segments.
+
+        Raises:
+            ConfigError: the pattern has none.
+        """
+        if not isinstance(pattern, SegmentedPattern):
+            name = type(pattern).__name__
+            raise ConfigError(f"bucketed cannot compute {name}", where="attention", remedy="Use attention=sdpa")
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        plan: AttentionPlan,
+        key_bias: Tensor | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """Attend: query, key, value [B, N, T, H] to [B, N, T, H].
+
+        Raises:
+            ConfigError: the length does not fit and `pad` is False.
+        """
+        tokens, dtype = query.shape[2], attention_dtype(query)
+        padding = self.padding(tokens)
+        views = plan.derive(("bucketed", self.first_section, self.bucket_size, padding), self._build_views)
+        bias = None if key_bias is None else pad_end(key_bias.to(dtype), (0, padding))
+        padded = (pad_end(x.to(dtype), (0, 0, 0, padding)) for x in (query, key, value))
+        groups_of = (torch.split(x, plan.pattern.head_groups, dim=1) for x in padded)
+        groups = zip(*groups_of, views, strict=True)
+        return torch.cat([self._attend(q, k, v, view, bias, dropout)[:, :, :tokens] for q, k, v, view in groups], 1)
+
+    def padding(self, tokens: int) -> int:
+        """How many masked tokens to append to this length.
+
+        Raises:
+            ConfigError: some are needed and `pad` is False.
+        """
+        first, bucket = self.first_section, self.bucket_size
+        if not self.pad:
+            if tokens < first or (tokens - first) % bucket:
+                below = max(first, tokens - (tokens - first) % bucket)
+                raise ConfigError(
+                    f"{tokens} tokens are not {first} and a multiple of {bucket}",
+                    where="attention",
+                    remedy=f"Lengths such as {below} and {below + bucket} fit, or set attention.pad=true",
+                )
+            return 0
+        buckets = max(MINIMUM_BUCKETS, -(-(tokens - first) // bucket))
+        return first + buckets * bucket - tokens
+
+    def _build_views(self, plan: AttentionPlan) -> list[_View]:
+        assert isinstance(plan.pattern, SegmentedPattern)
+        padding = self.padding(plan.batch.input_ids.shape[1])
+        is_global, real = (
+            pad_end(x, (0, padding)) for x in (global_tokens(plan.batch), plan.batch.attention_mask == 1)
+        )
+        ids = pad_end(plan.pattern.segment_ids(plan.batch), (0, padding))
+        return [self._build_view(group, is_global, real) for group in ids]
+
+    def _build_view(self, ids: Tensor, is_global: Tensor, real: Tensor) -> _View:
+        """Sort with padding last (stable, so that equal ids keep their order) and mask both sections."""
+        first = self.first_section
+        order = torch.where(real, ids, ids.max() + 1).argsort(dim=1, stable=True)
+        ids, is_global, real = (x.gather(1, order) for x in (ids, is_global, real))
+
+        def allowed(queries: slice, keys: slice) -> Tensor:
+            same = ids[:, queries, None] == ids[:, None, keys]
+            return (same | is_global[:, queries, None] | is_global[:, None, keys]) & real[:, None, keys]
+
+        window = [self._windows(x[:, None, :, None])[..., 0, :, 0] for x in (ids, is_global, real)]
+        own = [x[:, first:].reshape(-1, self.bucket_size) for x in (ids, is_global)]
+        same = own[0][:, :, None] == window[0][:, None, :]
+        seen = (same | own[1][:, :, None] | window[1][:, None, :]) & window[2][:, None, :]
+        first_mask = additive_mask(allowed(slice(first), slice(None)), torch.float32)
+        return _View(order, order.argsort(dim=1), first_mask[:, None], additive_mask(seen, torch.float32)[:, None])
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, view: _View, bias: Tensor | None, dropout: float
+    ) -> Tensor:
+        """One group of heads, [B, n, T', H]."""
+        batch, heads, tokens, size = query.shape
+        first = self.first_section
+        query, key, value = (_reorder(x, view.order) for x in (query, key, value))
+        first_mask, window_mask = (mask.to(query.dtype) for mask in (view.first_mask, view.window_mask))
+        if bias is not None:
+            bias = bias.gather(1, view.order)[:, None, :, None]
+            first_mask = first_mask + bias.transpose(-1, -2)
+            window_mask = window_mask + self._windows(bias).transpose(-1, -2)
+        head = scaled_dot_product_attention(query[:, :, :first], key, value, first_mask, dropout)
+        tail = scaled_dot_product_attention(
+            self._buckets(query), self._windows(key), self._windows(value), window_mask, dropout
+        )
+        tail = tail.view(batch, -1, heads, self.bucket_size, size).transpose(1, 2).reshape(batch, heads, -1, size)
+        return _reorder(torch.cat([head, tail], dim=2), view.rank)
+
+    def _buckets(self, x: Tensor) -> Tensor:
+        """Everything after the first section, cut: [B, n, T', H] to [B * buckets, n, bucket, H]."""
+        batch, heads, _, size = x.shape
+        cut = x[:, :, self.first_section :].reshape(batch, heads, -1, self.bucket_size, size)
+        return cut.transpose(1, 2).reshape(-1, heads, self.bucket_size, size)
+
+    def _windows(self, x: Tensor) -> Tensor:
+        """What each bucket sees: first section, itself, next, previous; [B * buckets, n, first + 3 bucket, H]."""
+        batch, heads, _, size = x.shape
+        cut = self._buckets(x).view(batch, -1, heads, self.bucket_size, size)
+        first = x[:, None, :, : self.first_section].expand(-1, cut.shape[1], -1, -1, -1)
+        window = torch.cat([first, cut, cut.roll(-1, dims=1), cut.roll(1, dims=1)], dim=3)
+        return window.flatten(0, 1)
+
+
+def _reorder(x: Tensor, order: Tensor) -> Tensor:
+    return x.gather(2, order[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))

@@ -1,0 +1,66 @@
+"""Dense masked attention through PyTorch's fused kernel."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.plan import AttentionPlan
+
+
+class Sdpa:
+    """`scaled_dot_product_attention` with the mask added to the scores, one call for each group of heads."""
+
+    def supports(self, pattern: AttentionPattern) -> None:
+        """Accept every pattern."""
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        plan: AttentionPlan,
+        key_bias: Tensor | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """Attend: query, key, value [B, N, T, H] to [B, N, T, H]."""
+        dtype = attention_dtype(query)
+        masks = plan.derive(("sdpa", dtype), lambda plan: _additive(plan, dtype))
+        groups = zip(
+            *(torch.split(x, plan.pattern.head_groups, dim=1) for x in (query, key, value)), masks, strict=True
+        )
+        outputs = [
+            scaled_dot_product_attention(q, k, v, attn_mask=with_key_bias(mask, key_bias, dtype), dropout_p=dropout)
+            for q, k, v, mask in groups
+        ]
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
+
+
+def attention_dtype(query: Tensor) -> torch.dtype:
+    """The type in which the fused kernel will run: that of the query, or autocast's."""
+    device = query.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
+
+
+def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where the boolean mask is True, the most negative number elsewhere (finite, so that no row gives NaN)."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def with_key_bias(mask: Tensor | None, key_bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """The additive mask [B, 1, 1 or T, T] with a bias [B, T] on its keys."""
+    if key_bias is None:
+        return mask
+    bias = key_bias[:, None, None, :].to(dtype)
+    return bias if mask is None else mask + bias
+
+
+def _additive(plan: AttentionPlan, dtype: torch.dtype) -> list[Tensor | None]:
+    """One additive mask per group of heads, None where everything may be seen (the kernel is then fastest)."""
+    masks = plan.pattern.group_masks(plan.batch)
+    if masks.stride(-2) == 0:
+        masks = masks[..., :1, :]
+    groups = torch.split(masks, 1, dim=1)
+    return [None if bool(mask.all()) else additive_mask(mask, dtype) for mask in groups]

@@ -1,0 +1,94 @@
+"""What may be seen (patterns) apart from how it is computed (backends): the two interfaces."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.attention.plan import AttentionPlan
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class AttentionPattern(ABC):
+    """Which token may see which: a boolean mask per group of heads, and nothing about speed.
+
+    Args:
+        head_groups: how many heads share each mask, in the order of the heads.
+    """
+
+    def __init__(self, *head_groups: int) -> None:
+        self.head_groups = tuple(heads for heads in head_groups if heads)
+
+    @property
+    def num_heads(self) -> int:
+        """The number of heads N."""
+        return sum(self.head_groups)
+
+    @abstractmethod
+    def group_masks(self, batch: TableBatch) -> Tensor:
+        """The definition: Bool [B, groups, T, T], True where query i (first T) may see key j (second T)."""
+
+    def mask(self, batch: TableBatch) -> Tensor:
+        """The definition for every head: Bool [B, N, T, T], or [B, 1, T, T] where all heads are alike."""
+        masks = self.group_masks(batch)
+        if masks.shape[1] == 1:
+            return masks
+        heads = torch.tensor(self.head_groups, device=masks.device)
+        return masks.repeat_interleave(heads, dim=1)
+
+
+@runtime_checkable
+class SegmentedPattern(Protocol):
+    """A pattern in which tokens see the global tokens and those of the same segment (a row, or a column)."""
+
+    head_groups: tuple[int, ...]
+
+    def segment_ids(self, batch: TableBatch) -> Tensor:
+        """The segment of every token, for each group of heads: Int64 [groups, B, T]."""
+
+
+class AttentionBackend(Protocol):
+    """A way to compute a pattern; equal to the others wherever `supports` lets it pass."""
+
+    def supports(self, pattern: AttentionPattern) -> None:
+        """Accept the pattern.
+
+        Raises:
+            ConfigError: this backend cannot compute it.
+        """
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        plan: AttentionPlan,
+        key_bias: Tensor | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """Attend: query, key, value [B, N, T, H] to [B, N, T, H].
+
+        Args:
+            query: what each token asks for.
+            key: what each token is found by.
+            value: what each token gives.
+            plan: the pattern on this batch, shared by all layers.
+            key_bias: added to the scaled scores of every key, [B, T].
+            dropout: the probability of dropping an attention weight.
+
+        Returns:
+            The attended values; those of padding tokens are finite and mean nothing.
+        """
+
+
+def global_tokens(batch: TableBatch) -> Tensor:
+    """Tokens that see and are seen by all: segment 0 and not padding (never the header row), Bool [B, T].
+
+    Source: google-research/tapas, `attention_utils`; MATE paper, section 3.1.
+    """
+    return (batch.segment_ids == 0) & (batch.attention_mask == 1)

@@ -1,0 +1,28 @@
+"""Every token sees every token that is not padding, as in BERT and TAPAS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mate_cli.attention.base import AttentionPattern
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class Full(AttentionPattern):
+    """Every token sees every token that is not padding.
+
+    Args:
+        num_heads: the number of heads N.
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__(num_heads)
+
+    def group_masks(self, batch: TableBatch) -> Tensor:
+        """Bool [B, 1, T, T], the same row for every query (a view that takes no memory)."""
+        real = batch.attention_mask == 1
+        return real[:, None, None, :].expand(-1, 1, real.shape[1], -1)

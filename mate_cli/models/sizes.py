@@ -1,0 +1,56 @@
+"""The standard sizes of encoders, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mate_cli.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class EncoderSize:
+    """The shape of an encoder.
+
+    Args:
+        hidden_size: width D of the states.
+        num_layers: layers.
+        num_heads: attention heads N in each.
+        intermediate_size: width of the feed-forward layer.
+        max_positions: rows of the position table.
+    """
+
+    hidden_size: int
+    num_layers: int
+    num_heads: int
+    intermediate_size: int
+    max_positions: int = 512
+
+    @property
+    def head_size(self) -> int:
+        """The size H of one head."""
+        return self.hidden_size // self.num_heads
+
+
+SIZES: dict[str, EncoderSize] = {
+    "tiny": EncoderSize(128, 2, 2, 512),
+    "mini": EncoderSize(256, 4, 4, 1024),
+    "minilm": EncoderSize(384, 6, 12, 1536),
+    "small": EncoderSize(512, 4, 8, 2048),
+    "medium": EncoderSize(512, 8, 8, 2048),
+    "base": EncoderSize(768, 12, 12, 3072),
+    "large": EncoderSize(1024, 24, 16, 4096),
+}
+"""Source: Turc et al., "Well-Read Students Learn Better"; minilm: Wang et al., "MiniLM", 6 layers of 384."""
+
+
+def encoder_size(size: str | EncoderSize) -> EncoderSize:
+    """The size of this name.
+
+    Raises:
+        ConfigError: there is no such size.
+    """
+    if isinstance(size, EncoderSize):
+        return size
+    if size not in SIZES:
+        raise ConfigError(f"no size is called {size!r}", where="init.size", remedy=f"Choose from {', '.join(SIZES)}")
+    return SIZES[size]

@@ -1,0 +1,84 @@
+"""What every network is: embeddings, layers and a pooler, told apart by the pattern of its attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor, nn
+
+from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.models.layers.embeddings import TableEmbeddings
+from mate_cli.models.layers.encoder import Encoder, LayerOptions, Pooler
+from mate_cli.models.sizes import EncoderSize, encoder_size
+
+if TYPE_CHECKING:
+    from mate_cli.tokenization.layout import TableBatch
+
+INITIAL_DEVIATION = 0.02
+"""Of all weights before training, as in BERT."""
+
+
+class EncoderOutput(NamedTuple):
+    """What a network makes of a batch.
+
+    Args:
+        states: of every token, [B, T, D].
+        pooled: of every example, [B, D].
+    """
+
+    states: Tensor
+    pooled: Tensor
+
+
+class TableEncoder(nn.Module):
+    """A network over tables, with random weights until some are loaded.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        pattern: what each head may see, made for the number of heads.
+        attention: how it is computed.
+        vocab_size: word pieces.
+        activation: of the feed-forward layers, by its name in transformers.
+        hidden_dropout: after every dense layer and the embeddings.
+        attention_dropout: on attention weights.
+        gradient_checkpointing: recompute layers in the backward pass, to save memory.
+
+    Raises:
+        ConfigError: there is no such size or activation, or the backend cannot compute the pattern.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        pattern: AttentionPattern,
+        *,
+        attention: AttentionBackend,
+        vocab_size: int = 30522,
+        activation: str = "gelu",
+        hidden_dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        gradient_checkpointing: bool = False,
+    ) -> None:
+        super().__init__()
+        attention.supports(pattern)
+        self.size, self.pattern, self.activation = encoder_size(size), pattern, activation
+        self.embeddings = TableEmbeddings(self.size, vocab_size, hidden_dropout)
+        options = LayerOptions(attention, activation, hidden_dropout, attention_dropout)
+        self.encoder = Encoder(self.size, options, gradient_checkpointing=gradient_checkpointing)
+        self.pooler = Pooler(self.size)
+        self.apply(initialise)
+
+    def forward(self, batch: TableBatch) -> EncoderOutput:
+        """Encode a batch."""
+        states = self.encoder(self.embeddings(batch), AttentionPlan(self.pattern, batch))
+        return EncoderOutput(states, self.pooler(states))
+
+
+def initialise(module: nn.Module) -> None:
+    """Draw the weights of a dense or embedding layer from a truncated normal; biases are zero."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        bound = 2 * INITIAL_DEVIATION
+        nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION, a=-bound, b=bound)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

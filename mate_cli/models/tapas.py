@@ -1,0 +1,32 @@
+"""TAPAS: full attention over the same embeddings.
+
+Source: Herzig et al., "TaPas: Weakly Supervised Table Parsing via Pre-training", ACL 2020.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.patterns.full import Full
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+
+
+class Tapas(TableEncoder):
+    """A table encoder in which every token sees every other.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        attention: how attention is computed.
+        **options: those of `TableEncoder`.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        super().__init__(size, Full(encoder_size(size).num_heads), attention=attention, **options)

@@ -1,0 +1,63 @@
+"""Random batches of token ids: any table shape, globals anywhere or nowhere, padding anywhere."""
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from mate_cli.tokenization.layout import TableBatch
+
+
+def batch_from(rows, columns, segments, mask, **more) -> TableBatch:
+    """A batch of these [B, T] ids; everything else is zero."""
+    given = {"row_ids": rows, "column_ids": columns, "segment_ids": segments, "attention_mask": mask, **more}
+    given = {name: torch.as_tensor(np.asarray(value), dtype=torch.int64) for name, value in given.items()}
+    zero = torch.zeros_like(given["row_ids"])
+    names = [
+        "input_ids",
+        "segment_ids",
+        "column_ids",
+        "row_ids",
+        "previous_labels",
+        "column_ranks",
+        "inverse_column_ranks",
+        "numeric_relations",
+        "position_ids",
+        "attention_mask",
+    ]
+    return TableBatch(**dict.fromkeys(names, zero) | given)
+
+
+def one_table(random: np.random.Generator, question: int, rows: int, columns: int, cell: int) -> np.ndarray:
+    """Int [3, tokens]: segments, rows and columns of a question, a header and cells of 0 to `cell` tokens."""
+    tokens = [(0, 0, 0)] * question
+    for row in range(rows + 1):
+        for column in range(1, columns + 1):
+            tokens += [(1, row, column)] * int(random.integers(0, cell + 1))
+    return np.array(tokens or [(1, 1, 1)]).T
+
+
+def pad(tables: list[np.ndarray], extra: int = 0, scatter: np.random.Generator | None = None) -> TableBatch:
+    """Pad tables to one length; with `scatter`, real tokens lie anywhere among the padding, in any order."""
+    length = max(table.shape[1] for table in tables) + extra
+    ids, mask = np.zeros((3, len(tables), length), int), np.zeros((len(tables), length), int)
+    for i, table in enumerate(tables):
+        where = scatter.permutation(length)[: table.shape[1]] if scatter else np.arange(table.shape[1])
+        ids[:, i, where], mask[i, where] = table, 1
+    return batch_from(ids[1], ids[2], ids[0], mask)
+
+
+@st.composite
+def batches(draw) -> TableBatch:
+    """Batches that mix table shapes: no globals, one row, one column, empty and long cells, shuffled tokens."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = st.tuples(st.integers(0, 9), st.integers(0, 6), st.integers(1, 5), st.sampled_from([1, 2, 4, 30]))
+    tables = [one_table(random, *draw(shape)) for _ in range(draw(st.integers(1, 3)))]
+    return pad(tables, draw(st.integers(0, 5)), random if draw(st.booleans()) else None)
+
+
+def projections(batch: TableBatch, heads: int = 4, size: int = 8, dtype=torch.float32, seed: int = 0):
+    """Random query, key and value [B, N, T, H] that ask for gradients."""
+    generator = torch.Generator().manual_seed(seed)
+    count, tokens = batch.input_ids.shape
+    shape = (3, count, heads, tokens, size)
+    return [x.requires_grad_() for x in torch.randn(shape, generator=generator, dtype=dtype).unbind()]

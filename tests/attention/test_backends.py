@@ -1,0 +1,200 @@
+"""Every backend computes the definition: the same outputs and gradients on real tokens, whatever the table."""
+
+from pathlib import Path
+
+import hydra
+import numpy as np
+import pytest
+import torch
+from batches import batch_from, batches, one_table, pad, projections
+from golden import ROOT
+from hypothesis import given
+from omegaconf import OmegaConf
+
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.errors import ConfigError
+
+BACKENDS = sorted(Path(ROOT, "conf", "attention").glob("*.yaml"))
+PATTERNS = [Full(4), *(RowColumnHeads(4, ratio) for ratio in (0.0, 0.25, 0.5, 1.0))]
+
+
+def exact_buckets(batch):
+    """The smallest first section and buckets with which the approximation is exact on this batch."""
+    real = batch.attention_mask == 1
+    first = int((real & ((batch.segment_ids == 0) | (batch.row_ids == 0))).sum(1).max())
+    counts = [ids[real].unique(return_counts=True)[1] for ids in (batch.row_ids, batch.column_ids)]
+    return {
+        "first_section": max(first, 1),
+        "bucket_size": max([1, *(int(count.max()) for count in counts if len(count))]),
+    }
+
+
+def make(path, batch):
+    options = exact_buckets(batch) if path.stem == "bucketed" else {}
+    return hydra.utils.instantiate(OmegaConf.load(path), **options)
+
+
+def refuses(backend, pattern):
+    try:
+        backend.supports(pattern)
+    except ConfigError:
+        return True
+    return False
+
+
+def attend(backend, pattern, batch, inputs, **options):
+    """Outputs at real tokens and the gradients of a fixed sum of them."""
+    output = backend.forward(*inputs, AttentionPlan(pattern, batch), **options)
+    real = (batch.attention_mask == 1)[:, None, :, None]
+    assert output.isfinite().all()
+    output = output.masked_fill(~real, 0)
+    probe = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view(output.shape)
+    gradients = torch.autograd.grad((output * probe).sum(), inputs)
+    return [output, *gradients]
+
+
+def assert_same(got, expected, tolerance=1e-5):
+    for name, a, b in zip(("output", "query", "key", "value"), got, expected, strict=True):
+        assert a.isfinite().all(), name
+        torch.testing.assert_close(a, b, atol=tolerance, rtol=tolerance, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def compute_or_refuse(path, pattern, batch):
+    backend, inputs = make(path, batch), projections(batch)
+    if refuses(backend, pattern):
+        return
+    assert_same(attend(backend, pattern, batch, inputs), attend(Eager(), pattern, batch, inputs))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: f"{type(p).__name__}{p.head_groups}")
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+@given(batch=batches())
+def test_equals_the_definition(path, pattern, batch):
+    compute_or_refuse(path, pattern, batch)
+
+
+TABLES = {
+    "one row": (5, 1, 6, 3),
+    "one column": (5, 7, 1, 3),
+    "header only": (5, 0, 4, 3),
+    "question only": (7, 0, 1, 0),
+    "no question": (0, 4, 4, 3),
+    "question longer than the paper's first section": (130, 3, 3, 4),
+    "cells of 600 tokens": (4, 1, 2, 600),
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_odd_tables(path, table):
+    random = np.random.default_rng(3)
+    batch = pad([one_table(random, *TABLES[table]), one_table(random, 3, 2, 2, 2)])
+    compute_or_refuse(path, RowColumnHeads(4), batch)
+
+
+def test_a_cell_of_one_token():
+    batch = batch_from([[1]], [[1]], [[1]], [[1]])
+    for path in BACKENDS:
+        compute_or_refuse(path, RowColumnHeads(4), batch)
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_an_example_of_padding_alone_gives_no_nan(path):
+    batch = batch_from(*np.zeros((4, 2, 6), int))
+    inputs = projections(batch)
+    output = make(path, batch).forward(*inputs, AttentionPlan(RowColumnHeads(4), batch))
+    output.sum().backward()
+    assert output.isfinite().all()
+    assert all(x.grad is None or x.grad.isfinite().all() for x in inputs)
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_padding_never_reaches_a_real_token(path):
+    random = np.random.default_rng(5)
+    batch = pad([one_table(random, 5, 3, 3, 4), one_table(random, 2, 2, 2, 2)], extra=4)
+    pattern, inputs = RowColumnHeads(4), projections(batch)
+    before = attend(make(path, batch), pattern, batch, inputs)
+    padding = (batch.attention_mask == 0)[:, None, :, None]
+    changed = [x.detach().masked_fill(padding, 1e4).requires_grad_() for x in inputs]
+    assert_same(attend(make(path, batch), pattern, batch, changed), before, 0)
+    assert all(not gradient[padding.expand_as(gradient)].any() for gradient in before[1:])
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_an_example_alone_equals_itself_in_a_batch(path):
+    random = np.random.default_rng(6)
+    tables = [one_table(random, 5, 3, 3, 4), one_table(random, 9, 6, 2, 2), one_table(random, 1, 1, 4, 9)]
+    together, alone = pad(tables), pad(tables[:1])
+    batch = together
+    length = alone.input_ids.shape[1]
+    inputs = projections(together)
+    own = [x.detach()[:1, :, :length].requires_grad_() for x in inputs]
+    pattern = RowColumnHeads(4)
+    got = make(path, batch).forward(*own, AttentionPlan(pattern, alone))
+    expected = make(path, batch).forward(*inputs, AttentionPlan(pattern, together))[:1, :, :length]
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+@given(batch=batches())
+def test_a_bias_on_keys(path, batch):
+    inputs = projections(batch)
+    bias = torch.linspace(-2, 0, batch.input_ids.numel()).view(batch.input_ids.shape).requires_grad_()
+    results = []
+    for backend in (make(path, batch), Eager()):
+        output = backend.forward(*inputs, AttentionPlan(RowColumnHeads(4), batch), key_bias=bias)
+        output = output * (batch.attention_mask == 1)[:, None, :, None]
+        results.append([output, *torch.autograd.grad(output.square().sum(), [bias, *inputs[1:]])])
+    assert_same(*results, 1e-4)
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_dropout_keeps_the_mean_and_follows_the_seed(path):
+    batch = pad([one_table(np.random.default_rng(1), 4, 3, 3, 3)], extra=2)
+    inputs = [x.detach() for x in projections(batch)]
+    plan, backend = AttentionPlan(RowColumnHeads(4), batch), make(path, batch)
+
+    def dropped(seed):
+        torch.manual_seed(seed)
+        return backend.forward(*inputs, plan, dropout=0.3)
+
+    exact = backend.forward(*inputs, plan)
+    assert torch.equal(dropped(1), dropped(1))
+    assert not torch.equal(dropped(1), dropped(2))
+    mean = torch.stack([dropped(seed) for seed in range(400)]).mean(0)
+    assert (mean - exact)[:, :, : int(batch.attention_mask.sum())].abs().mean() < 0.05
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_bfloat16_autocast(path):
+    random = np.random.default_rng(7)
+    batch = pad([one_table(random, 6, 5, 3, 5), one_table(random, 3, 2, 4, 6)], extra=3)
+    pattern, inputs = RowColumnHeads(4), projections(batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        got = attend(make(path, batch), pattern, batch, inputs)
+    assert_same([x.float() for x in got], attend(Eager(), pattern, batch, inputs), 0.05)
+
+
+@pytest.mark.parametrize("backend", [Sdpa(), Segments()], ids=lambda b: type(b).__name__)
+def test_gradients_in_double_precision(backend):
+    batch = pad([one_table(np.random.default_rng(8), 2, 2, 2, 2)], extra=2)
+    plan = AttentionPlan(RowColumnHeads(2), batch)
+    inputs = projections(batch, heads=2, size=2, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda *x: backend.forward(*x, plan), inputs)
+
+
+def test_segments_names_the_remedy_for_other_patterns():
+    class Odd(Full):
+        pass
+
+    class Other:
+        head_groups = (4,)
+
+    Segments().supports(Odd(4))
+    with pytest.raises(ConfigError, match="attention=sdpa"):
+        Segments().supports(Other())
