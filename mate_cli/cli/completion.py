@@ -1,0 +1,101 @@
+"""`mate completion bash|zsh|fish`: print the script that completes commands, groups, choices and keys."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+from collections.abc import Sequence
+
+from mate_cli.cli.help import nearest
+from mate_cli.errors import ConfigError
+
+BASH = r"""_mate() {
+    local line="${COMP_LINE:0:COMP_POINT}" word
+    word="${line##*[[:space:]]}"
+    COMPREPLY=($(mate completion query "$line" 2>/dev/null))
+    # Readline breaks words at = and :, so what stands before the last of them is already there.
+    COMPREPLY=("${COMPREPLY[@]#"${word%"${word##*[=:]}"}"}")
+    case "${COMPREPLY[0]-}" in *=|*.|*/) compopt -o nospace 2>/dev/null ;; esac
+}
+complete -o default -F _mate mate
+"""
+ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n" + BASH
+FISH = """function __mate_complete
+    mate completion query (commandline -cp) 2>/dev/null
+end
+complete -c mate -f -a '(__mate_complete)'
+"""
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+HELP = """Print the completion script of a shell.
+
+Usage: mate completion bash|zsh|fish
+
+Now, in this terminal
+  eval "$(mate completion bash)"
+For good
+  echo 'eval "$(mate completion bash)"' >> ~/.bashrc
+  echo 'eval "$(mate completion zsh)"' >> ~/.zshrc
+  mate completion fish > ~/.config/fish/completions/mate.fish"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Print a shell's script, or the candidates that such a script asks for.
+
+    Raises:
+        ConfigError: there is no script for this shell.
+    """
+    match list(words):
+        case ["query", line]:
+            print("\n".join(candidates(line)))
+        case [] | ["--help"] | ["-h"]:
+            print(HELP)
+        case [shell] if shell in SCRIPTS:
+            print(SCRIPTS[shell], end="")
+        case _:
+            remedy = nearest(words[0], SCRIPTS) or "There are bash, zsh and fish"
+            raise ConfigError("no such shell", where=f"mate completion {' '.join(words)}", remedy=remedy)
+    return 0
+
+
+def candidates(line: str) -> list[str]:
+    """Return what the last word of a command line can become.
+
+    Args:
+        line: everything typed so far, such as `mate train mod`.
+    """
+    from mate_cli.cli.app import FLAGS, commands
+
+    before, word = line.split()[1:], ""
+    if not line.endswith((" ", "\t")) and before:
+        word = before.pop()
+    if not before:
+        return [name for name in (*commands(), "--help", "--version") if name.startswith(word)]
+    if before[0] == "completion":
+        return [shell for shell in SCRIPTS if shell.startswith(word)]
+    if before[0] not in commands():
+        return []
+    if word.startswith("-"):
+        return [flag for flag in FLAGS if flag.startswith(word)]
+    module = importlib.import_module(f"mate_cli.cli.{before[0]}")
+    fixed = [action for action in getattr(module, "ACTIONS", ()) if len(before) == 1 and action.startswith(word)]
+    return fixed + from_hydra(before[0], " ".join([*before[1:], word]))
+
+
+def from_hydra(command: str, overrides: str) -> list[str]:
+    """Return Hydra's candidates for the last of a command's overrides."""
+    from mate_cli.cli.app import main
+
+    saved, os.environ["COMP_LINE"] = os.environ.get("COMP_LINE"), f"mate {overrides}"
+    answer = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(answer), contextlib.redirect_stderr(io.StringIO()):
+            main([command, "-sc", "query=bash"])
+    finally:
+        if saved is None:
+            del os.environ["COMP_LINE"]
+        else:
+            os.environ["COMP_LINE"] = saved
+    own = overrides.rpartition(" ")[2].startswith("hydra")
+    return [word for word in answer.getvalue().split() if own or not word.startswith("hydra")]
