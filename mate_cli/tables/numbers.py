@@ -1,0 +1,197 @@
+"""Numbers and dates in a text, read as the reference reads them, its slips included.
+
+Source: google-research/tapas, `utils/number_utils.py`. Known slips that are kept: the fifth ordinal word is
+spelt "fith", a lower-case "sept" is no month, and only years from 1700 to 2016 are dates.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from mate_cli.tables.text import normalize_for_match
+
+
+class Date(NamedTuple):
+    """The parts of a date that a text states."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+
+
+Value = float | Date
+
+
+class NumericSpan(NamedTuple):
+    """Characters [begin, end) of a text and what they may mean: "2012" is a number and a year."""
+
+    begin: int
+    end: int
+    values: tuple[Value, ...]
+
+
+_MONTHS = "january february march april may june july august september october november december"
+_FULL_MONTH = {name: number for number, name in enumerate(_MONTHS.split(), 1)}
+_MONTH = _FULL_MONTH | {name[:3]: number for name, number in _FULL_MONTH.items()}
+_WEEKDAYS = frozenset(["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"])
+_CARDINALS = "zero one two three four five six seven eight nine ten eleven twelve"
+_ORDINALS = "zeroth first second third fourth fith sixth seventh eighth ninth tenth eleventh twelfth"
+_WORDS = {word: float(number) for words in (_CARDINALS, _ORDINALS) for number, word in enumerate(words.split())}
+
+_NUMBER = re.compile(r"((^|\s)[+-])?((\.\d+)|(\d+(,\d\d\d)*(\.\d*)?))")
+_SUFFIX = re.compile(r"(?:st|nd|rd|th)\Z")
+_PLAUSIBLE = re.compile("|".join([r"\d", *_WORDS, *_FULL_MONTH]), re.IGNORECASE)
+_DATE_START = re.compile("|".join([r"\d", *_MONTH, *_WEEKDAYS]), re.IGNORECASE)
+
+_YEAR, _MM, _DD = r"(?P<Y>\d{4})", r"(?P<m>1[0-2]|0[1-9]|[1-9])", r"(?P<d>3[01]|[12]\d|0[1-9]|[1-9])"
+_NAME = r"(?P<B>\w+)"
+_DATE_PATTERNS = tuple(
+    tuple(re.compile(pattern) for pattern in patterns)
+    for patterns in (
+        (r"(?P<F>\w+)", rf"{_YEAR}s?"),
+        (rf"{_NAME}\s+{_YEAR}", rf"{_NAME}\s+{_DD}", rf"{_DD}\s+{_NAME}", rf"{_YEAR}-{_MM}"),
+        (
+            rf"{_NAME}\s+{_DD},\s+{_YEAR}",
+            rf"{_DD}\s+{_NAME}\s+{_YEAR}",
+            rf"{_MM}-{_DD}-{_YEAR}",
+            rf"{_YEAR}-{_MM}-{_DD}",
+            rf"{_DD}\.{_MM}\.{_YEAR}",
+            rf"(?P<A>\w+),\s+{_NAME}\s+{_DD}",
+        ),
+    )
+)
+"""Written dates of one, two and three words. F is a full month name, B a full or short one, A a weekday."""
+_YEARS = range(1700, 2017)
+_YEAR_WHEN_UNSTATED = 1900
+
+
+@lru_cache(maxsize=1 << 17)
+def numeric_values(text: str) -> tuple[Value, ...]:
+    """All numbers and dates of a text, from left to right, after `normalize_for_match`."""
+    return tuple(value for span in parse_text(normalize_for_match(text)) for value in span.values)
+
+
+def parse_text(text: str) -> list[NumericSpan]:
+    """Find the longest spans of a text that are numbers or dates, from left to right.
+
+    A span inside a longer one is dropped; spans that only overlap are kept.
+    """
+    if not _PLAUSIBLE.search(text):
+        return []
+    found: dict[tuple[int, int], list[Value]] = {}
+    runs = list(_runs(text))
+    for match in _NUMBER.finditer(text):
+        number = _parse_number(match.group())
+        if number is not None:
+            found.setdefault(match.span(), []).append(number)
+    _add_words(text, runs, found)
+    for words, span in _date_spans(text, runs):
+        date = _parse_date(text[slice(*span)], words)
+        if date is not None:
+            found.setdefault(span, []).append(date)
+    return [NumericSpan(*span, tuple(found[span])) for span in _longest(list(found))]
+
+
+def convert_to_float(text: str) -> float:
+    """Read a whole text as one number, guessing what its commas and dots mean.
+
+    Commas separate thousands when there is a dot too, or when a part between commas has three characters; a
+    single other comma is the decimal point. Several dots separate thousands.
+
+    Raises:
+        ValueError: the text is no number.
+
+    Source: google-research/tapas, `utils/text_utils.py`.
+    """
+    thousands = "." in text or any(len(part) == 3 for part in text.split(","))
+    if "," in text:
+        return float(text.replace(",", "." if text.count(",") == 1 and not thousands else ""))
+    return float(text.replace(".", "") if text.count(".") > 1 else text)
+
+
+def _runs(text: str) -> Iterator[tuple[int, int]]:
+    """Runs of letters and digits, where `str.isalnum` decides: it counts "²", which no pattern would."""
+    begin = None
+    for index, char in enumerate(text):
+        if char.isalnum():
+            begin = index if begin is None else begin
+        elif begin is not None:
+            yield begin, index
+            begin = None
+    if begin is not None:
+        yield begin, len(text)
+
+
+def _add_words(text: str, runs: list[tuple[int, int]], found: dict[tuple[int, int], list[Value]]) -> None:
+    for span in runs:
+        if span in found:
+            continue
+        word = text[slice(*span)]
+        numbers = [number for number in (_parse_number(word), _WORDS.get(word)) if number is not None]
+        if numbers:
+            found[span] = list(numbers)
+
+
+def _parse_number(text: str) -> float | None:
+    try:
+        value = float(_SUFFIX.sub("", text).replace(",", ""))
+    except ValueError:
+        return None
+    return None if math.isnan(value) or value == math.inf else _as_float32(value)
+
+
+def _as_float32(value: float) -> float:
+    """The reference stores numbers in 32 bits, which decides which numbers are equal."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _date_spans(text: str, runs: list[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Spans of up to three words that begin like a date, each after its number of words."""
+    for index, (begin, end) in enumerate(runs):
+        if _DATE_START.match(text, begin, end):
+            for words, (_, last) in enumerate(runs[index : index + len(_DATE_PATTERNS)], 1):
+                yield words, (begin, last)
+
+
+def _parse_date(text: str, words: int) -> Date | None:
+    text = re.sub(r"Sept\b", "Sep", text)
+    for pattern in _DATE_PATTERNS[words - 1]:
+        match = pattern.fullmatch(text)
+        date = match and _read_date(match.groupdict())
+        if date:
+            return date
+    return None
+
+
+def _read_date(fields: dict[str, str]) -> Date | None:
+    """Check the named fields of a match as `datetime.strptime` would; None when they are no date."""
+    if "A" in fields and fields["A"].lower() not in _WEEKDAYS:
+        return None
+    year, month, day = (int(fields[key]) if key in fields else None for key in "Ymd")
+    for key, names in (("F", _FULL_MONTH), ("B", _MONTH)):
+        if key in fields:
+            month = names.get(fields[key].lower())
+            if month is None:
+                return None
+    try:
+        date = datetime.date(_YEAR_WHEN_UNSTATED if year is None else year, month or 1, day or 1)
+    except ValueError:
+        return None
+    return Date(year, month, day) if date.year in _YEARS else None
+
+
+def _longest(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    chosen: list[tuple[int, int]] = []
+    for begin, end in sorted(spans, key=lambda span: (span[0] - span[1], span[0])):
+        if not any(first <= begin and end <= last for first, last in chosen):
+            chosen.append((begin, end))
+    return sorted(chosen)

