@@ -1,0 +1,93 @@
+"""A comparison as JSON and CSV, for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mate_cli.errors import RunError
+from mate_cli.reports.grouping import FIELDS, Configuration
+from mate_cli.reports.load import Run
+from mate_cli.reports.report import Report, reason_text
+
+CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
+
+
+def report_json(report: Report) -> str:
+    """Writes configurations (mean, deviation, n per metric) and runs as JSON; NaN becomes null."""
+    content = {
+        "schema": 1,
+        "created": report.created.isoformat(timespec="seconds"),
+        "folders": report.folders,
+        "metric": report.metric,
+        "configurations": [configuration_entry(group) for group in report.groups],
+        "runs": [run_entry(run, report) for run in report.runs],
+        "notes": report.notes,
+        "warnings": report.warnings,
+    }
+    return json.dumps(without_nan(content), indent=2, ensure_ascii=False) + "\n"
+
+
+def configuration_entry(group: Configuration) -> dict[str, Any]:
+    """Returns one configuration as plain values."""
+    names = sorted(group.metric_names)
+    return {
+        "label": group.label,
+        **group.fields,
+        "differences": dict(group.differences),
+        "runs": [run.name for run in group.runs],
+        "n": len(group.counted),
+        "metrics": {name: asdict(summary) for name in names if (summary := group.summary(name)) is not None},
+    }
+
+
+def run_entry(run: Run, report: Report) -> dict[str, Any]:
+    """Returns one run as plain values."""
+    entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
+    fields = {key: run.setting(key) for key in FIELDS}
+    reason = None if run.status == "finished" else reason_text(run, report.created)
+    return {"run": run.name, "status": run.status, "reason": reason} | entry | fields | {"metrics": run.metrics}
+
+
+def without_nan(value: object) -> object:
+    """Replaces NaN and infinities, which JSON cannot say, by null."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def report_csv(report: Report) -> str:
+    """Writes a line per run: what it was, what became of it, and each of its metrics in a column."""
+    names = sorted({name for run in report.runs for name in run.metrics})
+    table = io.StringIO()
+    writer = csv.DictWriter(table, [*CSV_FIELDS, *names], extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for run in report.runs:
+        writer.writerow(run_entry(run, report) | run.metrics)
+    return table.getvalue()
+
+
+def write_text(file: Path, text: str) -> Path:
+    """Writes a file in one step: a reader sees the old content or the new, never half of it.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(file)
+    except OSError as error:
+        raise RunError(f"cannot write {file}: {error.strerror}", remedy="Choose another place for it") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return file

@@ -1,0 +1,61 @@
+"""How numbers are written, the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mate_cli.reports.metric_names import MetricName
+from mate_cli.reports.statistics import Summary
+
+NOTHING = "–"  # noqa: RUF001
+
+
+def mean_text(summary: Summary | None, metric: MetricName) -> str:
+    """Writes a mean: percent with one decimal for fractions, else three significant digits."""
+    if summary is None:
+        return NOTHING
+    return f"{100 * summary.mean:.1f}" if metric.is_fraction else f"{summary.mean:.3g}"
+
+
+def deviation_text(summary: Summary | None, metric: MetricName) -> str:
+    """Writes a deviation in the unit of its mean, empty for a single run."""
+    if summary is None or summary.deviation is None:
+        return ""
+    return f"{100 * summary.deviation:.1f}" if metric.is_fraction else f"{summary.deviation:.2g}"
+
+
+def count_text(value: float | None) -> str:
+    """Writes a large count with a unit: 950, 22.7K, 110.1M, 1.3B."""
+    if value is None:
+        return NOTHING
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if abs(value) >= size:
+            return f"{value / size:.1f}{unit}"
+    return f"{value:.0f}"
+
+
+def rate_text(value: float | None) -> str:
+    """Writes examples per second: 3.2, 182."""
+    if value is None:
+        return NOTHING
+    return f"{value:.1f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def duration_text(seconds: float | None) -> str:
+    """Writes a duration with its two largest units: 42 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
+    if seconds is None:
+        return NOTHING
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    whole = max(0, round(seconds))
+    if whole >= 3600:
+        whole = round(whole / 60) * 60
+    for (unit, size), (smaller, part) in pairwise(units):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def plural(count: int, noun: str) -> str:
+    """Writes `1 run`, `3 runs`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,162 @@
+"""Puts the runs that differ by their seed alone together: a configuration is a row, its seeds are repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mate_cli.reports.load import Run
+from mate_cli.reports.metric_names import BASELINE
+from mate_cli.reports.statistics import Summary, summarize
+
+FIELDS = ("dataset", "model", "attention", "init", "task", "command")
+# What may differ between two repeats of the same experiment; a final dot stands for everything below that key.
+IGNORED = (
+    *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
+    *("experiment_name", "run", "deterministic", "data.download", "data.root"),
+)
+SHOWN_DIFFERENCES = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """The runs of one configuration.
+
+    Args:
+        fields: what the runs were grouped by, and its value.
+        differences: configuration keys that set it apart from its neighbours with equal fields.
+        runs: all of its runs, whatever became of them.
+        counted: the runs whose metrics count: one per seed.
+        label: a short name, unlike any other configuration's in the same comparison.
+    """
+
+    fields: Mapping[str, str]
+    runs: tuple[Run, ...]
+    counted: tuple[Run, ...]
+    differences: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+
+    def summary(self, metric: str) -> Summary | None:
+        """Summarises a final metric over the runs that count."""
+        return summarize(run.metrics[metric] for run in self.counted if metric in run.metrics)
+
+    def cost(self, key: str, inside: str | None = None) -> Summary | None:
+        """Summarises another number of the records, such as `wall_seconds`, over the runs that count."""
+        values = (run.number(key, inside) for run in self.counted)
+        return summarize(value for value in values if value is not None)
+
+    @property
+    def metric_names(self) -> set[str]:
+        """The names of all metrics that count, baselines left out."""
+        return {name for run in self.counted for name in run.metrics if not name.startswith(BASELINE)}
+
+
+def group_runs(
+    runs: Iterable[Run], *, by: Sequence[str] = (), ignore: Sequence[str] = (), count_all: bool = False
+) -> list[Configuration]:
+    """Groups runs into configurations, in order of appearance.
+
+    Args:
+        runs: the runs to group.
+        by: record entries or dotted configuration keys to group by; runs that differ elsewhere then share a row.
+            Empty: FIELDS, and every configuration key that is not ignored keeps runs apart.
+        ignore: further configuration keys that do not keep runs apart.
+        count_all: count unfinished runs too.
+    """
+    keys = tuple(by) or FIELDS
+    families: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        identity = tuple(run.setting(key) for key in keys)
+        families.setdefault(identity, []).append(run)
+    groups: list[Configuration] = []
+    for identity, members in families.items():
+        fields = dict(zip(keys, identity, strict=True))
+        parts = [({}, members)] if by else split_by_settings(members, (*IGNORED, *ignore))
+        groups.extend(
+            Configuration(fields, tuple(part), repeats(part, count_all, by_seed=not by), apart) for apart, part in parts
+        )
+    return with_labels(groups, keys, every_field=bool(by))
+
+
+def split_by_settings(runs: list[Run], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[Run]]]:
+    """Splits runs whose settings differ; each part comes with the settings that set it apart."""
+    differing = differing_settings([settings(run, ignored) for run in runs])
+    parts: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        own = settings(run, ignored)
+        parts.setdefault(tuple(own.get(key, "absent") for key in differing), []).append(run)
+    return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
+
+
+def settings(run: Run, ignored: Sequence[str]) -> dict[str, str]:
+    """Returns a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
+    every = dict(run.config) or dict(override_pairs(run))
+    return {key: value for key, value in every.items() if not is_ignored(key, ignored)}
+
+
+def override_pairs(run: Run) -> Iterable[tuple[str, str]]:
+    """Yields the overrides in a record as (key, value)."""
+    overrides = run.record.get("overrides")
+    for override in overrides if isinstance(overrides, list) else []:
+        key, _, value = str(override).partition("=")
+        yield key.lstrip("+~"), value
+
+
+def is_ignored(key: str, ignored: Sequence[str]) -> bool:
+    """Says whether a configuration key is one of the ignored ones, or below one that ends in a dot."""
+    return any(key == name.rstrip(".") or (name.endswith(".") and key.startswith(name)) for name in ignored)
+
+
+def differing_settings(all_settings: Sequence[Mapping[str, str]]) -> list[str]:
+    """Lists the keys whose values are not the same everywhere (absent is a value), in order of appearance."""
+    keys = dict.fromkeys(key for one in all_settings for key in one)
+    return [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
+
+
+def repeats(runs: Sequence[Run], count_all: bool, *, by_seed: bool) -> tuple[Run, ...]:
+    """Keeps the runs whose metrics count; of several runs with one seed, the one that started last."""
+    counted = [run for run in runs if count_all or run.status == "finished"]
+    if not by_seed:
+        return tuple(counted)
+    latest: dict[str, Run] = {}
+    for run in sorted(counted, key=lambda run: run.text("started")):
+        latest[run.text("seed") or run.name] = run
+    return tuple(run for run in counted if run in latest.values())
+
+
+def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field: bool) -> list[Configuration]:
+    """Names each configuration by its fields that tell it apart, its differences, and a number if need be."""
+    varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
+    shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
+    seen: dict[str, int] = {}
+    labelled: list[Configuration] = []
+    for group in groups:
+        label = " · ".join(
+            [group.fields[key].replace("_", " ") or f"no {key}" for key in shown] + short_differences(group.differences)
+        )
+        seen[label] = seen.get(label, 0) + 1
+        unique = label if seen[label] == 1 else f"{label} ({seen[label]})"
+        labelled.append(replace(group, label=unique))
+    return labelled
+
+
+def telling_fields(groups: list[Configuration], varying: Sequence[str]) -> list[str]:
+    """Drops the fields that follow from the others (an attention that goes with its model); the model always stays."""
+    shown = ["model", *(key for key in varying if key != "model")]
+    for key in ("command", "attention", "dataset", "init", "task"):
+        rest = [one for one in shown if one != key]
+        if key in shown and distinct(groups, rest) == distinct(groups, shown):
+            shown = rest
+    return shown
+
+
+def distinct(groups: list[Configuration], keys: Sequence[str]) -> int:
+    """Counts the different values that the configurations have in some fields."""
+    return len({tuple(group.fields[key] for key in keys) for group in groups})
+
+
+def short_differences(differences: Mapping[str, str]) -> list[str]:
+    """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are."""
+    texts = [f"{key.rpartition('.')[2]}={value}" for key, value in differences.items()]
+    rest = len(texts) - SHOWN_DIFFERENCES
+    return texts[:SHOWN_DIFFERENCES] + ([f"+{rest} more"] if rest > 0 else [])

@@ -1,0 +1,49 @@
+"""Builds HTML out of nested calls; whatever is not already markup is escaped, so nothing can be forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+VOID = frozenset({"meta", "br", "hr", "input", "link"})
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Child = object
+
+
+def element(tag: str, *children: Child, **attributes: object) -> Markup:
+    """Returns one element.
+
+    Args:
+        tag: the element's name.
+        *children: markup, text (escaped), or iterables of these; None and "" are skipped.
+        **attributes: `class_` becomes class, `data_value` data-value; None and False are left out, True is bare.
+    """
+    shown = "".join(attribute(name, value) for name, value in attributes.items())
+    inner = "".join(render(child) for child in children)
+    return Markup(f"<{tag}{shown}>" if tag in VOID else f"<{tag}{shown}>{inner}</{tag}>")
+
+
+def attribute(name: str, value: object) -> str:
+    """Returns one attribute with a leading space, empty when there is none."""
+    if value is None or value is False:
+        return ""
+    key = name.rstrip("_").replace("_", "-")
+    return f" {key}" if value is True else f' {key}="{escape(str(value), quote=True)}"'
+
+
+def render(child: Child) -> str:
+    """Returns a child as HTML, escaped unless it is markup."""
+    if child is None:
+        return ""
+    if isinstance(child, Markup):
+        return child
+    if isinstance(child, Iterable) and not isinstance(child, str):
+        return "".join(render(one) for one in child)
+    return escape(str(child), quote=False)

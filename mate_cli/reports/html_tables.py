@@ -1,0 +1,149 @@
+"""The page's summary cards and tables of numbers."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from mate_cli.reports.format import NOTHING, count_text, deviation_text, duration_text, mean_text, plural, rate_text
+from mate_cli.reports.grouping import Configuration
+from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.load import STATUSES
+from mate_cli.reports.metric_names import PARTS, MetricName
+from mate_cli.reports.report import Report
+from mate_cli.reports.statistics import Summary
+from mate_cli.reports.tables import ResultTable, Row
+
+
+def cards(report: Report) -> Markup:
+    """Returns the summary: how many runs, the best, the fastest, the time spent."""
+    seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
+    return element(
+        "section",
+        card("Runs", str(len(report.runs)), status_line(report)),
+        best_card(report),
+        fastest_card(report),
+        card("Compute time", duration_text(sum(seconds)) if seconds else NOTHING, "wall time of all runs"),
+        class_="cards",
+    )
+
+
+def card(name: str, value: object, detail: object) -> Markup:
+    """Returns one card."""
+    return element("div", element("h3", name), element("p", value, class_="value"), element("p", detail), class_="card")
+
+
+def status_line(report: Report) -> str:
+    """Counts all runs by status."""
+    counts = {status: sum(run.status == status for run in report.runs) for status in (*STATUSES, "unknown")}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+
+
+def best_card(report: Report) -> Markup:
+    """Returns the winner by the main metric."""
+    if report.metric is None or (summary := report.groups[0].summary(report.metric)) is None:
+        return card("Best", NOTHING, "no finished run has a metric")
+    metric = MetricName.parse(report.metric)
+    return card(f"Best {metric.title}", number(summary, metric), report.groups[0].label)
+
+
+def fastest_card(report: Report) -> Markup:
+    """Returns the configuration with the most examples per second."""
+    speeds = [(speed.mean, group.label) for group in report.groups if (speed := speed_of(group)) is not None]
+    if not speeds:
+        return card("Fastest", NOTHING, "no speed recorded")
+    fastest, label = max(speeds)
+    return card("Fastest", [rate_text(fastest), element("span", " examples/s", class_="unit")], label)
+
+
+def speed_of(group: Configuration) -> Summary | None:
+    """Summarises examples per second."""
+    return group.cost("examples_per_second", "throughput")
+
+
+def result_table(table: ResultTable) -> Markup:
+    """Returns one table of results under its own caption, with a heading line per split or part."""
+    heads = [element("th", column.short, class_="number", scope="col") for column in table.columns]
+    top = [element("th", name, colspan=span, scope="colgroup") for name, span in heading_spans(table)]
+    head = element(
+        "thead",
+        element("tr", element("th", "", class_="blank"), top, element("th", class_="blank")),
+        element(
+            "tr", element("th", "Configuration", scope="col"), heads, element("th", "n", class_="number"), class_="sort"
+        ),
+    )
+    body = element("tbody", [result_row(table, row) for row in table.rows])
+    foot = element("tfoot", [result_row(table, row) for row in table.baselines]) if table.baselines else None
+    return element("div", element("table", element("caption", table.title), head, body, foot), class_="scroll")
+
+
+def heading_spans(table: ResultTable) -> list[tuple[str, int]]:
+    """Joins neighbouring columns that share a split, or a part of the questions."""
+    parts = any(column.part for column in table.columns)
+    names = [PARTS.get(c.part, c.part) if parts else c.split.capitalize() for c in table.columns]
+    return [(name, len(list(same))) for name, same in groupby(names)]
+
+
+def result_row(table: ResultTable, row: Row) -> Markup:
+    """Returns one line of a table of results."""
+    cells = [result_cell(table, index, cell) for index, cell in enumerate(row.cells)]
+    repeats = element("td", row.repeats or "", class_="number", data_value=row.repeats)
+    return element("tr", element("th", row.label, scope="row"), cells, repeats)
+
+
+def result_cell(table: ResultTable, index: int, cell: Summary | None) -> Markup:
+    """Returns one number, its exact values on hover."""
+    if cell is None:
+        return element("td", NOTHING, class_="number nothing")
+    hover = f"mean {cell.mean:.5g}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
+    best = " best" if table.is_best(index, cell) else ""
+    return element(
+        "td", number(cell, table.columns[index]), class_=f"number{best}", title=hover, data_value=f"{cell.mean:.8g}"
+    )
+
+
+def number(summary: Summary, metric: MetricName) -> Markup:
+    """Returns `62.8 ±0.4`, the deviation in small."""
+    deviation = deviation_text(summary, metric)
+    return element("span", mean_text(summary, metric), element("small", f" ±{deviation}") if deviation else None)
+
+
+def cost_table(report: Report) -> Markup:
+    """Returns what each configuration cost and what became of its runs."""
+    names = ("Parameters", "Examples/s", "Wall time", "Peak memory")
+    heads = [element("th", name, class_="number", scope="col") for name in names]
+    head = element("tr", element("th", "Configuration", scope="col"), heads, element("th", "Status"), class_="sort")
+    rows = [cost_row(group) for group in report.groups]
+    return element("div", element("table", element("thead", head), element("tbody", rows)), class_="scroll")
+
+
+def cost_row(group: Configuration) -> Markup:
+    """Returns one line of the costs."""
+    memory = group.cost("peak_memory_mb")
+    cells = (
+        (group.cost("parameters"), count_text),
+        (speed_of(group), rate_text),
+        (group.cost("wall_seconds"), duration_text),
+    )
+    tags = [
+        element("td", write(s.mean) if s else NOTHING, class_="number", data_value=s.mean if s else None)
+        for s, write in cells
+    ]
+    shown = f"{memory.mean / 1000:.1f} GB" if memory else NOTHING
+    tags.append(element("td", shown, class_="number", data_value=memory.mean if memory else None))
+    return element("tr", element("th", group.label, scope="row"), tags, element("td", pills(group)))
+
+
+def pills(group: Configuration) -> list[Markup]:
+    """Returns a coloured pill per status that occurs."""
+    counts = [(status, sum(run.status == status for run in group.runs)) for status in (*STATUSES, "unknown")]
+    return [pill(status, f"{count} {status}") for status, count in counts if count]
+
+
+def pill(status: str, text: str) -> Markup:
+    """Returns one coloured pill."""
+    return element("span", text, class_=f"pill {status}")
+
+
+def count_line(count: int, noun: str, most: int) -> str:
+    """Says how much is shown of how much, empty when everything is."""
+    return f"first {most} of {plural(count, noun)}" if count > most else ""

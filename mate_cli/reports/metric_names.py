@@ -1,0 +1,83 @@
+"""What a metric's name says: its split, its score, the part of the questions, and how to print it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SPLITS = ("dev", "test")
+PARTS = {"table": "In-Table", "passage": "In-Passage", "": "Total"}
+SCORE_ORDER = ("em", "f1", "hits@1", "hits@3", "hits@5")
+PRETTY = {"em": "EM", "f1": "F1", "lr": "learning rate"}
+RAW_WORDS = ("loss", "perplexity", "error", "norm", "seconds", "memory", "per_second", "tokens", "count", "lr")
+BASELINE = "baseline/"
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """A metric's name taken apart: `test/em/table` is split `test`, score `em`, part `table`."""
+
+    full: str
+    split: str
+    score: str
+    part: str
+
+    @classmethod
+    def parse(cls, full: str) -> MetricName:
+        """Takes a name apart; without a slash the split is empty."""
+        split, _, rest = full.rpartition("/") if full.count("/") < 2 else full.partition("/")
+        if full.count("/") < 2:
+            return cls(full, split, rest, "")
+        score, _, part = rest.partition("/")
+        return cls(full, split, score, part)
+
+    @property
+    def is_fraction(self) -> bool:
+        """Whether the value is a share of one, printed in percent and better when higher."""
+        return not any(word in self.score.lower().split("_") or self.score.endswith(word) for word in RAW_WORDS)
+
+    @property
+    def family(self) -> str:
+        """The table this metric belongs to: `hits`, `answers`, or `other`."""
+        if self.score.startswith("hits@"):
+            return "hits"
+        return "answers" if self.score in ("em", "f1") else "other"
+
+    @property
+    def title(self) -> str:
+        """A heading for people, such as `Test Hits@1` or `Dev EM, In-Table`."""
+        words = f"{self.split.capitalize()} {self.short}".strip()
+        return f"{words}, {PARTS.get(self.part, self.part)}" if self.part else words
+
+    @property
+    def short(self) -> str:
+        """The score alone, such as `Hits@1`, `EM` or `loss`."""
+        return PRETTY.get(self.score, self.score.replace("hits@", "Hits@").replace("_", " "))
+
+    def rank(self) -> tuple[int, int, int, str]:
+        """The place in a table: dev before test, in-table, in-passage, total, then EM F1 Hits@1 ..."""
+        parts = list(PARTS)
+        return (
+            SPLITS.index(self.split) if self.split in SPLITS else len(SPLITS),
+            parts.index(self.part) if self.part in parts else -1,
+            SCORE_ORDER.index(self.score) if self.score in SCORE_ORDER else len(SCORE_ORDER),
+            self.full,
+        )
+
+
+def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:
+    """Picks the metric to rank by: the one most configurations have; at a tie test, then EM, Hits@1, total."""
+    counts: dict[str, int] = {}
+    for names in per_configuration:
+        for name in names:
+            if not name.startswith(BASELINE) and MetricName.parse(name).is_fraction:
+                counts[name] = counts.get(name, 0) + 1
+    return min(counts, key=lambda name: (-counts[name], *preference(name)), default=None)
+
+
+def preference(name: str) -> tuple[bool, bool, int, str]:
+    """Orders metrics by how well they sum up a run: test first, all questions first, then the score."""
+    metric = MetricName.parse(name)
+    favourites = ("em", "hits@1", "accuracy", "f1", "hits@3", "hits@5")
+    place = favourites.index(metric.score) if metric.score in favourites else len(favourites)
+    return (metric.split != "test", bool(metric.part), place, name)

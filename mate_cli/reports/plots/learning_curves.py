@@ -1,0 +1,68 @@
+"""One logged metric over the steps, a line per run, a colour per configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mate_cli.reports.load_curves import Curve
+from mate_cli.reports.metric_names import MetricName
+from mate_cli.reports.plots.style import INK, color_of, dash_of, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+
+@dataclass(frozen=True)
+class CurveFrame:
+    """The curves of one metric: `lines[i]` belong to the configuration `labels[i]`, one curve per run."""
+
+    metric: MetricName
+    labels: tuple[str, ...]
+    lines: tuple[tuple[Curve, ...], ...]
+
+
+def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
+    """Draws the curves; each line's id is `g<configuration>-...`, for a page to find it."""
+    figure, axes = new_figure(6.2, 3.1)
+    scale = 100.0 if frame.metric.is_fraction else 1.0
+    for index, (label, curves) in enumerate(zip(frame.labels, frame.lines, strict=True)):
+        for repeat, curve in enumerate(curves):
+            (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
+            line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
+            line.set_gid(f"{frame.metric.full}-g{index}-{repeat}")
+            line.set_label(label if repeat == 0 else "_")
+            if len(curve.steps) == 1:
+                line.set_marker("o")
+    axes.set_xlabel("step", color=INK)
+    axes.set_title(axis_title(frame.metric), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.margins(x=0.01)
+    axes.xaxis.set_major_locator(few_ticks(integer=True))
+    axes.yaxis.set_major_locator(few_ticks())
+    if legend:
+        add_legend(figure, frame.labels)
+    return figure
+
+
+def axis_title(metric: MetricName) -> str:
+    """Names a metric with its unit."""
+    return f"{metric.title} (%)" if metric.is_fraction else metric.title
+
+
+def few_ticks(*, integer: bool = False) -> MaxNLocator:
+    """Returns a locator that sets at most six round ticks."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(nbins=6, integer=integer)
+
+
+def add_legend(figure: Figure, labels: Sequence[str]) -> None:
+    """Puts the names of the configurations below the axes."""
+    handles, shown = figure.axes[0].get_legend_handles_labels()
+    if shown:
+        columns = 1 if max(map(len, labels)) > 40 else 2
+        figure.legend(
+            handles, shown, loc="outside lower left", ncols=columns, frameon=False, fontsize=8, labelcolor=INK
+        )

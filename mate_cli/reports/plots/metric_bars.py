@@ -1,0 +1,68 @@
+"""The main metric as bars: a bar per configuration, its sample standard deviation, and each run as a dot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mate_cli.reports.format import mean_text
+from mate_cli.reports.metric_names import MetricName
+from mate_cli.reports.plots.style import GRID, INK, new_figure
+from mate_cli.reports.statistics import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One configuration: its name, colour, summary, and the values it sums up (fractions for a score)."""
+
+    label: str
+    color: str
+    summary: Summary
+    values: tuple[float, ...]
+
+
+def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
+    """Draws horizontal bars, the first on top; the axis of a score begins at zero, so that lengths compare."""
+    figure, axes = new_figure(9.4, 0.75 + 0.36 * max(len(bars), 2))
+    scale = 100.0 if metric.is_fraction else 1.0
+    for index, bar in enumerate(bars):
+        draw_bar(axes, index, bar, metric, scale)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set_yticks(range(len(bars)), [short(bar.label) for bar in bars])
+    highest = max((bar.summary.high for bar in bars), default=1.0) * scale
+    axes.set_xlim(min(0.0, min((bar.summary.low for bar in bars), default=0.0) * scale), (highest * 1.14) or 1.0)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"{metric.title} (%)" if metric.is_fraction else metric.title, color=INK)
+    return figure
+
+
+def draw_bar(axes: Axes, index: int, bar: Bar, metric: MetricName, scale: float) -> None:
+    """Draws one bar with its error bar, its runs and its number."""
+    mean, deviation = bar.summary.mean * scale, (bar.summary.deviation or 0.0) * scale
+    patch = axes.barh(index, mean, height=0.62, color=bar.color, alpha=0.85)[0]
+    patch.set_gid(f"bar-g{index}")
+    if deviation:
+        axes.errorbar(mean, index, xerr=deviation, color=INK, linewidth=1.1, capsize=3.5)
+    if len(bar.values) > 1:
+        axes.scatter([v * scale for v in bar.values], [index] * len(bar.values), s=6, color=INK, alpha=0.5, zorder=3)
+    end = max(mean + deviation, bar.summary.high * scale, 0.0)
+    axes.annotate(
+        mean_text(bar.summary, metric),
+        (end, index),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        fontweight="bold",
+        color=INK,
+    )
+    axes.axvline(0, color=GRID, linewidth=1)
+
+
+def short(label: str, longest: int = 46) -> str:
+    """Cuts a long name, so that the bars keep their room."""
+    return label if len(label) <= longest else f"{label[: longest - 1]}…"

@@ -1,0 +1,74 @@
+"""The look of every figure: quiet axes, colours that hold on white and on black."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLORS = ("#4269d0", "#e08a00", "#e5484d", "#1d9a8a", "#a463f2", "#3c9951", "#d6409f", "#0f8fc4", "#9c6b4e", "#7d828c")
+DASHES = ("-", "--", ":", "-.")
+# On the page these two become CSS variables, so that one figure serves light and dark.
+INK, GRID = "#3b4150", "#d9dce3"
+FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": True}
+
+
+def color_of(index: int) -> str:
+    """Returns the colour of the index-th configuration; colours repeat with another dash."""
+    return COLORS[index % len(COLORS)]
+
+
+def dash_of(index: int) -> str:
+    """Returns the line style that tells configurations of one colour apart."""
+    return DASHES[index // len(COLORS) % len(DASHES)]
+
+
+def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
+    """Returns an empty figure (inches) with one quiet axes, made without pyplot and so without a display."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(FONT):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots()
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(length=0, colors=INK, labelsize=8.5)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def as_svg(figure: Figure, salt: str) -> str:
+    """Draws a figure as an SVG element for a page: text as text, colours as CSS variables, ids made unique by salt."""
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    with rc_context({**FONT, "svg.hashsalt": salt}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    drawing = buffer.getvalue()[buffer.getvalue().index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", drawing, count=1)
+    drawing = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", drawing, count=1)
+    drawing = re.sub(
+        r'\bid="(figure_|axes_|patch_|text_|matplotlib|xtick_|ytick_|line2d_|LineC)', rf'id="{salt}-\1', drawing
+    )
+    return drawing.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Writes a figure as PNG (200 dots per inch) and SVG into a folder, which is made if need be."""
+    from matplotlib import rc_context
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{name}.png", folder / f"{name}.svg"]
+    with rc_context({**FONT, "svg.hashsalt": name}):
+        for file in files:
+            metadata = {"Date": None} if file.suffix == ".svg" else None
+            figure.savefig(file, dpi=200, facecolor="white", metadata=metadata)
+    return files

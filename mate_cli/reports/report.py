@@ -1,0 +1,147 @@
+"""Everything a comparison shows, put together once for the terminal, the page and the files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.reports.format import duration_text, plural
+from mate_cli.reports.grouping import Configuration, group_runs
+from mate_cli.reports.load import STATUSES, Run, load_runs
+from mate_cli.reports.metric_names import main_metric
+from mate_cli.reports.tables import ResultTable, by_metric, result_tables
+
+SILENT_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Report:
+    """A comparison of runs.
+
+    Args:
+        folders: where the runs were looked for.
+        runs: the selected runs, in order of their folders.
+        groups: the configurations, best first.
+        tables: the results.
+        metric: the metric that ranks, None when no run has any.
+        notes: what a reader must know to trust the numbers.
+        warnings: one line per file that could not be read.
+        created: when the comparison was made.
+    """
+
+    folders: tuple[str, ...]
+    runs: tuple[Run, ...]
+    groups: tuple[Configuration, ...]
+    tables: tuple[ResultTable, ...]
+    metric: str | None
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    created: datetime
+
+    @property
+    def unfinished(self) -> tuple[Run, ...]:
+        """The runs that have not finished."""
+        return tuple(run for run in self.runs if run.status != "finished")
+
+
+def build_report(
+    folders: Sequence[str | os.PathLike[str]],
+    *,
+    metric: str | None = None,
+    by: Sequence[str] = (),
+    status: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    now: datetime | None = None,
+) -> Report:
+    """Reads the runs below the folders and compares them.
+
+    Args:
+        folders: folders that hold runs, or are runs.
+        metric: the metric to rank by; None picks the one most configurations have.
+        by: what to group by, see `group_runs`.
+        status: keep only the runs with one of these statuses, and count all of them; empty keeps every run
+            and counts the finished ones.
+        ignore: further configuration keys that do not keep runs apart.
+        now: the time to show, by default the present.
+
+    Raises:
+        RunError: there are no such runs.
+        ConfigError: the status does not exist, or no run has the metric.
+    """
+    check_statuses(status)
+    loaded = load_runs(folders)
+    runs = tuple(run for run in loaded.runs if not status or run.status in status)
+    if not runs:
+        raise RunError(
+            f"none of the {plural(len(loaded.runs), 'run')} is {' or '.join(status)}", remedy="Leave `status` out"
+        )
+    groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status))
+    chosen = choose_metric(groups, metric)
+    return Report(
+        folders=tuple(str(folder) for folder in folders),
+        runs=runs,
+        groups=tuple(by_metric(groups, chosen)),
+        tables=tuple(result_tables(groups, chosen)),
+        metric=chosen,
+        notes=tuple(notes(groups, mixed=bool(by), count_all=bool(status))),
+        warnings=loaded.warnings,
+        created=now or datetime.now(timezone.utc),
+    )
+
+
+def check_statuses(status: Sequence[str]) -> None:
+    """Refuses a status that does not exist."""
+    for one in status:
+        if one not in STATUSES:
+            raise ConfigError(f"no such status: {one}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
+
+
+def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | None:
+    """Returns the metric asked for, or the one most configurations have.
+
+    Raises:
+        ConfigError: no finished run has the metric asked for.
+    """
+    known = {name for group in groups for name in group.metric_names}
+    if asked is None:
+        return main_metric(group.metric_names for group in groups)
+    if asked not in known:
+        choices = f"Choose from {', '.join(sorted(known))}" if known else "Wait until a run has finished"
+        raise ConfigError(f"no finished run has the metric {asked}", where="metric", remedy=choices)
+    return asked
+
+
+def notes(groups: Sequence[Configuration], *, mixed: bool, count_all: bool) -> list[str]:
+    """Says what was averaged, left out or mixed."""
+    lines = []
+    if any(len(group.counted) > 1 for group in groups):
+        lines.append(f"mean ± sample standard deviation over n {'runs' if mixed or count_all else 'finished seeds'}")
+    finished = sum(run.status == "finished" or count_all for group in groups for run in group.runs)
+    older = finished - sum(len(group.counted) for group in groups)
+    if older:
+        lines.append(f"{plural(older, 'older repeat')} of the same configuration and seed left out")
+    skipped = [(s, g) for g in groups for name in g.metric_names if (s := g.summary(name)) is None or s.skipped]
+    if skipped:
+        lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
+    if mixed:
+        lines.append("grouped as asked: runs in one row may differ in other settings")
+    return lines
+
+
+def state_text(group: Configuration) -> str:
+    """Counts the runs of a configuration by status: `3 finished`, `2 finished, 1 failed`."""
+    counts = {status: sum(run.status == status for run in group.runs) for status in (*STATUSES, "unknown")}
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+
+
+def reason_text(run: Run, now: datetime) -> str:
+    """Says why a run has no result: its reason, or for how long a running one has been silent."""
+    if run.status != "running":
+        return run.text("reason") or "no reason recorded"
+    silent = now.timestamp() - run.touched
+    if silent > SILENT_SECONDS:
+        return f"nothing written for {duration_text(silent)}: it may have been killed"
+    return "still running"

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from mate_cli.reports.grouping import group_runs
+from mate_cli.reports.load import load_runs
+from tests.reports.runs import build_demo, build_run
+
+
+def groups_of(folder, **options):
+    return group_runs(load_runs([folder]).runs, **options)
+
+
+def test_seeds_share_a_row_and_only_finished_ones_count(tmp_path):
+    groups = {group.label: group for group in groups_of(build_demo(tmp_path))}
+    sat = groups["sat · cell selection"]
+    assert (len(sat.runs), len(sat.counted)) == (3, 2)
+    assert sat.summary("test/hits@1").count == 2
+    assert len(groups) == 6
+
+
+def test_another_setting_is_another_row_named_by_it(tmp_path):
+    build_run(tmp_path / "a", seed=1)
+    build_run(tmp_path / "b", seed=2, config={"optimizer": {"lr": 1e-5, "weight_decay": 0.01}})
+    assert [group.label for group in groups_of(tmp_path)] == ["mate · lr=5e-05", "mate · lr=1e-05"]
+    assert len(groups_of(tmp_path, ignore=["optimizer."])) == 1
+
+
+def test_machines_folders_and_loggers_do_not_part_repeats(tmp_path):
+    build_run(tmp_path / "a", seed=1, config={"hardware": {"threads": 2}, "paths": {"outputs": "x"}})
+    build_run(tmp_path / "b", seed=2, config={"hardware": {"threads": 8}, "paths": {"outputs": "y"}})
+    assert len(groups_of(tmp_path)) == 1
+
+
+def test_without_a_config_overrides_part_runs(tmp_path):
+    for name, override in (("a", "optimizer.lr=1"), ("b", "+optimizer.lr=2")):
+        (build_run(tmp_path / name, overrides=[override, "seed=3"]) / "config.yaml").unlink()
+    assert [group.label for group in groups_of(tmp_path)] == ["mate · lr=1", "mate · lr=2"]
+
+
+def test_of_two_runs_with_one_seed_the_later_counts(tmp_path):
+    build_run(tmp_path / "a", metrics={"test/em": 0.1}, started="2025-01-02")
+    build_run(tmp_path / "b", metrics={"test/em": 0.2}, started="2025-01-03")
+    (group,) = groups_of(tmp_path)
+    assert group.summary("test/em").mean == pytest.approx(0.2)
+    assert group.summary("test/em").count == 1
+
+
+def test_grouping_by_keys_mixes_the_rest(tmp_path):
+    build_demo(tmp_path)
+    assert [group.label for group in groups_of(tmp_path, by=["model"])] == ["mate", "sat", "tapas"]
+    assert len(groups_of(tmp_path, by=["trainer.batch_size"])) == 1
+
+
+def test_a_command_is_named_only_where_it_tells_rows_apart(tmp_path):
+    build_run(tmp_path / "a", command="train")
+    build_run(tmp_path / "b", command="evaluate")
+    assert [group.label for group in groups_of(tmp_path)] == ["mate · train", "mate · evaluate"]

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mate_cli.errors import RunError
+from mate_cli.reports.load import load_runs
+from mate_cli.reports.load_curves import load_curves
+from tests.reports.runs import build_demo, build_run
+
+
+def test_every_run_is_found_once_with_its_config(tmp_path):
+    build_demo(tmp_path / "outputs")
+    loaded = load_runs([tmp_path / "outputs", tmp_path / "outputs" / "train"])
+    assert len(loaded.runs) == 13
+    assert loaded.warnings == ()
+    assert {run.config["optimizer.lr"] for run in loaded.runs} == {"5e-05"}
+
+
+def test_a_folder_that_is_a_run_counts(tmp_path):
+    run = build_run(tmp_path / "run")
+    assert [found.folder for found in load_runs([run]).runs] == [run]
+
+
+def test_stages_know_their_pipeline(tmp_path):
+    pipeline = build_run(tmp_path / "pipeline", task="pointr")
+    build_run(pipeline / "cell_selection")
+    tasks = [run.setting("task") for run in load_runs([tmp_path]).runs]
+    assert tasks == ["pointr", "cell_selection in pointr"]
+
+
+@pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b""])
+def test_a_broken_record_is_one_warning_and_the_rest_works(tmp_path, content):
+    build_run(tmp_path / "good")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "record.json").write_bytes(content)
+    loaded = load_runs([tmp_path])
+    assert [run.folder.name for run in loaded.runs] == ["good"]
+    assert len(loaded.warnings) == 1
+    assert str(tmp_path / "bad" / "record.json") in loaded.warnings[0]
+    assert "\n" not in loaded.warnings[0]
+
+
+def test_a_broken_config_is_a_warning(tmp_path):
+    run = build_run(tmp_path / "run")
+    (run / "config.yaml").write_text("a: [1")
+    loaded = load_runs([tmp_path])
+    assert loaded.runs[0].config == {}
+    assert "config.yaml" in loaded.warnings[0]
+
+
+def test_nothing_to_read_is_an_error_that_says_where(tmp_path):
+    with pytest.raises(RunError, match=rf"^no runs below {tmp_path}/\. Start"):
+        load_runs([tmp_path])
+    with pytest.raises(RunError, match="no such folder"):
+        load_runs([tmp_path / "absent"])
+
+
+def test_only_damaged_runs_are_an_error_that_names_one(tmp_path):
+    (tmp_path / "record.json").write_text("{")
+    with pytest.raises(RunError, match=r"1 damaged: .*record\.json"):
+        load_runs([tmp_path])
+
+
+def test_strange_entries_do_no_harm(tmp_path):
+    build_run(tmp_path / "run", metrics={"dev/em": True, "dev/f1": "x", "dev/hits@1": 0.5}, status="odd", versions=3)
+    (run,) = load_runs([tmp_path]).runs
+    assert (run.metrics, run.status, run.part("versions")) == ({"dev/hits@1": 0.5}, "unknown", {})
+
+
+def test_control_characters_never_reach_a_terminal(tmp_path):
+    build_run(tmp_path / "run", reason="\x1b[31mred\nline", status="failed")
+    assert load_runs([tmp_path]).runs[0].text("reason") == "[31mred line"
+
+
+def test_curves_skip_lines_cut_short_and_are_thinned(tmp_path):
+    lines = [json.dumps({"step": step, "epoch": 0, "train/loss": 1.0 / step}) for step in range(1, 1001)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 5, "dev/em": NaN}', '{"step": 9']))
+    curves = load_curves(tmp_path, points=100)
+    assert list(curves) == ["train/loss"]
+    assert len(curves["train/loss"].steps) == 100
+    assert curves["train/loss"].steps[0] == pytest.approx(5.5)
+
+
+def test_reports_load_neither_torch_nor_matplotlib():
+    modules = "mate_cli.cli.compare, mate_cli.reports.html, mate_cli.reports.terminal, mate_cli.reports.figures"
+    code = f"import sys, {modules}; print({{'torch', 'matplotlib', 'pandas', 'lightning'}} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

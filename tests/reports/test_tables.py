@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import math
+from datetime import datetime, timezone
+
+import pytest
+
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.reports.format import count_text, duration_text, mean_text
+from mate_cli.reports.metric_names import MetricName, main_metric
+from mate_cli.reports.report import build_report, reason_text
+from mate_cli.reports.statistics import summarize
+from tests.reports.runs import build_demo, build_run
+
+
+def test_tables_of_a_study(tmp_path):
+    report = build_report([build_demo(tmp_path)])
+    titles = [table.title for table in report.tables]
+    assert titles == [
+        "Cell selection on hybridqa",
+        "Question answering on hybridqa · dev",
+        "Question answering on hybridqa · test",
+    ]
+    hits, answers, _ = report.tables
+    assert [column.full for column in hits.columns] == [f"{s}/hits@{k}" for s in ("dev", "test") for k in (1, 3, 5)]
+    assert [(c.part, c.score) for c in answers.columns] == [
+        (p, s) for p in ("table", "passage", "") for s in ("em", "f1")
+    ]
+    assert [row.repeats for row in hits.rows] == [1, 3, 3, 2]
+
+
+def test_the_baseline_is_a_row_of_its_own_and_never_the_best(tmp_path):
+    build_run(tmp_path / "a", metrics={"dev/em": 0.1, "baseline/tfidf/dev/em": 0.9}, seed=1)
+    build_run(tmp_path / "b", metrics={"dev/em": 0.2, "baseline/tfidf/dev/em": 0.9}, model="sat")
+    (table,) = build_report([tmp_path]).tables
+    assert [(row.label, row.cells[0].mean) for row in table.baselines] == [("tfidf baseline", 0.9)]
+    assert [table.is_best(0, row.cells[0]) for row in table.rows] == [True, False]
+    assert [row.label for row in table.rows] == ["sat", "mate"]
+
+
+def test_ties_as_printed_are_all_best_and_one_row_is_never(tmp_path):
+    build_run(tmp_path / "a", metrics={"dev/em": 0.50001})
+    (table,) = build_report([tmp_path]).tables
+    assert not table.is_best(0, table.rows[0].cells[0])
+    build_run(tmp_path / "b", metrics={"dev/em": 0.50002}, model="sat")
+    (table,) = build_report([tmp_path]).tables
+    assert all(table.is_best(0, row.cells[0]) for row in table.rows)
+
+
+def test_of_losses_the_lowest_is_best_and_ranks_first(tmp_path):
+    build_run(tmp_path / "a", metrics={"test/loss": 3.0})
+    build_run(tmp_path / "b", metrics={"test/loss": 2.0}, model="sat")
+    report = build_report([tmp_path], metric="test/loss")
+    assert [group.label for group in report.groups] == ["sat", "mate"]
+    assert report.tables[0].is_best(0, report.tables[0].rows[0].cells[0])
+
+
+def test_nan_is_left_out_and_said(tmp_path):
+    build_run(tmp_path / "a", seed=1, metrics={"dev/em": math.nan})
+    build_run(tmp_path / "b", seed=2, metrics={"dev/em": 0.4})
+    report = build_report([tmp_path])
+    assert report.tables[0].rows[0].cells[0].mean == 0.4
+    assert any("NaN" in note for note in report.notes)
+
+
+def test_rows_of_datasets_never_meet(tmp_path):
+    build_run(tmp_path / "a", dataset="hybridqa")
+    build_run(tmp_path / "b", dataset="sqa")
+    tables = build_report([tmp_path]).tables
+    assert [(table.title, len(table.rows)) for table in tables] == [
+        ("Cell selection on hybridqa", 1),
+        ("Cell selection on sqa", 1),
+    ]
+
+
+def test_without_finished_runs_there_is_a_report_without_tables(tmp_path):
+    build_run(tmp_path / "a", status="running")
+    report = build_report([tmp_path])
+    assert (report.tables, report.metric, len(report.unfinished)) == ((), None, 1)
+
+
+def test_status_keeps_and_counts_those_runs(tmp_path):
+    build_run(tmp_path / "a", status="interrupted", metrics={"dev/em": 0.3})
+    assert build_report([tmp_path]).tables == ()
+    assert build_report([tmp_path], status=["interrupted"]).tables[0].rows[0].cells[0].mean == 0.3
+    with pytest.raises(RunError, match="none of the 1 run is finished"):
+        build_report([tmp_path], status=["finished"])
+
+
+def test_wrong_choices_name_the_right_ones(tmp_path):
+    build_run(tmp_path / "a", metrics={"dev/em": 0.3})
+    with pytest.raises(ConfigError, match=r"metric test/em\. Choose from dev/em"):
+        build_report([tmp_path], metric="test/em")
+    with pytest.raises(ConfigError, match="no such status: done"):
+        build_report([tmp_path], status=["done"])
+
+
+def test_a_silent_run_may_have_been_killed(tmp_path):
+    build_run(tmp_path / "a", status="running")
+    (run,) = build_report([tmp_path]).runs
+    at = datetime.fromtimestamp(run.touched + 7200, timezone.utc)
+    assert reason_text(run, at) == "nothing written for 2 h: it may have been killed"
+    assert reason_text(run, datetime.fromtimestamp(run.touched, timezone.utc)) == "still running"
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("test/em/table", ("test", "em", "table")),
+        ("dev/hits@1", ("dev", "hits@1", "")),
+        ("loss", ("", "loss", "")),
+        ("a/b/c/d", ("a", "b", "c/d")),
+    ],
+)
+def test_metric_names(name, parts):
+    metric = MetricName.parse(name)
+    assert (metric.split, metric.score, metric.part) == parts
+
+
+def test_fractions_are_told_from_other_numbers():
+    fractions = ["dev/em", "test/hits@1", "dev/accuracy", "test/colour_accuracy"]
+    others = ["train/loss", "train/lr", "dev/span_loss", "dev/grad_norm", "tokens_per_second"]
+    assert [MetricName.parse(name).is_fraction for name in fractions + others] == [True] * 4 + [False] * 5
+
+
+def test_the_main_metric_is_the_one_most_have():
+    assert main_metric([["dev/em", "test/em"], ["test/hits@1", "test/em", "train/loss"]]) == "test/em"
+    assert main_metric([["test/hits@1", "dev/hits@1"], ["dev/hits@1"]]) == "dev/hits@1"
+    assert main_metric([["train/loss"], []]) is None
+
+
+def test_numbers_are_written_for_people():
+    assert [duration_text(s) for s in (0.4, 59.6, 3599, 3661, 100000)] == [
+        "0 s",
+        "1 min",
+        "59 min 59 s",
+        "1 h 1 min",
+        "1 d 3 h",
+    ]
+    assert [count_text(n) for n in (None, 12, 22_713_217, 1.31e9)] == ["–", "12", "22.7M", "1.3B"]  # noqa: RUF001
+    assert mean_text(summarize([0.6284]), MetricName.parse("test/em")) == "62.8"
