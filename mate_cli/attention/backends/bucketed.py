@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad as pad_end
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype
+from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype, split_heads
 from mate_cli.attention.base import AttentionPattern, SegmentedPattern, global_tokens
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
@@ -85,7 +85,7 @@ class Bucketed:
         views = plan.derive(("bucketed", self.first_section, self.bucket_size, padding), self._build_views)
         bias = None if key_bias is None else pad_end(key_bias.to(dtype), (0, padding))
         padded = (pad_end(x.to(dtype), (0, 0, 0, padding)) for x in (query, key, value))
-        groups_of = (torch.split(x, plan.pattern.head_groups, dim=1) for x in padded)
+        groups_of = (split_heads(x, plan.pattern) for x in padded)
         groups = zip(*groups_of, views, strict=True)
         return torch.cat([self._attend(q, k, v, view, bias, dropout)[:, :, :tokens] for q, k, v, view in groups], 1)
 
@@ -138,7 +138,7 @@ class Bucketed:
         self, query: Tensor, key: Tensor, value: Tensor, view: _View, bias: Tensor | None, dropout: float
     ) -> Tensor:
         """One group of heads, [B, n, T', H]."""
-        batch, heads, tokens, size = query.shape
+        batch, heads, _, size = query.shape
         first = self.first_section
         query, key, value = (_reorder(x, view.order) for x in (query, key, value))
         first_mask, window_mask = (mask.to(query.dtype) for mask in (view.first_mask, view.window_mask))

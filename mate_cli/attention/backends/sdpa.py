@@ -28,14 +28,17 @@ class Sdpa:
         """Attend: query, key, value [B, N, T, H] to [B, N, T, H]."""
         dtype = attention_dtype(query)
         masks = plan.derive(("sdpa", dtype), lambda plan: _additive(plan, dtype))
-        groups = zip(
-            *(torch.split(x, plan.pattern.head_groups, dim=1) for x in (query, key, value)), masks, strict=True
-        )
+        projections = (split_heads(x, plan.pattern) for x in (query, key, value))
         outputs = [
             scaled_dot_product_attention(q, k, v, attn_mask=with_key_bias(mask, key_bias, dtype), dropout_p=dropout)
-            for q, k, v, mask in groups
+            for q, k, v, mask in zip(*projections, masks, strict=True)
         ]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
+
+
+def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, ...]:
+    """The heads [B, n, T, H] of every group, of [B, N, T, H]."""
+    return torch.split(projection, list(pattern.head_groups), dim=1)
 
 
 def attention_dtype(query: Tensor) -> torch.dtype:

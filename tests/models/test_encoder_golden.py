@@ -1,0 +1,137 @@
+"""Whole encoders against google-research/tapas: outputs and gradients."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from golden import tapas
+
+from mate_cli.attention.backends.bucketed import Bucketed
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.models.mate import Mate
+from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.tapas import Tapas
+from mate_cli.tokenization.layout import TableBatch
+
+CONFIG = json.loads(tapas("g3_config.json").read_text())["config"]
+WEIGHTS = np.load(tapas("g3_encoder_weights.npz"))
+OUTPUTS = np.load(tapas("g3_encoder_outputs.npz"))
+SIZE = EncoderSize(32, 2, 4, 48, 40)
+EXACT = [Eager(), Sdpa(), Segments()]
+RENAMED = {
+    "input_ids": "input_ids",
+    "segment_ids": "segment_ids",
+    "column_ids": "column_ids",
+    "row_ids": "row_ids",
+    "previous_labels": "prev_label_ids",
+    "column_ranks": "column_ranks",
+    "inverse_column_ranks": "inv_column_ranks",
+    "numeric_relations": "numeric_relations",
+    "attention_mask": "input_mask",
+}
+
+
+def feature(name):
+    return torch.from_numpy(OUTPUTS[f"features/{name}"]).long()
+
+
+def batch(*, reset: bool) -> TableBatch:
+    fields = {ours: feature(theirs) for ours, theirs in RENAMED.items()}
+    cells = fields["row_ids"] * 256 + fields["column_ids"]
+    index = torch.arange(cells.shape[1]).expand_as(cells)
+    first = (cells[:, :, None] == cells[:, None, :]).int().argmax(-1)
+    return TableBatch(**fields, position_ids=index - first if reset else index)
+
+
+def torch_name(name):
+    """A TensorFlow variable name as a parameter of ours."""
+    parts = name.removeprefix("bert/").replace("layer_", "layer.").split("/")
+    leaf = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}.get(parts[-1])
+    return ".".join([*parts[:-1], leaf] if leaf else [*parts, "weight"])
+
+
+def network(cls, attention, **options):
+    model = cls(SIZE, attention=attention, vocab_size=CONFIG["vocab_size"], activation="gelu_new", **options)
+    state = {
+        torch_name(name): torch.from_numpy(WEIGHTS[name].T if name.endswith("kernel") else WEIGHTS[name])
+        for name in WEIGHTS.files
+        if "relative_bias" not in name and "proj_seq" not in name
+    }
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def check(variant, model, reset):
+    given = batch(reset=reset)
+    with torch.no_grad():
+        output = model(given)
+    real = given.attention_mask == 1
+    expected = torch.from_numpy(OUTPUTS[f"{variant}/layer1"])
+    torch.testing.assert_close(output.states[real], expected[real], atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(output.pooled, torch.from_numpy(OUTPUTS[f"{variant}/pooled"]), atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("attention", EXACT, ids=lambda backend: type(backend).__name__)
+@pytest.mark.parametrize("variant", ["full", "full_reset", "headwise", "headwise_reset", "headwise_r25"])
+def test_exact_variants(variant, attention):
+    if variant.startswith("full"):
+        model = network(Tapas, attention)
+    else:
+        model = network(Mate, attention, row_head_ratio=0.25 if variant.endswith("r25") else 0.5)
+    check(variant, model, variant.endswith("reset"))
+
+
+@pytest.mark.parametrize("variant", ["efficient_b4_h8", "efficient_b4_h8_reset", "efficient_b8_h16"])
+def test_efficient_variants(variant):
+    bucket, first = (8, 16) if "b8" in variant else (4, 8)
+    check(variant, network(Mate, Bucketed(first, bucket, pad=False)), variant.endswith("reset"))
+
+
+@pytest.mark.parametrize("attention", EXACT, ids=lambda backend: type(backend).__name__)
+def test_weights_on_tokens(attention):
+    """The reference's fractional masks are biases on keys: the logarithm of the weight."""
+    model, given = network(Tapas, attention), batch(reset=False)
+    weights = torch.from_numpy(OUTPUTS["features/token_weights"])
+    bias = weights.log().clamp(min=-10000.0)
+    with torch.no_grad():
+        states = model.encoder(model.embeddings(given), AttentionPlan(model.pattern, given), bias)
+    real = given.attention_mask == 1
+    expected = torch.from_numpy(OUTPUTS["full_token_weights/layer1"])
+    torch.testing.assert_close(states[real], expected[real], atol=2e-5, rtol=1e-4)
+
+
+def test_embeddings():
+    with torch.no_grad():
+        states = network(Tapas, Sdpa()).embeddings(batch(reset=True))
+    expected = torch.from_numpy(OUTPUTS["full_reset/embedding"])
+    torch.testing.assert_close(states, expected, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize(
+    ("variant", "attention"),
+    [
+        ("headwise", Eager()),
+        ("headwise", Sdpa()),
+        ("headwise", Segments()),
+        ("efficient_b4_h8", Bucketed(8, 4, pad=False)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_gradients(variant, attention, checkpointing):
+    model, given = network(Mate, attention, gradient_checkpointing=checkpointing), batch(reset=False)
+    probe = torch.from_numpy(OUTPUTS["grad_probe"])
+    loss = (model(given).states * probe * given.attention_mask.unsqueeze(-1)).sum()
+    loss.backward()
+    expected = {name.split("/grad/")[1]: OUTPUTS[name] for name in OUTPUTS.files if name.startswith(f"{variant}/grad/")}
+    assert len(expected) == 2
+    np.testing.assert_allclose(loss.item(), OUTPUTS[f"{variant}/grad_loss"], rtol=1e-3)
+    parameters = dict(model.named_parameters())
+    for name, gradient in expected.items():
+        ours = parameters[torch_name(name)].grad.numpy()
+        ours = ours.T if name.endswith("kernel") else ours[: len(gradient)]
+        np.testing.assert_allclose(ours, gradient, rtol=1e-3, atol=2e-5)
