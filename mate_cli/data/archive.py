@@ -1,4 +1,4 @@
-"""Folders of many small files, read alike from a folder, a .tar, a .tar.gz, a .tar.xz or a .zip."""
+"""Folders of many small files, read alike from a folder, a .tar.gz, a .tar.xz or a .zip."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 from mate_cli.errors import DataError
 
-SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".zip", ".tar")
+SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".zip")
 """What may follow the folder's name, in the order of preference; "" is the folder itself."""
 
-_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open, ".tar": open}
+_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open}
 _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 

@@ -81,7 +81,7 @@ def _read_tables(dataset: HybridQA, problems: list[Problem]) -> dict[str, Table]
         if table_id in bare
     }
     absent = [table_id for table_id in bare if table_id not in whole]
-    problems += [Problem(f"request_tok/{key}.json", key, "the passages of a table are not there") for key in absent]
+    problems += [Problem(f"request_tok/{key}.json", key, "is not there, but the table is") for key in absent]
     return whole | {key: bare[key] for key in absent}
 
 

@@ -1,0 +1,251 @@
+import json
+import warnings
+
+import pytest
+import releases
+from golden import shared, tapas
+
+from mate_cli.data.archive import find_store, read_members
+from mate_cli.data.hybridqa import HybridQA
+from mate_cli.errors import DataError
+from mate_cli.metrics.hits_at_k import hits_at_k
+
+
+@pytest.fixture
+def root(tmp_path):
+    return releases.write_release(tmp_path / "hybridqa")
+
+
+def everything(dataset):
+    return {split: dataset.examples(split) for split in dataset.splits}
+
+
+def test_reads_questions_tables_passages_and_answers(root):
+    dataset = HybridQA(root)
+    assert dataset.splits == ("train", "dev", "test")
+    first, second = dataset.examples("train")
+    assert (first.example_id, first.question, first.table.title) == ("t1", "who won in 1975 ?", "Winners")
+    assert (first.answer.texts, first.answer.source, first.answer.coordinates) == (("Ann Lee",), "table", ((0, 1),))
+    assert (second.answer.source, second.answer.coordinates) == ("passage", ((0, 1),))
+    assert first.table.rows[1][1].links == ("/wiki/Bob_Stone",)
+    assert set(first.table.passages) == {"/wiki/Ann_Lee", "/wiki/Bob_Stone"}, "linked ones only, none of the header"
+    assert first.table is second.table
+    (missing,) = dataset.examples("dev")
+    assert (missing.answer.source, missing.answer.coordinates) == ("missing", ())
+    assert dataset.examples("test")[0].answer is None
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".tgz", ".tar.xz", ".zip"])
+def test_packed_folders_give_the_same_examples(root, suffix):
+    unpacked = everything(HybridQA(root))
+    for folder in ("released_data", "tables_tok", "request_tok"):
+        releases.pack(root, folder, suffix)
+    assert everything(HybridQA(root)) == unpacked
+
+
+def test_an_archive_of_the_whole_repository_is_read(root):
+    unpacked = everything(HybridQA(root))
+    inside = "WikiTables-WithLinks-main/"
+    archive = releases.pack(root, "tables_tok", ".zip", inside)
+    archive.rename(root / "WikiTables-WithLinks.zip")
+    assert find_store(root, "tables_tok") == root / "WikiTables-WithLinks.zip"
+    assert everything(HybridQA(root)) == unpacked
+
+
+def test_reading_ends_when_all_wanted_members_were_met(root):
+    archive = releases.pack(root, "tables_tok", ".tar.gz")
+    assert [name for name, _ in read_members(archive, "tables_tok", ["Winners_0.json"])] == ["Winners_0.json"]
+    assert len(list(read_members(archive, "tables_tok"))) == 2
+    assert list(read_members(archive, "tables_tok", [])) == []
+
+
+def test_extra_train_is_appended_to_train_only(root, tmp_path):
+    releases.write_questions(root, "more", [("m1", "who won in 1980 ?", "Winners_0", "Bob Stone", [])])
+    for extra in ("more", "more.json", "released_data/more.json", str(root / "released_data" / "more.json")):
+        dataset = HybridQA(root, [extra])
+        assert [e.example_id for e in dataset.examples("train")] == ["t1", "t2", "m1"]
+        assert dataset.splits == ("train", "dev", "test")
+        assert len(dataset.examples("dev")) == 1
+    with pytest.raises(DataError, match="no such file of questions"):
+        HybridQA(root, ["absent"]).examples("train")
+
+
+def test_the_reference_file_decides_the_source(root):
+    reference = {"reference": {"t1": "Ann Lee", "t2": "Oslo"}, "table": ["t2"], "passage": []}
+    (root / "released_data" / "train_reference.json").write_text(json.dumps(reference))
+    assert [e.answer.source for e in HybridQA(root).examples("train")] == ["missing", "table"]
+
+
+def test_questions_of_any_file_need_no_answers(root, tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps([{"question_id": "q", "question": "who ?", "table_id": "Winners_0"}]))
+    (example,) = HybridQA(root).examples_from_file(path)
+    assert (example.example_id, example.answer, example.table.title) == ("q", None, "Winners")
+    with pytest.raises(DataError, match="no such file"):
+        HybridQA(root).examples_from_file(tmp_path / "absent.json")
+
+
+def test_an_empty_root_says_what_is_wanted_and_how_to_get_it(tmp_path):
+    with pytest.raises(DataError) as caught:
+        HybridQA(tmp_path / "nowhere").examples("train")
+    for word in (
+        "nowhere",
+        "released_data",
+        "tables_tok",
+        "request_tok",
+        "mate data download data=hybridqa data.root=",
+    ):
+        assert word in str(caught.value)
+
+
+def test_an_unknown_split_is_named(root):
+    with pytest.raises(DataError, match="no split 'validation', but train, dev, test"):
+        HybridQA(root).examples("validation")
+
+
+def _remove(path):
+    path.unlink()
+
+
+def _truncate(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+DAMAGE = {
+    "unreadable table": ("tables_tok/Winners_0.json", _truncate, "not readable JSON"),
+    "missing table": ("tables_tok/Winners_0.json", _remove, "is not there"),
+    "missing passages": ("request_tok/Winners_0.json", _remove, "is not there"),
+    "unreadable passages": ("request_tok/Winners_0.json", _truncate, "not readable JSON"),
+    "a link without passage": (
+        "request_tok/Winners_0.json",
+        lambda path: releases.edit(path, lambda passages: passages.pop("/wiki/Ann_Lee")),
+        "/wiki/Ann_Lee: is linked from the table but has no passage",
+    ),
+    "no passages at all": (
+        "request_tok/Winners_0.json",
+        lambda path: releases.edit(path, lambda passages: passages.clear()),
+        "has no passage",
+    ),
+    "a ragged row": (
+        "tables_tok/Winners_0.json",
+        lambda path: releases.edit(path, lambda table: table["data"][1].pop()),
+        "row 1 has 1 cells under 2 headers",
+    ),
+    "a cell without links": (
+        "tables_tok/Winners_0.json",
+        lambda path: releases.edit(path, lambda table: table["header"][0].pop()),
+        "not a list of",
+    ),
+    "an empty answer": (
+        "released_data/train.json",
+        lambda path: releases.edit(path, lambda questions: questions[1].update({"answer-text": " "})),
+        "t2: the answer is empty",
+    ),
+    "an id that occurs twice": (
+        "released_data/train.json",
+        lambda path: releases.edit(path, lambda questions: questions.append(questions[0])),
+        "t1: the question id occurs twice",
+    ),
+    "no table id": (
+        "released_data/train.json",
+        lambda path: releases.edit(path, lambda questions: questions[0].pop("table_id")),
+        "t1: has no table_id",
+    ),
+    "an unreadable split": ("released_data/train.json", _truncate, "not readable JSON"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named_and_nothing_is_dropped_in_silence(root, name):
+    file, damage, message = DAMAGE[name]
+    damage(root / file)
+    with pytest.raises(DataError) as caught:
+        HybridQA(root).examples("train")
+    problem = str(caught.value)
+    assert message in problem
+    assert file.rsplit("/", 1)[1] in problem, "the file is named"
+    assert f"mate data check data=hybridqa data.root={root}" in problem, "the command that shows all is named"
+    report = HybridQA(root).check()
+    expected = "missing or damaged" if name == "missing table" else message
+    assert any(expected in str(found) for found in report.problems)
+
+
+def test_damaged_questions_can_be_left_out_with_a_warning(root):
+    (root / "tables_tok" / "Winners_0.json").unlink()
+    dataset = HybridQA(root, damaged="skip")
+    with pytest.warns(UserWarning, match="1 problems, 2 questions left out"):
+        assert dataset.examples("train") == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(dataset.examples("dev")) == 1
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".tar.xz", ".zip"])
+@pytest.mark.parametrize("share", [0.4, 0.9])
+def test_an_archive_that_is_cut_short_is_named(root, suffix, share):
+    archive = releases.pack(root, "tables_tok", suffix)
+    content = archive.read_bytes()
+    archive.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(DataError, match=f"tables_tok{suffix}|tables_tok/"):
+        everything(HybridQA(root))
+    assert any("cannot be read to its end" in problem.what for problem in HybridQA(root).check().problems)
+
+
+def test_the_check_counts_and_measures(root):
+    report = HybridQA(root).check()
+    assert report.counts["train"] == {
+        "questions": 2,
+        "tables": 1,
+        "table": 1,
+        "passage": 1,
+        "missing": 0,
+        "not given": 0,
+    }
+    assert report.counts["test"]["not given"] == 1
+    assert report.percentiles["rows"] == {50: 1, 90: 2, 99: 2, 100: 2}
+    assert report.percentiles["links"][100] == 2
+    (overlap,) = report.problems
+    assert (overlap.file, overlap.what) == ("test.json", "1 tables are in dev too")
+    assert json.loads(json.dumps(report.as_dict()))["counts"]["dev"]["missing"] == 1
+
+
+def test_the_check_compares_the_reference_file(root):
+    reference = {"reference": {"t1": "Someone", "gone": "x"}, "table": [], "passage": []}
+    (root / "released_data" / "train_reference.json").write_text(json.dumps(reference))
+    found = [str(problem) for problem in HybridQA(root).check().problems]
+    assert "train_reference.json: t1: the answer is 'Someone', but 'Ann Lee' in train.json" in found
+    assert "train_reference.json: gone: the question is not in train.json" in found
+
+
+def test_candidate_cells_are_those_of_the_reference():
+    golden = json.loads(tapas("g6_hybridqa.json").read_text())
+    from mate_cli.tables.text import candidate_cells
+
+    table = releases.golden_table(golden)
+    for question in golden["questions"]:
+        assert [list(cell) for cell in candidate_cells(table, question["answer"])] == question["all_coordinates"]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return HybridQA(shared("data", "hybridqa"), ["released_data/extra_train_ottqa.json"])
+
+
+def test_counts_of_the_shared_data(whole):
+    examples = everything(whole)
+    assert {split: len(found) for split, found in examples.items()} == {"train": 3027, "dev": 296, "test": 306}
+    sources = {
+        source: sum(e.answer.source == source for e in examples["train"][:1350]) for source in ("table", "passage")
+    }
+    assert sources == {"table": 521, "passage": 809}
+    assert sum(not e.answer.coordinates for e in examples["dev"]) == 3
+
+
+def test_tfidf_gives_the_measured_baseline(whole):
+    from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+
+    for split, expected in {"dev": [9.5, 25.0, 35.1], "test": [15.7, 30.7, 40.2]}.items():
+        examples = whole.examples(split)
+        rankings = {e.example_id: tfidf_cell_ranking(e.table, e.question) for e in examples}
+        scores = hits_at_k(rankings, {e.example_id: e.answer.coordinates for e in examples})
+        assert [round(100 * scores[f"hits@{k}"], 1) for k in (1, 3, 5)] == expected

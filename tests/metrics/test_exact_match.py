@@ -1,0 +1,71 @@
+import json
+
+import pytest
+from golden import others, tapas
+
+from mate_cli.errors import DataError
+from mate_cli.metrics.exact_match import exact_match, f1, normalize_answer, score_predictions
+
+
+def official(name):
+    return json.loads(others(name).read_text())
+
+
+def test_scores_are_those_of_the_official_script():
+    reference = official("hybridqa_small_reference.json")
+    predictions = {p["question_id"]: p["pred"] for p in official("hybridqa_small_predictions.json")}
+    groups = {source: reference[source] for source in ("table", "passage")}
+    scores = score_predictions(predictions, reference["reference"], groups)
+    names = {"total": "", "table": "/table", "passage": "/passage"}
+    expected = official("hybridqa_eval.json")["result"]
+    for official_name, ours in names.items():
+        assert 100 * scores[f"em{ours}"] == pytest.approx(expected[f"{official_name} exact"], abs=1e-11)
+        assert 100 * scores[f"f1{ours}"] == pytest.approx(expected[f"{official_name} f1"], abs=1e-11)
+
+
+def test_every_example_is_scored_as_the_official_script_scores_it():
+    for case in official("hybridqa_eval.json")["per_example"]:
+        assert exact_match(case["pred"], case["gold"]) == case["exact"], case
+        assert f1(case["pred"], case["gold"]) == case["f1"], case
+
+
+def test_edge_cases_are_normalised_as_the_official_script_does():
+    for case in official("hybridqa_eval.json")["edge_cases"]:
+        assert normalize_answer(case["gold"]) == case["norm_gold"]
+        assert normalize_answer(case["pred"]) == case["norm_pred"]
+        assert exact_match(case["pred"], case["gold"]) == case["exact"], case
+        assert f1(case["pred"], case["gold"]) == case["f1"], case
+
+
+def test_pairs_agree_with_the_tapas_reader():
+    for case in json.loads(tapas("g14_em_f1.json").read_text())["pairs"]:
+        assert [normalize_answer(case["gold"]), normalize_answer(case["pred"])] == case["normalized"]
+        assert exact_match(case["pred"], case["gold"]) == case["exact"]
+        assert f1(case["pred"], case["gold"]) == pytest.approx(case["precision_recall_f1"][2], abs=1e-15)
+
+
+def test_articles_go_after_punctuation():
+    assert normalize_answer("A-B  the  End!") == "ab end"
+    assert normalize_answer("a.n") == ""
+
+
+def test_missing_predictions_are_named():
+    with pytest.raises(DataError, match=r"1 of 2 questions have no prediction.*q2"):
+        score_predictions({"q1": "x"}, {"q1": "x", "q2": "y"})
+    assert score_predictions({"q1": "x"}, {"q1": "x", "q2": "y"}, missing="wrong") == {"em": 0.5, "f1": 0.5}
+
+
+def test_unknown_predictions_and_groups_are_named():
+    with pytest.raises(DataError, match=r"predictions.*stranger"):
+        score_predictions({"q1": "x", "stranger": "y"}, {"q1": "x"})
+    with pytest.raises(DataError, match=r"group 'table'.*stranger"):
+        score_predictions({"q1": "x"}, {"q1": "x"}, {"table": ["stranger"]})
+    with pytest.raises(DataError, match="no reference answers"):
+        score_predictions({}, {})
+
+
+def test_questions_outside_the_groups_count_in_the_total():
+    scores = score_predictions(
+        {"a": "1", "b": "2", "c": "0"}, {"a": "1", "b": "2", "c": "3"}, {"table": ["a"], "x": []}
+    )
+    assert scores == {"em": 2 / 3, "f1": 2 / 3, "em/table": 1.0, "f1/table": 1.0}
