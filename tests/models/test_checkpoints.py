@@ -1,0 +1,162 @@
+"""Weights from folders and files, and what is said when they do not fit."""
+
+import json
+
+import pytest
+import torch
+from golden import ROOT
+from omegaconf import OmegaConf
+from safetensors.torch import save_file
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.errors import CheckpointError, ConfigError, MissingDependencyError
+from mate_cli.models.checkpoints import InitOptions, files, load_weights
+from mate_cli.models.mate import Mate
+from mate_cli.models.sizes import SIZES, EncoderSize
+
+SIZE = EncoderSize(16, 1, 2, 32, 24)
+
+
+def network(size=SIZE, vocab_size=30, **options):
+    return Mate(size, attention=Sdpa(), vocab_size=vocab_size, **options)
+
+
+def saved(path, model, prefix="", **more):
+    path.mkdir(exist_ok=True)
+    file = path / "final.safetensors"
+    save_file({prefix + name: tensor for name, tensor in model.state_dict().items()} | more, file)
+    return file
+
+
+def same(first, second):
+    return all(
+        torch.equal(a, b) for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("prefix", ["", "encoder.", "model.encoder.", "bert."])
+@pytest.mark.parametrize("as_folder", [True, False])
+def test_our_own_checkpoints(tmp_path, prefix, as_folder):
+    source, target = network(), network()
+    file = saved(tmp_path, source, prefix, **{"head.score.weight": torch.zeros(1)})
+    report = load_weights(target, InitOptions("path", str(tmp_path if as_folder else file)))
+    assert same(source, target)
+    assert (report.new, report.unused) == ((), ("head.score.weight",))
+    assert report.summary() == f"{len(report.loaded)} tensors loaded, 1 unused (head.score.weight)"
+
+
+def test_a_pickle_of_weights_is_read_and_one_of_code_is_not(tmp_path):
+    source, target = network(), network()
+    renamed = {n.replace("LayerNorm.weight", "LayerNorm.gamma"): t for n, t in source.state_dict().items()}
+    torch.save(renamed, tmp_path / "pytorch_model.bin")
+    load_weights(target, InitOptions("bert", str(tmp_path)))
+    assert same(source, target)
+    torch.save({"x": OmegaConf.create({})}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_weights(target, InitOptions("bert", str(tmp_path)))
+
+
+def test_bert_segments_and_new_types(tmp_path):
+    source = network()
+    state = {n: t for n, t in source.state_dict().items() if "token_type" not in n}
+    segments = torch.randn(2, 16)
+    save_file(state | {"embeddings.token_type_embeddings.weight": segments}, tmp_path / "model.safetensors")
+    for kind in ("zero", "normal"):
+        target = network()
+        report = load_weights(target, InitOptions("path", str(tmp_path), new_token_types=kind))
+        tables = [getattr(target.embeddings, f"token_type_embeddings_{i}").weight for i in range(7)]
+        assert torch.equal(tables[0][:2], segments)
+        assert "embeddings.token_type_embeddings_0.weight" in report.loaded
+        assert all(bool(table.any()) == (kind == "normal") for table in tables[1:])
+    with pytest.raises(ConfigError, match="zero or normal"):
+        load_weights(network(), InitOptions("path", str(tmp_path), new_token_types="ones"))
+
+
+def test_more_positions_than_the_network_has(tmp_path):
+    saved(tmp_path, network(EncoderSize(16, 1, 2, 32, 99)))
+    target = network()
+    load_weights(target, InitOptions("path", str(tmp_path)))
+    assert target.embeddings.position_embeddings.num_embeddings == 24
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"size": EncoderSize(16, 2, 2, 32)}, r"\(16, 2, 2, 32\), the network's is \(16, 1, 2, 32\)"),
+        ({"size": "tiny"}, "Set init.size=tiny"),
+        ({"vocab_size": 31}, "31 word pieces, the network's 30.*init.tokenizer"),
+    ],
+)
+def test_wrong_sizes_are_named(tmp_path, other, message):
+    saved(tmp_path, network(**other))
+    with pytest.raises(CheckpointError, match=message):
+        load_weights(network(), InitOptions("path", str(tmp_path)))
+
+
+@pytest.mark.parametrize(("key", "value"), [("hidden_act", "relu"), ("num_attention_heads", 4)])
+def test_the_config_beside_the_weights_is_believed(tmp_path, key, value):
+    saved(tmp_path, network())
+    (tmp_path / "config.json").write_text(json.dumps({key: value}))
+    with pytest.raises(CheckpointError, match=str(value)):
+        load_weights(network(), InitOptions("path", str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("init", "error", "message"),
+    [
+        (InitOptions("path"), ConfigError, "need a checkpoint"),
+        (InitOptions("xlnet"), ConfigError, "Choose random, bert"),
+        (InitOptions("path", "nowhere"), CheckpointError, "no weights at nowhere"),
+        (InitOptions("bert", "nobody/no-such-model"), CheckpointError, "init.checkpoint=FOLDER"),
+    ],
+)
+def test_messages(init, error, message):
+    with pytest.raises(error, match=message):
+        load_weights(network(), init)
+
+
+def test_damaged_weights(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        load_weights(network(), InitOptions("path", str(tmp_path)))
+    save_file({"other": torch.zeros(2)}, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match="0 encoders"):
+        load_weights(network(), InitOptions("path", str(tmp_path)))
+
+
+def test_minilm_absent(monkeypatch):
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependencyError, match=r"mate-cli\[minilm\]"):
+        load_weights(network(), InitOptions("minilm"))
+
+
+def test_random_loads_nothing():
+    target = network()
+    report = load_weights(target, InitOptions())
+    assert len(report.new) == len(target.state_dict())
+    assert not report.loaded
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "init").glob("*.yaml")), ids=lambda path: path.stem)
+def test_init_configs(path):
+    config = OmegaConf.load(path)
+    fields = {name: None if OmegaConf.is_missing(config, name) else config[name] for name in config}
+    options = InitOptions(**fields)
+    assert options.kind == path.stem
+    assert options.size in SIZES
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)
+def test_model_configs(path):
+    import hydra
+
+    config = OmegaConf.create({"init": {"size": "tiny", "activation": "gelu"}, "model": OmegaConf.load(path)})
+    model = hydra.utils.instantiate(config.model, attention=Sdpa(), vocab_size=30)
+    assert model.size == SIZES["tiny"]
+
+
+def test_unknown_names():
+    with pytest.raises(ConfigError, match="no size is called 'huge'"):
+        network("huge")
+    with pytest.raises(ConfigError, match="no activation"):
+        network(activation="gelo")
