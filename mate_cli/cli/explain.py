@@ -49,7 +49,7 @@ def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigE
     if isinstance(error, MissingConfigException):
         return _no_choice(error)
     if isinstance(error, YAMLError):
-        return ConfigError("not valid YAML", where=str(getattr(error, "problem_mark", "")).strip() or None)
+        return _not_yaml(error)
     message = str(error) or str(error.__cause__)
     for pattern, answer in ANSWERS:
         if found := re.search(pattern, message):
@@ -118,12 +118,21 @@ def _unreadable(override: str) -> ConfigError:
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 
+def _not_yaml(error: YAMLError) -> ConfigError:
+    mark = getattr(error, "problem_mark", None)
+    return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
+
+
 def _no_choice(error: MissingConfigException) -> ConfigError:
     group, _, name = str(error.missing_cfg_file).rpartition("/")
     if not group:
         return ConfigError("no such configuration", where=f"--config-name {name}")
     parent = re.match(r"In '([^']+)'", str(error))
     inside = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] else ""
+    outer, _, inner = group.rpartition("/")
+    if outer and choices(inner):
+        remedy = f"Write override /{inner}: {name}"
+        return ConfigError(f"there is no group {group}", where=parent[1] if parent else group, remedy=remedy)
     known = choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
     remedy = " ".join(filter(None, [nearest(name, known), listed]))

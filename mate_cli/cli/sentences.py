@@ -54,7 +54,9 @@ def unknown_key(place: str, known: Sequence[str]) -> str:
     """
     section, _, name = place.rpartition(".")
     remedy = nearest(name, known, prefix=f"{section}." if section else "")
-    if remedy is None and known:
+    if place in ("experiment", "debug"):
+        remedy = "Begin its file with the line # @package _global_"
+    elif remedy is None and known:
         remedy = f"Known here: {', '.join(sorted(known))}"
     return str(ConfigError("unknown key", where=place, remedy=remedy))
 

@@ -1,0 +1,180 @@
+"""`mate`: help, dispatch, sweeps, restarts, and what becomes of exceptions."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from mate_cli import __version__
+from mate_cli.cli import app, train
+from mate_cli.errors import ConfigError, RunError
+
+
+@pytest.fixture
+def jobs(monkeypatch, tmp_path):
+    """The configurations that `mate train` was run with, in an empty folder and without a check of classes."""
+    seen = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("mate_cli.cli.validate.target_problems", lambda values: [])
+    monkeypatch.setattr(train, "run", lambda config: seen.append(config))
+    return seen
+
+
+def test_overview_names_every_command(capsys):
+    assert app.main([]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {name} " in out for name in app.commands())
+    assert app.main(["--help"]) == 0
+    assert capsys.readouterr().out == out
+
+
+def test_version(capsys):
+    assert app.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"mate {__version__}\n"
+
+
+@pytest.mark.parametrize("name", [name for name in app.commands() if name != "completion"])
+def test_help_fits_a_terminal(name, capsys):
+    assert app.main([name, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert f"Usage: mate {name} [group=choice] [key=value] [-m]" in lines
+    assert "Examples" in lines
+
+
+def test_run_gets_the_composed_configuration(jobs):
+    assert app.main(["train", "seed=7", "optimizer.lr=1e-3"]) == 0
+    assert [(job.seed, job.optimizer.lr) for job in jobs] == [(7, 1e-3)]
+
+
+def test_hydra_leaves_no_files_behind(jobs, tmp_path):
+    assert app.main(["train"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sweep_runs_every_combination(jobs, tmp_path):
+    assert app.main(["train", "-m", "seed=1,2", "model=mate,tapas"]) == 0
+    assert [(job.seed, job.model._target_.rpartition(".")[2]) for job in jobs] == [
+        (1, "Mate"),
+        (1, "Tapas"),
+        (2, "Mate"),
+        (2, "Tapas"),
+    ]
+    files = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 1
+    assert re.fullmatch(r"outputs/sweeps/[\d_-]+/multirun\.yaml", files[0])
+
+
+def test_a_failed_job_does_not_stop_the_sweep(jobs, monkeypatch, capsys):
+    def run(config):
+        jobs.append(config)
+        if config.seed == 1:
+            raise RunError("no space left")
+
+    monkeypatch.setattr(train, "run", run)
+    assert app.main(["train", "-m", "seed=1,2"]) == 2
+    assert len(jobs) == 2
+    assert capsys.readouterr().err.endswith("error: no space left.\n")
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """Write the user's own `conf/experiment/mine.yaml`."""
+    file = tmp_path / "conf" / "experiment" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+def test_own_experiments_are_added(jobs, mine):
+    mine.write_text("# @package _global_\ntrainer:\n  max_steps: 3\n")
+    assert app.main(["train", "experiment=mine"]) == 0
+    assert app.main(["train", "experiment=hybridqa_mate"]) == 0
+    assert [job.trainer.max_steps for job in jobs] == [3, 80000]
+
+
+MISTAKES = {
+    "# @package _global_\ntrainer:\n  max_stepz: 3\n": (
+        "trainer.max_stepz: unknown key. Did you mean trainer.max_steps?"
+    ),
+    "trainer:\n  max_steps: 3\n": "experiment: unknown key. Begin its file with the line # @package _global_.",
+    "# @package _global_\ndefaults:\n  - model: mate\n": (
+        "experiment/mine: there is no group experiment/model. Write override /model: mate."
+    ),
+    "# @package _global_\ndefaults:\n  - override /model: mtae\n": (
+        "model=mtae: no such choice. Did you mean mate? Choices: mate, tapas."
+    ),
+    "# @package _global_\ntrainer: [1\n": "{file}, line 3: not valid YAML.",
+}
+"""What stands in an experiment file, and the error."""
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_in_an_experiment_file(text, jobs, mine, capsys):
+    mine.write_text(text)
+    assert app.main(["train", "experiment=mine"]) == 2
+    assert capsys.readouterr().err == f"error: {MISTAKES[text].format(file=mine)}\n"
+    assert jobs == []
+
+
+def test_child_processes_can_start_from_argv(jobs, monkeypatch):
+    seen = []
+    monkeypatch.setattr(train, "run", lambda config: seen.append(list(sys.argv)))
+    before = list(sys.argv)
+    assert app.main(["train", "seed=3"]) == 0
+    assert sys.argv == before
+    program, *words = seen[0]
+    assert words == ["train", "seed=3"]
+    done = subprocess.run([sys.executable, program, *words, "--cfg", "job"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("seed: 3\n")
+
+
+def test_errors_of_ours_are_printed(jobs, monkeypatch, capsys):
+    monkeypatch.setattr(train, "run", raises(ConfigError("too long", where="encoding", remedy="Shorten it")))
+    assert app.main(["train"]) == 2
+    assert capsys.readouterr().err == "error: encoding: too long. Shorten it.\n"
+
+
+def test_errors_inside_instantiate_are_found(jobs, monkeypatch, capsys):
+    def run(config):
+        from hydra.utils import instantiate
+
+        instantiate({"_target_": f"{__name__}.refuse"})
+
+    monkeypatch.setattr(train, "run", run)
+    assert app.main(["train"]) == 2
+    assert capsys.readouterr().err.endswith("error: no.\n")
+
+
+def test_errors_of_the_program_keep_their_traceback(jobs, monkeypatch):
+    monkeypatch.setattr(train, "run", raises(ZeroDivisionError("a bug")))
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        app.main(["train"])
+    assert "HYDRA_FULL_ERROR" not in os.environ
+
+
+def test_interrupt(jobs, monkeypatch):
+    monkeypatch.setattr(train, "run", raises(KeyboardInterrupt()))
+    assert app.main(["train"]) == 130
+
+
+def test_closed_pipe_is_silent():
+    words = [sys.executable, "-m", "mate_cli", "train", "--cfg", "job"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait() == 0
+
+
+def refuse():
+    raise ConfigError("no")
+
+
+def raises(error):
+    def run(config):
+        raise error
+
+    return run

@@ -1,0 +1,74 @@
+"""Completion: what a line can become, and what bash makes of it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mate_cli.cli import app, completion
+
+LINES = {
+    "mate tr": ["train"],
+    "mate completion ": ["bash", "zsh", "fish"],
+    "mate train --mul": ["--multirun"],
+    "mate train optimiz": ["optimizer.", "optimizer="],
+    "mate train optimizer.l": ["optimizer.lr="],
+    "mate train hardware=": ["hardware=cpu", "hardware=gpu", "hardware=gpu_bf16"],
+    "mate train seed=2 hardware=gpu_": ["hardware=gpu_bf16"],
+    "mate train trainer.max_": ["trainer.max_epochs=", "trainer.max_steps="],
+    "mate data dow": ["download"],
+    "mate nonsense x": [],
+}
+IN_BASH = {
+    "mate tr": ["train"],
+    "mate train hardware=": ["cpu", "gpu", "gpu_bf16"],
+    "mate train hardware=gpu_": ["gpu_bf16"],
+    "mate train seed=2 trainer.max_": ["trainer.max_epochs=", "trainer.max_steps="],
+}
+"""Readline replaces only what stands after the last `=`."""
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_candidates(line):
+    assert completion.candidates(line) == LINES[line]
+
+
+def test_every_command_is_offered():
+    assert completion.candidates("mate ")[:-2] == list(app.commands())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize("line", IN_BASH)
+def test_bash(line):
+    script = f"""
+        mate() {{ "{sys.executable}" -m mate_cli "$@"; }}
+        eval "$(mate completion bash)"
+        COMP_LINE="{line}" COMP_POINT={len(line)}
+        _mate
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=Path.home())
+    assert done.stdout.split() == IN_BASH[line]
+
+
+@pytest.mark.parametrize("shell", completion.SCRIPTS)
+def test_scripts_are_printed(shell, capsys):
+    assert app.main(["completion", shell]) == 0
+    assert "mate completion query" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("shell", "flag"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")])
+def test_scripts_parse(shell, flag):
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    subprocess.run([program, flag], input=completion.SCRIPTS[shell], text=True, check=True)
+
+
+def test_unknown_shell(capsys):
+    assert app.main(["completion", "fsh"]) == 2
+    assert capsys.readouterr().err == "error: mate completion fsh: no such shell. Did you mean fish?\n"

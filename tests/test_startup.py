@@ -1,0 +1,50 @@
+"""Asking a question of the command line must not cost the seconds that torch takes to load."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mate_cli.cli import app
+
+HEAVY = {"torch", "pytorch_lightning", "transformers", "datasets", "wandb", "sklearn", "matplotlib"}
+PROGRAM = """
+import contextlib, io, json, sys
+from mate_cli.cli import app
+with contextlib.redirect_stdout(io.StringIO()) as out:
+    code = app.main({words!r})
+print(json.dumps([code, len(out.getvalue()), sorted({{name.partition(".")[0] for name in sys.modules}})]))
+"""
+WITH_CONFIG = [name for name in app.commands() if name != "completion"]
+QUESTIONS = [
+    [],
+    ["--version"],
+    ["completion", "bash"],
+    ["completion", "query", "mate train model="],
+    ["train", "--cfg", "job"],
+    *([name, "--help"] for name in WITH_CONFIG),
+]
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+def test_questions_load_nothing_heavy(words):
+    code, length, modules = fresh_interpreter(words)
+    assert code == 0
+    assert length > 5
+    assert HEAVY.isdisjoint(modules)
+
+
+def test_a_wrong_value_is_refused_before_anything_heavy():
+    code, _, modules = fresh_interpreter(["train", "trainer.max_steps=-1"])
+    assert code == 2
+    assert HEAVY.isdisjoint(modules)
+
+
+def fresh_interpreter(words):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(words=words)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
