@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -89,5 +90,6 @@ def write_text(file: Path, text: str) -> Path:
     except OSError as error:
         raise RunError(f"cannot write {file}: {error.strerror}", remedy="Choose another place for it") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
     return file

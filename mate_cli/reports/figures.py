@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.errors import RunError
 from mate_cli.reports.load_curves import Curve, load_curves
 from mate_cli.reports.metric_names import MetricName, preference
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
@@ -60,13 +61,18 @@ def draw_bars(report: Report) -> Figure | None:
 
 
 def write_figures(report: Report, folder: Path) -> list[Path]:
-    """Writes every figure of a comparison as PNG and SVG, and returns the files."""
-    files: list[Path] = []
+    """Writes every figure of a comparison as PNG and SVG, and returns the files.
+
+    Raises:
+        RunError: the folder cannot be written.
+    """
+    drawn = [(f"curves_{file_name(frame.metric.full)}", learning_curves(frame)) for frame in curve_frames(report)]
     if (chart := draw_bars(report)) is not None and report.metric:
-        files += save_figure(chart, folder, f"bars_{file_name(report.metric)}")
-    for frame in curve_frames(report):
-        files += save_figure(learning_curves(frame), folder, f"curves_{file_name(frame.metric.full)}")
-    return files
+        drawn.insert(0, (f"bars_{file_name(report.metric)}", chart))
+    try:
+        return [file for name, figure in drawn for file in save_figure(figure, folder, name)]
+    except OSError as error:
+        raise RunError(f"cannot write to {folder}: {error.strerror}", remedy="Choose another folder") from error
 
 
 def file_name(metric: str) -> str:

@@ -13,7 +13,7 @@ from mate_cli.reports.html_runs import environment, runs_section, settings_secti
 from mate_cli.reports.html_tables import cards, cost_table, result_table
 from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
-from mate_cli.reports.plots.style import as_svg, color_of, dash_of
+from mate_cli.reports.plots.style import as_svg, color_of, dash_of, plot_area
 from mate_cli.reports.report import Report
 
 LINKS = ("results", "chart", "curves", "cost", "settings", "runs", "environment")
@@ -129,16 +129,21 @@ def curves_section(report: Report) -> Markup | None:
     frames = curve_frames(report)
     if not frames:
         return None
-    charts = [
-        element("figure", Markup(as_svg(learning_curves(frame, legend=False), f"curve{number}")), class_="curve")
-        for number, frame in enumerate(frames)
-    ]
+    charts = [curve_chart(frame, f"curve{number}") for number, frame in enumerate(frames)]
     hint = f"best {MOST_CURVES} of {len(report.groups)} configurations" if len(report.groups) > MOST_CURVES else ""
     note = f"A line per run, at most {MOST_FIGURES} metrics. Click a name to hide its lines."
     grid = element("div", charts, class_="grid")
     return section(
         "Learning curves", legend(frames[0]), grid, element("p", note, class_="note"), id_="curves", hint=hint
     )
+
+
+def curve_chart(frame: CurveFrame, name: str) -> Markup:
+    """Returns one chart; `data-plot` says where its axes lie, for the numbers shown on hover."""
+    figure = learning_curves(frame, legend=False)
+    drawing = Markup(as_svg(figure, name))
+    scale = "%" if frame.metric.is_fraction else ""
+    return element("figure", drawing, class_="curve", data_plot=plot_area(figure), data_unit=scale)
 
 
 def legend(frame: CurveFrame) -> Markup:

@@ -9,7 +9,8 @@ SPLITS = ("dev", "test")
 PARTS = {"table": "In-Table", "passage": "In-Passage", "": "Total"}
 SCORE_ORDER = ("em", "f1", "hits@1", "hits@3", "hits@5")
 PRETTY = {"em": "EM", "f1": "F1", "lr": "learning rate"}
-RAW_WORDS = ("loss", "perplexity", "error", "norm", "seconds", "memory", "per_second", "tokens", "count", "lr")
+FRACTIONS = frozenset({"em", "f1", "accuracy", "precision", "recall", "mrr", "map", "exact", "match", "coverage"})
+LOWER_IS_BETTER = frozenset({"loss", "perplexity", "error", "seconds", "ms", "mb", "memory", "time", "failures"})
 BASELINE = "baseline/"
 
 
@@ -34,7 +35,19 @@ class MetricName:
     @property
     def is_fraction(self) -> bool:
         """Whether the value is a share of one, printed in percent and better when higher."""
-        return not any(word in self.score.lower().split("_") or self.score.endswith(word) for word in RAW_WORDS)
+        return self.score.startswith("hits@") or bool(FRACTIONS & self.words)
+
+    @property
+    def direction(self) -> int:
+        """1 when more is better, -1 when less is, 0 where nobody can say."""
+        if self.is_fraction:
+            return 1
+        return -1 if LOWER_IS_BETTER & self.words else 0
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of the score: `span_loss` is `span` and `loss`."""
+        return frozenset(self.score.lower().split("_"))
 
     @property
     def family(self) -> str:

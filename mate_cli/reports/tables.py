@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from mate_cli.reports.format import mean_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.metric_names import BASELINE, MetricName
 from mate_cli.reports.statistics import Summary, summarize
 
 TITLES = {"hits": "Cell selection", "answers": "Question answering", "other": "Other metrics"}
-# Above one decimal in percent, equal to the reader's eye means equal: ties are all best.
-SHOWN_DIGITS = 3
+MOST_COLUMNS = 6
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Metrics of one family on one dataset; `best[i]` is the printed value that wins in column i."""
+    """Metrics of one family on one dataset; baselines are rows apart, never the best."""
 
     title: str
     columns: tuple[MetricName, ...]
@@ -36,12 +36,13 @@ class ResultTable:
     baselines: tuple[Row, ...] = ()
 
     def is_best(self, column: int, cell: Summary | None) -> bool:
-        """Says whether a cell is the best of its column among at least two configurations, as printed."""
+        """Says whether a cell is the best of its column among at least two configurations; equal in print is equal."""
         means = [row.cells[column].mean for row in self.rows if row.cells[column] is not None]  # type: ignore[union-attr]
-        if cell is None or len(means) < 2:
+        direction = self.columns[column].direction
+        if cell is None or len(means) < 2 or not direction:
             return False
-        winner = max(means) if self.columns[column].is_fraction else min(means)
-        return round(cell.mean, SHOWN_DIGITS) == round(winner, SHOWN_DIGITS)
+        winner = direction * max(direction * mean for mean in means)
+        return mean_text(cell, self.columns[column]) == mean_text(replace(cell, mean=winner), self.columns[column])
 
 
 def result_tables(groups: Sequence[Configuration], main: str | None) -> list[ResultTable]:
@@ -65,7 +66,7 @@ def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Confi
     """Sorts configurations by a metric, best first, those without it last in their old order."""
     if metric is None:
         return list(groups)
-    sign = -1.0 if MetricName.parse(metric).is_fraction else 1.0
+    sign = 1.0 if MetricName.parse(metric).direction < 0 else -1.0
 
     def place(group: Configuration) -> tuple[bool, float]:
         summary = group.summary(metric)
@@ -85,7 +86,11 @@ def family_tables(groups: list[Configuration], family: str, title: str) -> list[
         overall = not metric.part or family == "answers"
         split = metric.split if family == "answers" else ("" if overall else f"{metric.split} by answer place")
         halves.setdefault(split, []).append(metric)
-    return [build(groups, columns, f"{title} · {half}" if half else title) for half, columns in halves.items()]
+    return [
+        build(groups, columns[start : start + MOST_COLUMNS], f"{title} · {half}" if half else title)
+        for half, columns in halves.items()
+        for start in range(0, len(columns), MOST_COLUMNS)
+    ]
 
 
 def build(groups: list[Configuration], columns: list[MetricName], title: str) -> ResultTable:

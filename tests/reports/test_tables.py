@@ -55,6 +55,14 @@ def test_of_losses_the_lowest_is_best_and_ranks_first(tmp_path):
     assert report.tables[0].is_best(0, report.tables[0].rows[0].cells[0])
 
 
+def test_where_nobody_knows_what_is_better_nothing_is_best_and_tables_stay_narrow(tmp_path):
+    for model in ("mate", "sat"):
+        build_run(tmp_path / model, model=model, metrics={f"test/x{index}": len(model) for index in range(8)})
+    tables = build_report([tmp_path]).tables
+    assert [len(table.columns) for table in tables] == [6, 2]
+    assert not any(table.is_best(0, row.cells[0]) for table in tables for row in table.rows)
+
+
 def test_nan_is_left_out_and_said(tmp_path):
     build_run(tmp_path / "a", seed=1, metrics={"dev/em": math.nan})
     build_run(tmp_path / "b", seed=2, metrics={"dev/em": 0.4})
@@ -119,8 +127,9 @@ def test_metric_names(name, parts):
 
 def test_fractions_are_told_from_other_numbers():
     fractions = ["dev/em", "test/hits@1", "dev/accuracy", "test/colour_accuracy"]
-    others = ["train/loss", "train/lr", "dev/span_loss", "dev/grad_norm", "tokens_per_second"]
+    others = ["train/loss", "dev/span_loss", "forward_ms", "dev/grad_norm", "tokens_per_second"]
     assert [MetricName.parse(name).is_fraction for name in fractions + others] == [True] * 4 + [False] * 5
+    assert [MetricName.parse(name).direction for name in fractions + others] == [1] * 4 + [-1] * 3 + [0] * 2
 
 
 def test_the_main_metric_is_the_one_most_have():

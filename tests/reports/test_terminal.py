@@ -86,7 +86,7 @@ def test_damage_is_a_warning_line(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "record.json").write_text("{")
     lines = printed(build_report([tmp_path])).splitlines()
-    assert [line for line in lines if "b/record.json" in line][0].startswith("warning: ")
+    assert next(line for line in lines if "b/record.json" in line).startswith("warning: ")
 
 
 def test_many_configurations_are_cut_with_a_note(tmp_path):

@@ -37,6 +37,48 @@ document.querySelectorAll(".legend button").forEach((button) => {
   });
 });
 
+// Hover over a chart: the step, and each configuration's mean there.
+const names = [...document.querySelectorAll(".legend button")];
+const corners = (line) => [...line.querySelector("path").getAttribute("d").matchAll(/[ML] ?([-\d.]+) ([-\d.]+)/g)]
+  .map((found) => [parseFloat(found[1]), parseFloat(found[2])]);
+function chart(figure) {
+  const [left, right, bottom, top, x0, x1, y0, y1] = figure.dataset.plot.split(" ").map(Number);
+  const svg = figure.querySelector("svg"), tip = document.createElement("div");
+  tip.className = "tip";
+  figure.append(tip);
+  const runs = lines.filter((line) => figure.contains(line))
+    .map((line) => ({ line, group: groupOf(line), points: corners(line) })).filter((run) => run.points.length);
+  const at = (x) => {
+    const means = new Map();
+    for (const { line, group, points } of runs) {
+      if (line.classList.contains("gone")) continue;
+      const [px, py] = points.reduce((best, one) => (Math.abs(one[0] - x) < Math.abs(best[0] - x) ? one : best));
+      if (Math.abs(px - x) > 24) continue;
+      const value = y0 + ((py - bottom) / (top - bottom)) * (y1 - y0);
+      means.set(group, [...(means.get(group) ?? []), value]);
+    }
+    return [...means].map(([group, all]) => [group, all.reduce((sum, one) => sum + one, 0) / all.length]);
+  };
+  figure.addEventListener("mousemove", (event) => {
+    const scale = svg.viewBox.baseVal.width / svg.getBoundingClientRect().width;
+    const x = (event.clientX - svg.getBoundingClientRect().left) * scale;
+    const rows = x < left - 4 || x > right + 4 ? [] : at(x).sort((a, b) => b[1] - a[1]);
+    tip.style.display = rows.length ? "block" : "none";
+    if (!rows.length) return;
+    tip.replaceChildren(`step ${Math.round(x0 + ((x - left) / (right - left)) * (x1 - x0))}`);
+    for (const [group, value] of rows) {
+      const row = document.createElement("div"), name = names[Number(group)];
+      row.append(name.querySelector("i").cloneNode(), `${value.toPrecision(3)}${figure.dataset.unit}`, ` ${name.textContent}`);
+      tip.append(row);
+    }
+    const half = x > (left + right) / 2;
+    tip.style.left = half ? "auto" : `${x / scale + 14}px`;
+    tip.style.right = half ? `${figure.clientWidth - x / scale + 14}px` : "auto";
+  });
+  figure.addEventListener("mouseleave", () => { tip.style.display = "none"; });
+}
+document.querySelectorAll(".curve[data-plot]").forEach(chart);
+
 // Copy buttons; a page opened as a file has no clipboard in some browsers, so an old way stands by.
 async function copy(text) {
   try { await navigator.clipboard.writeText(text); } catch {

@@ -15,7 +15,7 @@ COLORS = ("#4269d0", "#e08a00", "#e5484d", "#1d9a8a", "#a463f2", "#3c9951", "#d6
 DASHES = ("-", "--", ":", "-.")
 # On the page these two become CSS variables, so that one figure serves light and dark.
 INK, GRID = "#3b4150", "#d9dce3"
-FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": True}
+FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": False}
 
 
 def color_of(index: int) -> str:
@@ -59,6 +59,15 @@ def as_svg(figure: Figure, salt: str) -> str:
         r'\bid="(figure_|axes_|patch_|text_|matplotlib|xtick_|ytick_|line2d_|LineC)', rf'id="{salt}-\1', drawing
     )
     return drawing.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
+
+
+def plot_area(figure: Figure) -> str:
+    """Says where the axes of a drawn figure lie: left, right, bottom, top in SVG units, then the same in data."""
+    axes = figure.axes[0]
+    width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
+    box = axes.get_position()
+    edges = (box.x0 * width, box.x1 * width, height - box.y0 * height, height - box.y1 * height)
+    return " ".join(f"{value:.6g}" for value in (*edges, *axes.get_xlim(), *axes.get_ylim()))
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

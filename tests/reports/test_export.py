@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import pytest
+
+from mate_cli.reports.export import report_csv, report_json
+from mate_cli.reports.report import build_report
+from tests.reports.runs import build_demo, build_run
+
+
+def test_json_holds_configurations_and_runs(tmp_path):
+    content = json.loads(report_json(build_report([build_demo(tmp_path)])))
+    assert (len(content["configurations"]), len(content["runs"]), content["metric"]) == (6, 13, "test/hits@1")
+    tapas = next(one for one in content["configurations"] if one["model"] == "tapas")
+    runs = [run["metrics"]["dev/hits@1"] for run in content["runs"] if run["model"] == "tapas"]
+    assert tapas["metrics"]["dev/hits@1"]["mean"] == pytest.approx(sum(runs) / 3)
+    assert tapas["n"] == 3
+
+
+def test_json_cannot_hold_nan(tmp_path):
+    build_run(tmp_path / "run", metrics={"dev/em": math.nan})
+    text = report_json(build_report([tmp_path]))
+    assert json.loads(text, parse_constant=pytest.fail)["runs"][0]["metrics"] == {"dev/em": None}
+
+
+def test_csv_has_a_line_per_run_and_a_column_per_metric(tmp_path):
+    rows = list(csv.DictReader(io.StringIO(report_csv(build_report([build_demo(tmp_path)])))))
+    assert len(rows) == 13
+    assert float(rows[0]["dev/hits@1"]) > 0.7
+    assert next(row["reason"] for row in rows if row["status"] == "failed").startswith("OutOfMemoryError")

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from mate_cli.errors import RunError
+from mate_cli.reports.figures import bars, curve_frames, draw_bars, file_name, write_figures
+from mate_cli.reports.load_curves import Curve
+from mate_cli.reports.metric_names import MetricName
+from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
+from mate_cli.reports.plots.metric_bars import Bar, metric_bars
+from mate_cli.reports.plots.style import as_svg, color_of, dash_of, plot_area
+from mate_cli.reports.report import build_report
+from mate_cli.reports.statistics import summarize
+from tests.reports.runs import build_demo, build_run
+
+FRAME = CurveFrame(
+    MetricName.parse("dev/hits@1"),
+    ("one", "two"),
+    ((Curve((1, 2), (0.1, 0.2)), Curve((1, 2), (0.2, 0.3))), (Curve((5,), (0.4,)),)),
+)
+
+
+def test_curves_draw_a_line_per_run_in_percent():
+    (axes,) = learning_curves(FRAME).axes
+    lines = axes.get_lines()
+    assert [line.get_gid() for line in lines] == ["dev/hits@1-g0-0", "dev/hits@1-g0-1", "dev/hits@1-g1-0"]
+    assert list(lines[1].get_ydata()) == pytest.approx([20, 30])
+    assert lines[0].get_color() == lines[1].get_color() != lines[2].get_color()
+    assert lines[2].get_marker() == "o"
+    assert axes.get_title(loc="left") == "Dev Hits@1 (%)"
+
+
+def test_bars_begin_at_zero_and_carry_mean_and_deviation():
+    values = (0.5, 0.7)
+    figure = metric_bars(MetricName.parse("test/em"), (Bar("a", "#000000", summarize(values), values),))
+    (axes,) = figure.axes
+    assert axes.get_xlim()[0] == 0
+    assert axes.patches[0].get_width() == pytest.approx(60)
+    (whisker,) = axes.containers[1].lines[2]
+    assert whisker.get_segments()[0][:, 0] == pytest.approx([60 - 14.142, 60 + 14.142], abs=1e-3)
+    assert [text.get_text() for text in axes.texts] == ["60.0"]
+
+
+def test_svg_is_well_formed_unsized_and_themed():
+    figure = learning_curves(FRAME)
+    drawing = as_svg(figure, "chart")
+    root = ElementTree.fromstring(drawing)
+    assert "width" not in root.attrib
+    assert "viewBox" in root.attrib
+    assert "var(--ink)" in drawing
+    assert "<!DOCTYPE" not in drawing
+    assert "metadata" not in drawing
+    left, right, bottom, top, *limits = map(float, plot_area(figure).split())
+    assert 0 < left < right <= 6.2 * 72
+    assert 0 < top < bottom < 3.1 * 72
+    assert limits[2] < 10 < 40 < limits[3]
+
+
+def test_colours_and_dashes_tell_forty_configurations_apart():
+    assert len({(color_of(index), dash_of(index)) for index in range(40)}) == 40
+
+
+def test_frames_of_a_study(tmp_path):
+    report = build_report([build_demo(tmp_path)])
+    frames = curve_frames(report)
+    assert [frame.metric.full for frame in frames][:3] == ["train/loss", "dev/em", "dev/hits@1"]
+    assert len(frames[0].lines) == len(report.groups)
+    assert [bar.label for bar in bars(report)] == [group.label for group in report.groups][:4]
+
+
+def test_figures_are_written_as_png_and_svg(tmp_path):
+    build_run(tmp_path / "outputs" / "run")
+    files = write_figures(build_report([tmp_path / "outputs"]), tmp_path / "figures")
+    assert {file.name for file in files[:2]} == {"bars_test_hits_at_1.png", "bars_test_hits_at_1.svg"}
+    assert all(file.stat().st_size > 1000 for file in files)
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    build_run(tmp_path / "run")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write to"):
+        write_figures(build_report([tmp_path]), tmp_path / "file")
+
+
+def test_without_metrics_there_are_no_bars(tmp_path):
+    build_run(tmp_path / "run", status="running", steps=0)
+    assert draw_bars(build_report([tmp_path])) is None
+    assert curve_frames(build_report([tmp_path])) == []
+
+
+def test_file_names_hold_no_path():
+    assert file_name("../a/b@1 $") == "___a_b_at_1__"

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from mate_cli.errors import RunError
+from mate_cli.reports.html import render_page, write_page
+from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.report import build_report
+from tests.reports.runs import build_demo, build_run
+
+VOID = {"meta", "br", "hr", "input", "link"}
+LOADING = {"src", "srcset", "data", "poster", "action", "background"}
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: every element is closed in order; collects texts, attributes and ids."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("script", "style"):
+            self.texts.append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [value for _, key, value in self.attributes if key == name]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    return build_demo(tmp_path_factory.mktemp("outputs"))
+
+
+@pytest.fixture(scope="module")
+def page(demo):
+    return Page(render_page(build_report([demo]), demo))
+
+
+def test_each_run_is_there_and_linked(demo, page):
+    links = [demo / value for value in page.values("href") if not value.startswith("#")]
+    runs = [file.parent for file in demo.rglob("record.json")]
+    assert sorted(link.resolve() for link in links) == sorted(run.resolve() for run in runs)
+
+
+def test_sections_numbers_and_reasons_are_there(page):
+    text = " ".join(page.texts)
+    for expected in ("Learning curves", "What differs", "Hardware and versions", "OutOfMemoryError", "2.13.0", "lab-3"):
+        assert expected in text
+    assert {"tfidf baseline", "Copy", "model._target_", "73.6"} <= set(page.texts)
+    assert "mate train experiment=hybridqa_sat seed=2" in page.values("data-text")
+
+
+def test_the_navigation_leads_somewhere(page):
+    ids = page.values("id")
+    targets = [value[1:] for tag, name, value in page.attributes if (tag, name) == ("a", "href") and value[0] == "#"]
+    assert len(targets) == 7
+    assert set(targets) <= set(ids)
+
+
+def test_ids_are_unique_and_references_stay_inside(page):
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    uses = [value for value in page.values("xlink:href") if value]
+    assert uses
+    assert {value[1:] for value in uses} <= set(ids)
+
+
+def test_the_page_loads_nothing(demo, page):
+    assert not LOADING & {name for _, name, _ in page.attributes if name != "data"}
+    assert not {"link", "iframe", "img", "image", "object", "embed"} & set(page.tags)
+    assert not [value for value in page.values("href") if re.match(r"\w+:|//", value)]
+    text = render_page(build_report([demo]), demo)
+    assert not re.search(r"@import|url\((?!#)|fetch\(|XMLHttpRequest|import\(", text)
+
+
+def test_text_from_files_is_escaped_everywhere(tmp_path):
+    evil = '</script><script>alert("x")</script>&"\''
+    build_run(
+        tmp_path / "a <script>b",
+        model=evil,
+        reason=evil,
+        status="failed",
+        device=evil,
+        versions={evil: evil},
+        argv=["mate", evil],
+        config={evil: evil},
+    )
+    build_run(
+        tmp_path / "b",
+        model=evil,
+        dataset=evil,
+        metrics={evil: 0.5, f"dev/{evil}": 0.5, "baseline/<b>x/dev/em": 0.2, "dev/em": 0.1},
+    )
+    (tmp_path / "b" / "metrics.jsonl").write_text('{"step": 1, "dev/<script>": 0.5, "dev/a$_{b": 0.5}\n')
+    (tmp_path / "c <script>").mkdir()
+    (tmp_path / "c <script>" / "record.json").write_text("{")
+    page = Page(render_page(build_report([tmp_path]), tmp_path))
+    assert page.tags.count("script") == 1
+    assert "b" not in page.tags
+    assert any(evil in text for text in page.texts)
+
+
+def test_one_run_without_anything(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "record.json").write_text("{}")
+    page = Page(render_page(build_report([tmp_path]), tmp_path))
+    assert "No run has recorded a metric yet." in " ".join(page.texts)
+    assert "svg" not in page.tags
+
+
+def test_many_configurations_are_limited_with_a_note(tmp_path):
+    for number in range(35):
+        build_run(tmp_path / f"{number}", model=f"model{number}", metrics={"test/em": number / 100}, steps=4)
+    page = Page(render_page(build_report([tmp_path]), tmp_path))
+    text = " ".join(page.texts)
+    assert "best 12 of 35 configurations" in text
+    assert "best 30 of 35" in text
+    assert page.values("data-group") == [str(index) for index in range(12)]
+    assert "model34" in page.texts
+
+
+def test_the_page_is_the_same_twice(demo):
+    report = build_report([demo])
+    assert render_page(report, demo) == render_page(report, demo)
+
+
+def test_writing_leaves_no_draft_and_a_refusal_is_said(demo, tmp_path):
+    report = build_report([demo])
+    file = write_page(report, tmp_path / "new" / "page.html")
+    assert [path.name for path in file.parent.iterdir()] == ["page.html"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write"):
+        write_page(report, tmp_path / "file" / "page.html")
+
+
+def test_elements_escape_what_is_not_markup():
+    assert element("a", "<b>", Markup("<i></i>"), ["&", None], class_='x"y', hidden=True, title=None) == (
+        '<a class="x&quot;y" hidden>&lt;b&gt;<i></i>&amp;</a>'
+    )
+
+
+def test_package_data_lies_beside_the_code():
+    import mate_cli.reports
+
+    folder = Path(mate_cli.reports.__file__).parent / "assets"
+    assert {file.name for file in folder.iterdir()} == {"compare.css", "compare.js"}
