@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
-WORDS = [
-    *["the", "city", "of", "paris", "was", "founded", "in", "1837", "2012", "may", "5", "2,000", "3rd", "twelve", "Café", "Łódź", "東京", "naïve", "(", ")", ".", ",", "-", "n/a", "?"],
-    *("", "--", "x" * 120, "🙂", "İstanbul", "[SEP]", "ـ", "\u0301", "\x00", "a\u200bb"),
-]
+PLAIN = "the city of paris was founded in 1837 2012 may 5 2,000 3rd twelve ( ) . , - -- n/a ? [SEP]"
+ODD = ["", "x" * 120, "Café", "Łódź", "東京", "naïve", "🙂", "İstanbul", "ـ", "\u0301", "\x00", "a\u200bb"]
+WORDS = [*PLAIN.split(), *ODD]
 LINKS = ["/wiki/A", "/wiki/B_(c)", "/wiki/Ä"]
 
 words = st.sampled_from(WORDS)

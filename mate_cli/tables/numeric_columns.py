@@ -66,7 +66,7 @@ def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
     if key is None:
         return {}
     keys = {row: key(value) for row, value in values.items()}
-    ranks = {value: rank for rank, value in enumerate(sorted(set(keys.values())), 1)}  # type: ignore[type-var]
+    ranks = {value: rank for rank, value in enumerate(sorted(set(keys.values())), 1)}
     return {row: (ranks[value], len(ranks) - ranks[value] + 1) for row, value in keys.items()}
 
 

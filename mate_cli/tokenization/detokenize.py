@@ -43,8 +43,9 @@ def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], 
         known = place is not None and number == 0 and np.array_equal(ids[place : place + len(pieces)], pieces)
         first = place if known else find_pieces(pieces, ids)
         if first is not None and first >= 0 and len(pieces):
-            begin, _ = encoding.word_to_chars(encoding.word_ids[first])
-            _, end = encoding.word_to_chars(encoding.word_ids[first + len(pieces) - 1])
+            words, last = encoding.word_ids, first + len(pieces) - 1
+            begin, _ = encoding.offsets[words.index(words[first])]
+            _, end = encoding.offsets[len(words) - 1 - words[::-1].index(words[last])]
             return text[begin:end]
     return joined_pieces(vocabulary, pieces)
 

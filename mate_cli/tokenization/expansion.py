@@ -6,12 +6,13 @@ the place of the Punkt sentence splitter.
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+
+import numpy as np
 
 from mate_cli.tables.table import Cell
 from mate_cli.tokenization.pieces import Parts
@@ -32,48 +33,63 @@ class SentenceIndex:
 
     Terms are words of two or more letters and pairs of them; term frequency is raw, idf is
     ln((1 + n) / (1 + df)) + 1. The numbers are those of scikit-learn's `TfidfVectorizer(ngram_range=(1, 2),
-    max_df=0.9)`, from an inverted index that is built once per table.
+    max_df=0.9)`. Terms are integers here: word w is w, the pair v w is (v + 1) * words + w.
 
     Args:
-        sentences: all sentences of a table's passages; repeated ones count each time.
+        sentences: S sentences of a table's passages; repeated ones count each time.
     """
 
     def __init__(self, sentences: Sequence[str]) -> None:
         self.sentences = list(sentences)
-        self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        for number, sentence in enumerate(self.sentences):
-            for term, frequency in Counter(_terms(sentence)).items():
-                self._postings[term].append((number, frequency))
-        most = MAX_SENTENCE_SHARE * len(self.sentences)
-        self._idf = {
-            term: math.log((1 + len(self.sentences)) / (1 + len(postings))) + 1
-            for term, postings in self._postings.items()
-            if len(postings) <= most
-        }
-        self._norms = self._sentence_norms()
+        self._words: dict[str, int] = {}
+        words, places = self._read_words()
+        pairs = places[1:] == places[:-1]
+        terms = np.concatenate([words, (words[:-1][pairs] + 1) * len(self._words) + words[1:][pairs]])
+        entries = terms * len(self.sentences) + np.concatenate([places, places[1:][pairs]])
+        entries, counts = np.unique(entries, return_counts=True)
+        terms, self._places = np.divmod(entries, max(1, len(self.sentences)))
+        self._terms, first, frequency = np.unique(terms, return_index=True, return_counts=True)
+        self._bounds = np.append(first, len(terms))
+        idf = np.log((1 + len(self.sentences)) / (1 + frequency)) + 1
+        self._idf = np.where(frequency <= MAX_SENTENCE_SHARE * len(self.sentences), idf, 0)
+        weights = counts * np.repeat(self._idf, frequency)
+        norms = np.sqrt(np.bincount(self._places, weights * weights, minlength=len(self.sentences)))
+        self._weights = weights / np.maximum(norms, np.finfo(float).tiny)[self._places]
 
     def search(self, question: str, limit: int) -> list[tuple[str, float]]:
         """The best sentences with a cosine above 0, best first; the earlier one wins a tie."""
-        query = {term: n * self._idf[term] for term, n in Counter(_terms(question)).items() if term in self._idf}
+        scores = self.scores(question)
+        best = np.argsort(-scores, kind="stable")[:limit]
+        return [(self.sentences[number], float(scores[number])) for number in best if scores[number] > 0]
+
+    def scores(self, question: str) -> np.ndarray:
+        """The cosine of every sentence to a question, [S]."""
+        query = {n: count * self._idf[n] for n, count in self._terms_of(question).items() if self._idf[n]}
         length = math.sqrt(sum(weight * weight for weight in query.values()))
-        scores: dict[int, float] = defaultdict(float)
-        for term, weight in sorted(query.items()):
-            for number, frequency in self._postings[term]:
-                scores[number] += weight / length * (frequency * self._idf[term] / self._norms[number])
-        best = heapq.nsmallest(limit, scores, key=lambda number: (-scores[number], number))
-        return [(self.sentences[number], scores[number]) for number in best]
+        scores = np.zeros(len(self.sentences))
+        for number, weight in query.items():
+            postings = slice(self._bounds[number], self._bounds[number + 1])
+            scores[self._places[postings]] += weight / length * self._weights[postings]
+        return scores
 
-    def _sentence_norms(self) -> list[float]:
-        squares = [0.0] * len(self.sentences)
-        for term, idf in self._idf.items():
-            for number, frequency in self._postings[term]:
-                squares[number] += (frequency * idf) ** 2
-        return [math.sqrt(square) for square in squares]
+    def _read_words(self) -> tuple[np.ndarray, np.ndarray]:
+        """The words of all sentences as numbers, and the sentence of each."""
+        found = [_WORD.findall(sentence.lower()) for sentence in self.sentences]
+        lengths = [len(words) for words in found]
+        known = self._words
+        numbers = [known.setdefault(word, len(known)) for words in found for word in words]
+        return np.array(numbers, dtype=np.int64), np.repeat(np.arange(len(found)), lengths)
 
-
-def _terms(text: str) -> list[str]:
-    words = _WORD.findall(text.lower())
-    return words + [f"{first} {second}" for first, second in pairwise(words)]
+    def _terms_of(self, question: str) -> Counter[int]:
+        """How often each known term, by its place in the index, occurs in a question."""
+        words = [self._words.get(word, -1) for word in _WORD.findall(question.lower())]
+        terms = [word for word in words if word >= 0]
+        terms += [(v + 1) * len(self._words) + w for v, w in pairwise(words) if v >= 0 and w >= 0]
+        places = np.searchsorted(self._terms, terms)
+        found = (
+            n for n, term in zip(places.tolist(), terms, strict=True) if n < len(self._terms) and self._terms[n] == term
+        )
+        return Counter(found)
 
 
 class Expander:
