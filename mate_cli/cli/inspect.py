@@ -1,0 +1,131 @@
+"""`mate inspect`: show how one example is read, tokenised, cut and attended to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mate_cli.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from omegaconf import DictConfig
+
+    from mate_cli.tables.example import TableExample
+    from mate_cli.tokenization.layout import TableEncoding
+    from mate_cli.tokenization.tapas import TapasSerializer
+
+CONFIG = "inspect"
+
+
+def run(cfg: DictConfig) -> float | None:
+    """Print one example and draw its attention masks into outputs/inspect/."""
+    from hydra.utils import instantiate
+
+    from mate_cli.tokenization.vocabulary import load_tokenizer
+
+    example = find_example(instantiate(cfg.data).examples(cfg.split), cfg.example, cfg.split)
+    serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
+    (encoding,) = serializer.encode([example])
+    if not hasattr(encoding, "input_ids"):
+        raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
+    show(example, encoding, serializer, cfg.tokens)
+    print(f"attention masks: {draw_masks(cfg, example, encoding)}")
+    return None
+
+
+def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
+    """The example of this id, else the one at this place; the first one for None.
+
+    Raises:
+        DataError: there is none.
+    """
+    by_id = {example.example_id: example for example in examples}
+    if str(wanted) in by_id:
+        return by_id[str(wanted)]
+    place = str(0 if wanted is None else wanted)
+    if not place.isdigit() or int(place) >= len(examples):
+        raise DataError(
+            f"there is no example {wanted} in the split {split}",
+            where="example",
+            remedy=f"Give an id, or a place from 0 to {len(examples) - 1}",
+        )
+    return examples[int(place)]
+
+
+def show(example: TableExample, encoding: TableEncoding, serializer: TapasSerializer, tokens: int) -> None:
+    """Print the example with its table, the linked text that cells get, and the first tokens."""
+    from mate_cli.reports.example import print_example, print_sentences, print_tokens
+    from mate_cli.reports.terminal import report_console
+
+    console = report_console()
+    additions = linked_texts(example, serializer)
+    lengths = cell_lengths(example, encoding, serializer, additions)
+    print_example(example, {cell for cell, (kept, _) in lengths.items() if kept}, console)
+    print_sentences(example, additions, lengths, console)
+    print_tokens(encoding, [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids], tokens, console)
+
+
+def linked_texts(example: TableExample, serializer: TapasSerializer) -> dict[str, str]:
+    """What the serializer appends to a cell for each of its links."""
+    from mate_cli.tokenization.expansion import Expander, whole_passages
+
+    passages = example.table.passages
+    if serializer.whole_passages:
+        parts = whole_passages(passages)
+    elif serializer.sentences:
+        expander = Expander(passages, serializer.sentences, titles=serializer.entity_titles)
+        parts = expander.chosen(example.question)
+    else:
+        parts = {}
+    return {link: " ".join(texts) for link, texts in parts.items()}
+
+
+def cell_lengths(
+    example: TableExample, encoding: TableEncoding, serializer: TapasSerializer, additions: dict[str, str]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """(tokens kept, tokens before cutting) of each body cell."""
+    from collections import Counter
+
+    kept = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
+    cells = list(example.table.cells())
+    texts = [" ".join([cell.text, *(additions[x] for x in cell.links if x in additions)]) for _, _, cell in cells]
+    pieces = serializer.tokenizer.pieces(texts)
+    return {(r, c): (kept[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
+
+
+def draw_masks(cfg: DictConfig, example: TableExample, encoding: TableEncoding) -> Path:
+    """Draw what each group of heads of the configured model sees; returns the PNG file."""
+    from mate_cli.reports.example import token_kinds
+    from mate_cli.reports.plots.attention_masks import attention_masks_figure
+
+    kinds, rows = token_kinds(encoding), encoding.row_ids.tolist()
+    title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
+    figure = attention_masks_figure(head_masks(cfg, encoding), kinds, rows, title)
+    folder = Path(cfg.paths.outputs).expanduser() / "inspect"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', example.example_id)}_masks.png"
+    figure.savefig(path, dpi=160, facecolor="white")
+    return path
+
+
+def head_masks(cfg: DictConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
+    """The mask of each group of heads of the configured model, Bool [T, T] by the group's name."""
+    import torch
+    from hydra.utils import instantiate
+
+    from mate_cli.data.collate import collate
+
+    with torch.device("meta"):  # only the pattern is wanted, not the weights
+        model = instantiate(cfg.model, attention=instantiate(cfg.attention), vocab_size=1)
+    batch = collate([encoding], reset_positions=False, max_positions=len(encoding))
+    masks = model.pattern.group_masks(batch)[0].numpy()
+    return dict(zip(_group_names(model.pattern), masks, strict=True))
+
+
+def _group_names(pattern: Any) -> list[str]:  # noqa: ANN401 - any AttentionPattern; importing it would load torch
+    counts = pattern.head_groups
+    if getattr(pattern, "num_row_heads", 0) and len(counts) > 1:
+        return [f"{counts[0]} row head{'s' * (counts[0] > 1)}", f"{counts[1]} column head{'s' * (counts[1] > 1)}"]
+    return [f"{count} heads ({place + 1})" if len(counts) > 1 else "all heads" for place, count in enumerate(counts)]

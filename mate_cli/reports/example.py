@@ -1,0 +1,118 @@
+"""One example in the terminal: question, answer, table, linked sentences and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Cell
+from mate_cli.tables.text import table_matches
+
+if TYPE_CHECKING:
+    from mate_cli.tokenization.layout import TableEncoding
+
+IN_CELL, IN_PASSAGE, DROPPED = "bold black on green", "bold black on yellow", "dim strike"
+KIND_STYLES = {"question": "cyan", "header": "magenta", "body": ""}
+Coordinates = tuple[int, int]
+
+
+def print_example(example: TableExample, kept: Collection[Coordinates], console: Console) -> None:
+    """Print question, answer and table; cells that hold the answer stand out, cells that were cut are struck out.
+
+    Rows are numbered from 1, as the row ids of tokens are.
+
+    Args:
+        example: the example.
+        kept: (row, column) of the body cells that have tokens.
+        console: where to print.
+    """
+    answer = example.answer
+    said = "not known" if answer is None else " | ".join(answer.texts) or "none"
+    source = f"  ({answer.source})" if answer and answer.source else ""
+    for name, text in (("example ", example.example_id), ("question", example.question), ("answer  ", said + source)):
+        console.print(Text.assemble((f"{name}  ", "bold"), text), soft_wrap=True)
+    console.print(_table_view(example, kept))
+    legend = (("● answer in the cell", IN_CELL), ("○ answer in a linked passage", IN_PASSAGE), ("✂ cut", DROPPED))
+    console.print(
+        Text("  ").join([*(Text(f" {text} ", style=style) for text, style in legend), Text("↗ has links")]), ""
+    )
+
+
+def _table_view(example: TableExample, kept: Collection[Coordinates]) -> Table:
+    table, answer = example.table, example.answer
+    inside = {cell for text in (answer.texts if answer else ()) for cell in table_matches(table, text)}
+    headings = (Column(cell.text, overflow="fold") for cell in table.header)
+    view = Table("row", *headings, title=table.title)
+    for r, row in enumerate(table.rows):
+        candidates = [answer is not None and (r, c) in answer.coordinates for c in range(len(row))]
+        found = [((r, c) in inside) + 1 if candidate else 0 for c, candidate in enumerate(candidates)]
+        cells = (_cell_view(cell, found[c], cut=(r, c) not in kept) for c, cell in enumerate(row))
+        view.add_row(Text(str(r + 1), style="dim"), *cells)
+    return view
+
+
+def _cell_view(cell: Cell, found: int, *, cut: bool) -> Text:
+    """A cell with its marks; `found` is 2 with the answer in its text, 1 with the answer in a passage, else 0."""
+    marks = " ↗" * bool(cell.links) + ("", " ○", " ●")[found] + " ✂" * cut
+    style = f"{('', IN_PASSAGE, IN_CELL)[found]} {DROPPED if cut else ''}"
+    return Text(cell.text + marks, style=style.strip())
+
+
+def print_sentences(
+    example: TableExample,
+    additions: Mapping[str, str],
+    lengths: Mapping[Coordinates, tuple[int, int]],
+    console: Console,
+) -> None:
+    """Print what linked passages add to cells, and how much of each such cell was kept.
+
+    Args:
+        example: the example.
+        additions: the text appended for each link.
+        lengths: (tokens kept, tokens before cutting) of each body cell.
+        console: where to print.
+    """
+    view = Table(Column("row", justify="right"), Column("column", justify="right"), "cell", "added", "tokens kept")
+    for r, c, cell in example.table.cells():
+        added = " ".join(additions[link] for link in cell.links if link in additions)
+        if added:
+            kept, whole = lengths[r, c]
+            share = Text(f"{kept} of {whole}", style="" if kept == whole else "red")
+            view.add_row(str(r + 1), str(c + 1), Text(cell.text), Text(added), share)
+    if view.row_count:
+        console.print(Text("Linked text that is appended to cells", style="bold"), view, "")
+
+
+def print_tokens(encoding: TableEncoding, pieces: Sequence[str], shown: int, console: Console) -> None:
+    """Print the first tokens of an encoding with all their ids; row 1 is the first body row, column 1 the first one.
+
+    Args:
+        encoding: the example's arrays.
+        pieces: the text of each token.
+        shown: how many tokens to print.
+        console: where to print.
+    """
+    fields = ("segment", "row", "column", "column_rank", "inverse_column_rank", "numeric_relation", "label")
+    headings = ("segment", "row", "column", "rank", "inverse rank", "relation", "label")
+    view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in headings))
+    kinds = token_kinds(encoding)
+    for place, piece in enumerate(pieces[:shown]):
+        values = [int(getattr(encoding, f"{name}{'_ids' if name in ID_FIELDS else 's'}")[place]) for name in fields]
+        label = IN_CELL if values[-1] else KIND_STYLES[kinds[place]]
+        numbers = (Text(str(value), style="" if value else "dim") for value in values)
+        view.add_row(str(place), Text(piece, style=label), *numbers)
+    console.print(Text(f"Tokens (the first {min(shown, len(pieces))} of {len(pieces)})", style="bold"), view)
+
+
+ID_FIELDS = ("segment", "row", "column", "label")
+
+
+def token_kinds(encoding: TableEncoding) -> list[str]:
+    """Of each token: "question" (with [CLS] and [SEP]), "header" or "body"."""
+    pairs = zip(encoding.segment_ids, encoding.row_ids, strict=True)
+    return ["question" if segment == 0 else "body" if row else "header" for segment, row in pairs]

@@ -1,0 +1,75 @@
+"""Which token may see which: the masks of some heads, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING
+
+from mate_cli.reports.plots.style import COLORS, FONT, INK
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS = ("question", "header", "body")
+KIND_COLORS = dict(zip(KINDS, (COLORS[1], COLORS[4], COLORS[0]), strict=True))
+MOST_TICKS = 28
+
+
+def attention_masks_figure(
+    masks: Mapping[str, np.ndarray], kinds: Sequence[str], rows: Sequence[int], title: str
+) -> Figure:
+    """Draw boolean masks: a coloured point where the query (down) may see the key (across).
+
+    Args:
+        masks: Bool [T, T] by the name of the heads.
+        kinds: of each token, one of `KINDS`; it gives the colour of the keys.
+        rows: of each token, its row in the table; 0 is the question and the header.
+        title: the figure's title.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    with rc_context(FONT):
+        figure = Figure(figsize=(5.6 * len(masks) + 0.4, 6.6), layout="constrained")
+        panels = figure.subplots(1, len(masks), squeeze=False)[0]
+        for axes, (name, mask) in zip(panels, masks.items(), strict=True):
+            _draw(axes, name, mask, kinds, rows)
+        handles = [Patch(color=color, label=f"{kind} token is seen") for kind, color in KIND_COLORS.items()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+        figure.suptitle(title, color=INK, fontsize=10.5)
+    return figure
+
+
+def _draw(axes: Axes, name: str, mask: np.ndarray, kinds: Sequence[str], rows: Sequence[int]) -> None:
+    import numpy as np
+    from matplotlib.colors import to_rgb
+
+    colors = np.array([to_rgb(KIND_COLORS[kind]) for kind in kinds])
+    image = np.where(mask[:, :, None], colors[None, :, :], 1.0)
+    size = len(kinds)
+    axes.imshow(image, interpolation="nearest", extent=(0, size, size, 0))
+    axes.set_title(f"{name}: {mask.mean():.0%} of all pairs", color=INK, fontsize=9.5)
+    axes.set_xlabel("key: the token that is seen", color=INK)
+    axes.set_ylabel("query: the token that sees", color=INK)
+    borders, labels = _parts(kinds, rows)
+    for border in borders[1:-1]:
+        axes.axhline(border, color=INK, linewidth=0.35, alpha=0.45)
+        axes.axvline(border, color=INK, linewidth=0.35, alpha=0.45)
+    step = -(-len(labels) // MOST_TICKS)
+    ticks = [(low + high) / 2 for low, high in pairwise(borders)]
+    axes.set_yticks(ticks[::step], labels[::step])
+    axes.set_xticks(ticks[::step], labels[::step], rotation=90)
+    axes.tick_params(length=0, colors=INK, labelsize=7)
+
+
+def _parts(kinds: Sequence[str], rows: Sequence[int]) -> tuple[list[int], list[str]]:
+    """Where question, header and each row begin (and the last one ends), and their names."""
+    borders, labels = [0], []
+    for (kind, row), tokens in groupby(zip(kinds, rows, strict=True)):
+        borders.append(borders[-1] + len(list(tokens)))
+        labels.append(f"row {row}" if kind == "body" else kind)
+    return borders, labels
