@@ -81,7 +81,7 @@ def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
     try:
         parameters = Parameters.of(_imported(node["_target_"]))
     except ConfigError as error:
-        yield f"{path}._target_: {error}"
+        yield str(ConfigError(error.problem, where=f"{path}._target_"))
         return
     for key, value in node.items():
         if key in RESERVED or (parameters.takes_any and key not in parameters.names):
@@ -94,17 +94,17 @@ def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
 
 def _imported(name: str) -> Callable[..., object]:
     """The class or function that a `_target_` names."""
-    import hydra.utils
+    import pydoc
 
     try:
-        target = hydra.utils.get_object(name)
-    except Exception as error:  # whatever a module raises while it is imported
-        cause = error.__cause__ or error
-        reason = next((line for line in str(cause).splitlines() if line), type(cause).__name__)
-        raise ConfigError(f"cannot import {name} ({reason})") from error
+        target = pydoc.locate(name)
+    except pydoc.ErrorDuringImport as error:
+        raise ConfigError(f"cannot import {name} ({error.value})") from error
+    if target is None:
+        raise ConfigError(f"there is no {name}")
     if not callable(target):
         raise ConfigError(f"{name} is neither a class nor a function")
-    return typing.cast(Callable[..., object], target)
+    return target
 
 
 class Parameters(NamedTuple):

@@ -53,6 +53,8 @@ VALIDATION_SEES = {
 """Override of `mate train`, and the error, of what Hydra accepts."""
 
 CLASSES_SEE = {
+    "task._target_=mate_cli.no.Such": "task._target_: there is no mate_cli.no.Such.",
+    "task._target_=mate_cli.__version__": "task._target_: mate_cli.__version__ is neither a class nor a function.",
     "+optimizer.lrr=3": "optimizer.lrr: unknown key. Did you mean optimizer.lr?",
     "optimizer.lr=-1": "optimizer.lr: must be greater than 0 (got -1).",
     "optimizer.betas=[0.9]": "optimizer.betas.1: is missing.",
@@ -91,9 +93,11 @@ def test_all_problems_are_listed(capsys):
     ]
 
 
-def test_a_target_that_does_not_exist(capsys):
-    assert app.main(["train", "optimizer._target_=mate_cli.lit_modules.optimization.adamw.AdamX"]) == 2
-    assert "optimizer._target_: cannot import mate_cli.lit_modules.optimization.adamw.AdamX" in capsys.readouterr().err
+def test_a_module_that_fails(monkeypatch, tmp_path, capsys):
+    (tmp_path / "needs_a_package.py").write_text("import no_such_package\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    message = "model._target_: cannot import needs_a_package.Model (No module named 'no_such_package')."
+    assert_error(["train", "model._target_=needs_a_package.Model"], message, capsys)
 
 
 def assert_error(words, message, capsys):

@@ -1,0 +1,110 @@
+"""What can be wrong with a tree of configuration files, as a function that tests can turn on a broken tree."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+
+from mate_cli.cli.schema import SCHEMAS
+from mate_cli.cli.validate import validate
+from mate_cli.errors import ConfigError
+
+USER_GIVES = {
+    "evaluate.yaml": ["run=folder"],
+    "predict.yaml": ["run=folder", "input=file"],
+    "init/path.yaml": ["init.checkpoint=folder"],
+}
+"""The only values that may be left to the user, by file."""
+
+
+def files(root: Path) -> list[str]:
+    """Every configuration file of a tree."""
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*.yaml"))
+
+
+def problem(root: Path, file: str) -> str | None:
+    """What is wrong with one file, tried in the command that uses it; None when all is well."""
+    primary = primary_of(root, file)
+    if primary is None:
+        return "orphan: no command's defaults name it"
+    group, _, name = file.removesuffix(".yaml").rpartition("/")
+    choice = [f"{group}={name}"] if group else []
+    try:
+        validate(composed(root, primary, [*choice, *USER_GIVES.get(file, [])]), primary)
+    except (HydraException, ConfigError) as error:
+        return str(error)
+    return None
+
+
+def composed(root: Path, primary: str, overrides: list[str]) -> DictConfig:
+    """A command's configuration with these overrides."""
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(root), version_base="1.3"):
+        return compose(primary, overrides)
+
+
+def primary_of(root: Path, file: str) -> str | None:
+    """The first command that uses a file: its own, or one whose defaults name the file or its group."""
+    group, _, name = file.removesuffix(".yaml").rpartition("/")
+    if not group and name in SCHEMAS:
+        return name
+    wanted = group or name
+    return next((primary for primary in SCHEMAS if wanted in uses(root, primary)), None)
+
+
+@cache
+def uses(root: Path, primary: str) -> list[str]:
+    """Groups and files that a command's defaults name."""
+    path = root / f"{primary}.yaml"
+    defaults = yaml.safe_load(path.read_text(encoding="utf-8"))["defaults"] if path.exists() else []
+    return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in defaults]
+
+
+def targets(root: Path) -> set[str]:
+    """Every `_target_` of a tree."""
+    return {
+        target
+        for file in files(root)
+        for target in _targets_in(yaml.safe_load((root / file).read_text(encoding="utf-8")))
+    }
+
+
+def _targets_in(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from (part for key, part in value.items() if key == "_target_")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _targets_in(part)
+
+
+def choosable_classes() -> list[str]:
+    """Every class of ours that a configuration should be able to name, by what its package is for."""
+    from mate_cli.lit_modules.base import TableTask
+    from mate_cli.models.table_encoder import TableEncoder
+
+    kinds = {
+        "mate_cli.models": lambda one: issubclass(one, TableEncoder) and one is not TableEncoder,
+        "mate_cli.attention.backends": lambda one: hasattr(one, "supports"),
+        "mate_cli.data": lambda one: hasattr(one, "splits") and hasattr(one, "examples"),
+        "mate_cli.lit_modules": lambda one: issubclass(one, TableTask) and one is not TableTask,
+        "mate_cli.lit_modules.optimization": lambda one: hasattr(one, "build"),
+    }
+    return [name for package, wanted in kinds.items() for name in _classes(package, wanted)]
+
+
+def _classes(package: str, wanted: object) -> Iterator[str]:
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+        module = importlib.import_module(info.name)
+        for name, one in inspect.getmembers(module, inspect.isclass):
+            own = one.__module__ == info.name and not name.startswith("_")
+            if own and not getattr(one, "_is_protocol", False) and wanted(one):
+                yield f"{info.name}.{name}"
