@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.style import color_of, save_figure
 from mate_cli.reports.report import Report
+from mate_cli.reports.statistics import is_finite
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,8 +51,8 @@ def bars(report: Report) -> tuple[Bar, ...]:
     drawn = []
     for index, group in enumerate(report.groups[:MOST_BARS]):
         if (summary := group.summary(report.metric)) is not None:
-            values = tuple(run.metrics[report.metric] for run in group.counted if report.metric in run.metrics)
-            drawn.append(Bar(group.label, color_of(index), summary, values))
+            values = (run.metrics.get(report.metric, math.nan) for run in group.counted)
+            drawn.append(Bar(group.label, color_of(index), summary, tuple(filter(is_finite, values))))
     return tuple(drawn)
 
 

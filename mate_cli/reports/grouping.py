@@ -14,6 +14,7 @@ FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 IGNORED = (
     *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
     *("experiment_name", "run", "deterministic", "data.download", "data.root"),
+    *("trainer.log_every", "trainer.checkpoint_minutes"),
 )
 SHOWN_DIFFERENCES = 2
 

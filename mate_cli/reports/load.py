@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from omegaconf import OmegaConf
 
 from mate_cli.errors import RunError
 
 STATUSES = ("finished", "running", "interrupted", "failed")
+LARGEST = 10**300
 NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
 
 
@@ -155,12 +156,19 @@ def flatten(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
         for key, value in tree.items():
             yield from flatten(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
     elif prefix:
-        yield prefix, "null" if tree is None else clean(tree)
+        yield prefix, {None: "null", True: "true", False: "false"}.get(tree, "") if is_word(tree) else clean(tree)
+
+
+def is_word(value: object) -> TypeGuard[bool | None]:
+    """Says whether YAML writes a value as a word of its own: null, true or false."""
+    return value is None or isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Says whether a JSON value is a number (true and false are not)."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Says whether a JSON value is a number (true and false are not), and one that fits a float."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < LARGEST
+    return isinstance(value, float)
 
 
 def clean(value: object) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.reports.load import clean, is_number
+from mate_cli.reports.statistics import is_finite
 
 NOT_METRICS = frozenset({"step", "epoch", "time"})
 
@@ -30,7 +31,7 @@ def load_curves(folder: Path, *, points: int = 240) -> dict[str, Curve]:
     collected: dict[str, list[tuple[float, float]]] = {}
     for row in logged_rows(folder / "metrics.jsonl"):
         for name, value in row.items():
-            if name not in NOT_METRICS and is_number(value) and math.isfinite(value):
+            if name not in NOT_METRICS and is_number(value) and is_finite(value):
                 collected.setdefault(clean(name), []).append((float(row["step"]), float(value)))
     return {name: thin(sorted(pairs), points) for name, pairs in collected.items()}
 
@@ -45,7 +46,7 @@ def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
                 row = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(row, dict) and is_number(row.get("step")):
+            if isinstance(row, dict) and is_number(row.get("step")) and is_finite(row["step"]):
                 yield row
 
 

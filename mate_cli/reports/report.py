@@ -144,4 +144,13 @@ def reason_text(run: Run, now: datetime) -> str:
     silent = now.timestamp() - run.touched
     if silent > SILENT_SECONDS:
         return f"nothing written for {duration_text(silent)}: it may have been killed"
-    return "still running"
+    return f"running for {duration_text(running)}" if (running := age(run, now)) is not None else "still running"
+
+
+def age(run: Run, now: datetime) -> float | None:
+    """Returns the seconds since a run started, None when its record does not say."""
+    try:
+        seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()
+    except (ValueError, TypeError):  # no time at all, or one without a zone
+        return None
+    return max(seconds, 0.0)

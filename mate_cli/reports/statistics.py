@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+LARGEST = 1e100
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -28,10 +30,15 @@ class Summary:
     skipped: int = 0
 
 
+def is_finite(value: float) -> bool:
+    """Says whether a value can be reckoned with: neither NaN nor infinite, and its square no overflow."""
+    return math.isfinite(value) and abs(value) < LARGEST
+
+
 def summarize(values: Iterable[float]) -> Summary | None:
     """Summarises values, leaving NaN and infinities out; None when nothing is left."""
     everything = list(values)
-    finite = [value for value in everything if math.isfinite(value)]
+    finite = [value for value in everything if is_finite(value)]
     if not finite:
         return None
     mean = math.fsum(finite) / len(finite)

@@ -119,7 +119,7 @@ def cell_text(cell: Summary | None, metric: MetricName, wins: bool, marks: Marks
         return Text(NOTHING, style="dim")
     text = Text((marks.star if wins else "") + mean_text(cell, metric), style="bold green" if wins else "")
     deviation = deviation_text(cell, metric)
-    return text.append(f"{marks.plus_minus}{deviation}", style="not bold dim") if deviation else text
+    return text.append(f"{marks.plus_minus}{deviation}", style="not bold dim default") if deviation else text
 
 
 def cost_view(report: Report) -> Table:

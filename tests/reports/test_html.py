@@ -1,17 +1,35 @@
 from __future__ import annotations
 
+import io
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
 
 from mate_cli.errors import RunError
+from mate_cli.reports.export import report_csv, report_json
 from mate_cli.reports.html import render_page, write_page
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.report import build_report
+from mate_cli.reports.terminal import print_report
 from tests.reports.runs import build_demo, build_run
 
+KEYS = (
+    *("status", "reason", "argv", "overrides", "dataset", "model", "init", "task", "command", "seed", "started"),
+    *("wall_seconds", "device", "versions", "parameters", "metrics", "throughput", "peak_memory_mb", "step", "dev/em"),
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400) | st.text(max_size=12)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3),
+    max_leaves=6,
+)
 VOID = {"meta", "br", "hr", "input", "link"}
 LOADING = {"src", "srcset", "data", "poster", "action", "background"}
 
@@ -115,7 +133,7 @@ def test_text_from_files_is_escaped_everywhere(tmp_path):
         dataset=evil,
         metrics={evil: 0.5, f"dev/{evil}": 0.5, "baseline/<b>x/dev/em": 0.2, "dev/em": 0.1},
     )
-    (tmp_path / "b" / "metrics.jsonl").write_text('{"step": 1, "dev/<script>": 0.5, "dev/a$_{b": 0.5}\n')
+    (tmp_path / "b" / "metrics.jsonl").write_text('{"step": 1, "dev/<script>": 0.5, "dev/a$\\frac$": 0.5}\n')
     (tmp_path / "c <script>").mkdir()
     (tmp_path / "c <script>" / "record.json").write_text("{")
     page = Page(render_page(build_report([tmp_path]), tmp_path))
@@ -142,6 +160,21 @@ def test_many_configurations_are_limited_with_a_note(tmp_path):
     assert "best 30 of 35" in text
     assert page.values("data-group") == [str(index) for index in range(12)]
     assert "model34" in page.texts
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON, min_size=1), st.lists(st.dictionaries(st.sampled_from(KEYS), JSON)))
+@settings(max_examples=15, deadline=None)
+def test_no_record_breaks_a_report(entries, rows):
+    with TemporaryDirectory() as folder:
+        run = build_run(Path(folder) / "run", metrics={"dev/em": 0.5})
+        record = json.loads((run / "record.json").read_text())
+        (run / "record.json").write_text(json.dumps(record | entries))
+        run.joinpath("metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        report = build_report([folder])
+        Page(render_page(report, Path(folder)))
+        json.loads(report_json(report))
+        assert report_csv(report).startswith("run,")
+        print_report(report, Console(file=io.StringIO(), width=80))
 
 
 def test_the_page_is_the_same_twice(demo):

@@ -89,3 +89,15 @@ def test_reports_load_neither_torch_nor_matplotlib():
     modules = "mate_cli.cli.compare, mate_cli.reports.html, mate_cli.reports.terminal, mate_cli.reports.figures"
     code = f"import sys, {modules}; print({{'torch', 'matplotlib', 'pandas', 'lightning'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_config_values_read_as_yaml_writes_them(tmp_path):
+    build_run(tmp_path / "run", config={"a": {"b": None, "c": True, "d": [1, 2], "e": {}, "f": 1}})
+    config = load_runs([tmp_path]).runs[0].config
+    assert {key[2:]: value for key, value in config.items() if key[:2] == "a."} == {
+        "b": "null",
+        "c": "true",
+        "d": "[1, 2]",
+        "e": "{}",
+        "f": "1",
+    }

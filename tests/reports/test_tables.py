@@ -108,7 +108,14 @@ def test_a_silent_run_may_have_been_killed(tmp_path):
     (run,) = build_report([tmp_path]).runs
     at = datetime.fromtimestamp(run.touched + 7200, timezone.utc)
     assert reason_text(run, at) == "nothing written for 2 h: it may have been killed"
-    assert reason_text(run, datetime.fromtimestamp(run.touched, timezone.utc)) == "still running"
+    build_run(tmp_path / "b", status="running", started="yesterday")
+    build_run(
+        tmp_path / "c", status="running", started=datetime.fromtimestamp(run.touched - 90, timezone.utc).isoformat()
+    )
+    reasons = [
+        reason_text(one, datetime.fromtimestamp(run.touched, timezone.utc)) for one in build_report([tmp_path]).runs
+    ]
+    assert reasons[1:] == ["still running", "running for 1 min 30 s"]
 
 
 @pytest.mark.parametrize(

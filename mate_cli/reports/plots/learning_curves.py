@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from mate_cli.reports.load_curves import Curve
 from mate_cli.reports.metric_names import MetricName
-from mate_cli.reports.plots.style import INK, color_of, dash_of, new_figure
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
+
+
+FEW_POINTS = 15
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,11 @@ def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
             (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
             line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
             line.set_gid(f"{frame.metric.full}-g{index}-{repeat}")
-            line.set_label(label if repeat == 0 else "_")
-            if len(curve.steps) == 1:
-                line.set_marker("o")
+            line.set_label(literal(label) if repeat == 0 else "_")
+            if len(curve.steps) <= FEW_POINTS:
+                line.set(marker="o", markersize=3.5)
     axes.set_xlabel("step", color=INK)
-    axes.set_title(axis_title(frame.metric), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.set_title(literal(axis_title(frame.metric)), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.margins(x=0.01)
     axes.xaxis.set_major_locator(few_ticks(integer=True))
     axes.yaxis.set_major_locator(few_ticks())
