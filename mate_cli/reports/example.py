@@ -14,10 +14,19 @@ from mate_cli.tables.table import Cell
 from mate_cli.tables.text import table_matches
 
 if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableEncoding
+    import numpy as np
 
 IN_CELL, IN_PASSAGE, DROPPED = "bold black on green", "bold black on yellow", "dim strike"
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": ""}
+TOKEN_FIELDS = {
+    "segment": "segment_ids",
+    "row": "row_ids",
+    "column": "column_ids",
+    "rank": "column_ranks",
+    "inverse rank": "inverse_column_ranks",
+    "relation": "numeric_relations",
+    "label": "label_ids",
+}
 Coordinates = tuple[int, int]
 
 
@@ -88,31 +97,26 @@ def print_sentences(
         console.print(Text("Linked text that is appended to cells", style="bold"), view, "")
 
 
-def print_tokens(encoding: TableEncoding, pieces: Sequence[str], shown: int, console: Console) -> None:
+def print_tokens(arrays: Mapping[str, np.ndarray], pieces: Sequence[str], shown: int, console: Console) -> None:
     """Print the first tokens of an encoding with all their ids; row 1 is the first body row, column 1 the first one.
 
     Args:
-        encoding: the example's arrays.
+        arrays: the fields of the example's `TableEncoding`, each [T].
         pieces: the text of each token.
         shown: how many tokens to print.
         console: where to print.
     """
-    fields = ("segment", "row", "column", "column_rank", "inverse_column_rank", "numeric_relation", "label")
-    headings = ("segment", "row", "column", "rank", "inverse rank", "relation", "label")
-    view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in headings))
-    kinds = token_kinds(encoding)
+    view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in TOKEN_FIELDS))
+    kinds = token_kinds(arrays)
     for place, piece in enumerate(pieces[:shown]):
-        values = [int(getattr(encoding, f"{name}{'_ids' if name in ID_FIELDS else 's'}")[place]) for name in fields]
-        label = IN_CELL if values[-1] else KIND_STYLES[kinds[place]]
-        numbers = (Text(str(value), style="" if value else "dim") for value in values)
-        view.add_row(str(place), Text(piece, style=label), *numbers)
+        values = {name: int(arrays[field][place]) for name, field in TOKEN_FIELDS.items()}
+        style = IN_CELL if values["label"] else KIND_STYLES[kinds[place]]
+        numbers = (Text(str(value), style="" if value else "dim") for value in values.values())
+        view.add_row(str(place), Text(piece, style=style), *numbers)
     console.print(Text(f"Tokens (the first {min(shown, len(pieces))} of {len(pieces)})", style="bold"), view)
 
 
-ID_FIELDS = ("segment", "row", "column", "label")
-
-
-def token_kinds(encoding: TableEncoding) -> list[str]:
+def token_kinds(arrays: Mapping[str, np.ndarray]) -> list[str]:
     """Of each token: "question" (with [CLS] and [SEP]), "header" or "body"."""
-    pairs = zip(encoding.segment_ids, encoding.row_ids, strict=True)
+    pairs = zip(arrays["segment_ids"], arrays["row_ids"], strict=True)
     return ["question" if segment == 0 else "body" if row else "header" for segment, row in pairs]

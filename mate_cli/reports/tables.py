@@ -35,6 +35,11 @@ class ResultTable:
     rows: tuple[Row, ...]
     baselines: tuple[Row, ...] = ()
 
+    @property
+    def one_split(self) -> bool:
+        """Whether the title says the split, so that headings need only say the part of the questions."""
+        return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
+
     def is_best(self, column: int, cell: Summary | None) -> bool:
         """Says whether a cell is the best of its column among at least two configurations; equal in print is equal."""
         means = [row.cells[column].mean for row in self.rows if row.cells[column] is not None]  # type: ignore[union-attr]
@@ -84,11 +89,11 @@ def family_tables(groups: list[Configuration], family: str, title: str) -> list[
     halves: dict[str, list[MetricName]] = {}
     for metric in metrics:
         overall = not metric.part or family == "answers"
-        split = metric.split if family == "answers" else ("" if overall else f"{metric.split} by answer place")
+        split = metric.split if family == "answers" else ("" if overall else f"{metric.split}, by place of the answer")
         halves.setdefault(split, []).append(metric)
     return [
         build(groups, columns[start : start + MOST_COLUMNS], f"{title} · {half}" if half else title)
-        for half, columns in halves.items()
+        for half, columns in sorted(halves.items(), key=lambda item: item[0] != "")
         for start in range(0, len(columns), MOST_COLUMNS)
     ]
 

@@ -83,9 +83,7 @@ def result_view(table: ResultTable, *, plain: bool, narrow: bool) -> Table:
     view = frame(table.title, narrow=narrow)
     view.add_column("\nConfiguration", overflow="fold", min_width=13)
     for column in table.columns:
-        view.add_column(
-            heading(column, one_split=table.title.endswith(f"· {column.split}")), justify="right", no_wrap=True
-        )
+        view.add_column(heading(column, one_split=table.one_split), justify="right", no_wrap=True)
     view.add_column("\nn", justify="right", no_wrap=True)
     for row in table.rows[:MOST_ROWS]:
         best = [table.is_best(index, cell) for index, cell in enumerate(row.cells)]

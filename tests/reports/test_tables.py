@@ -155,3 +155,16 @@ def test_numbers_are_written_for_people():
     ]
     assert [count_text(n) for n in (None, 12, 22_713_217, 1.31e9)] == ["–", "12", "22.7M", "1.3B"]  # noqa: RUF001
     assert mean_text(summarize([0.6284]), MetricName.parse("test/em")) == "62.8"
+
+
+def test_hits_by_place_of_the_answer_follow_the_totals(tmp_path):
+    names = [
+        f"{split}/hits@{k}{part}" for split in ("dev", "test") for k in (1, 3, 5) for part in ("", "/table", "/passage")
+    ]
+    build_run(tmp_path / "a", metrics=dict.fromkeys(names, 0.5))
+    tables = build_report([tmp_path]).tables
+    assert [(table.title.partition(" · ")[2], len(table.columns), table.one_split) for table in tables] == [
+        ("", 6, False),
+        ("dev, by place of the answer", 6, True),
+        ("test, by place of the answer", 6, True),
+    ]
