@@ -1,0 +1,40 @@
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: quickstart test lint wheel constraints clean
+
+quickstart: .venv/.user  ## install, train the small example, compare the runs
+	$(BIN)/mate train experiment=quickstart
+	$(BIN)/mate compare outputs/
+
+test: .venv/.dev  ## every test, on two processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+lint: .venv/.dev  ## style, types and floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+wheel: .venv/.dev  ## dist/*.whl
+	rm -rf dist
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+constraints: .venv/.dev  ## write the installed versions to constraints.txt
+	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean:  ## remove the environment and what was built; outputs/ stays
+	rm -rf .venv build dist
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.user: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) -e .
+	touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) -e ".[dev]"
+	touch $@ .venv/.user

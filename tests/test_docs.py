@@ -1,0 +1,57 @@
+"""What the documents name exists: links, commands, choices and keys."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from configurations import composed
+
+from mate_cli.cli import app
+from mate_cli.cli.config_dir import config_dir
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+GIVEN = {"evaluate": ["run=x"], "predict": ["run=x", "input=x"]}
+
+
+def code_lines(document):
+    """Lines of a document's shell blocks."""
+    blocks = re.findall(r"```(?:bash|sh|console)\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+
+
+COMMANDS = sorted({line for document in DOCUMENTS for line in code_lines(document) if line.startswith("mate ")})
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links(document):
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
+    local = [target for target in targets if not target.startswith(("http://", "https://"))]
+    assert [target for target in local if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands(line):
+    command, *words = shlex.split(line, comments=True)[1:]
+    assert command in app.commands()
+    if command != "completion":
+        one_of_each = [re.sub(r"^([^=]+=[^\[{'\",]+),.*", r"\1", word) for word in words if "=" in word]
+        composed(config_dir(), command, [*GIVEN.get(command, []), *one_of_each])
+
+
+def test_the_readme_shows_every_command():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in app.commands() if f"| `mate {name}` |" not in readme] == []
+    assert len(COMMANDS) >= 4
+
+
+def test_make_targets_exist():
+    named = {
+        target for document in DOCUMENTS for target in re.findall(r"\bmake ([a-z-]+)", document.read_text("utf-8"))
+    }
+    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
+    assert named <= made
