@@ -1,0 +1,111 @@
+"""The order of training examples, as a pure function of the seed and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch.utils.data import Sampler
+
+from mate_cli.errors import ConfigError
+
+WINDOW = 16
+"""Optimizer steps whose examples are sorted by length together: larger pads less, smaller mixes more."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many examples make a step, and how they are cut to fit the machine.
+
+    Args:
+        batch_size: examples per optimizer step, whatever the machine.
+        micro_batch: examples per forward pass; a divisor of `batch_size`.
+        total_steps: optimizer steps of the whole run.
+    """
+
+    batch_size: int
+    micro_batch: int
+    total_steps: int
+
+    @property
+    def accumulate(self) -> int:
+        """Forward passes per optimizer step."""
+        return self.batch_size // self.micro_batch
+
+    @property
+    def total_batches(self) -> int:
+        """Forward passes of the whole run."""
+        return self.total_steps * self.accumulate
+
+
+def plan_schedule(
+    examples: int, *, batch_size: int, micro_batch: int, max_epochs: float | None, max_steps: int | None
+) -> Schedule:
+    """Derive micro-batches and the number of steps, so that moving machines does not change the experiment.
+
+    Args:
+        examples: size of the training split.
+        batch_size: examples per optimizer step.
+        micro_batch: the most examples that fit in one forward pass; rounded down to a divisor of `batch_size`.
+        max_epochs: passes over the split; a fraction is allowed.
+        max_steps: optimizer steps; the smaller of both limits counts.
+
+    Raises:
+        ConfigError: the split is smaller than one batch, or neither limit is given.
+    """
+    if examples < batch_size:
+        raise ConfigError(
+            f"the training split has {examples} usable examples, fewer than trainer.batch_size={batch_size}",
+            remedy=f"Set trainer.batch_size={max(1, examples // 2)} or less, or use more data",
+        )
+    limits = [max_steps] if max_steps else []
+    if max_epochs:
+        limits.append(max(1, round(max_epochs * examples / batch_size)))
+    if not limits:
+        raise ConfigError("nothing bounds the training", remedy="Set trainer.max_epochs or trainer.max_steps")
+    divisors = [size for size in range(1, min(micro_batch, batch_size) + 1) if batch_size % size == 0]
+    return Schedule(batch_size, divisors[-1], min(limits))
+
+
+class LengthGroupedBatches(Sampler[list[int]]):
+    """Micro-batches of similar length in an order that depends on the seed and the position alone.
+
+    The whole run is one pass: epochs are permutations laid end to end, so that no batch is ever smaller than
+    the others. A run that is resumed at batch n yields exactly the batches n, n + 1, ... of the uninterrupted one.
+
+    Args:
+        lengths: tokens of each example.
+        schedule: sizes of batches and of the run.
+        seed: another seed gives another order.
+    """
+
+    def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int) -> None:
+        self.lengths = np.asarray(lengths)
+        self.schedule, self.seed = schedule, seed
+        self.start = 0
+
+    def __len__(self) -> int:
+        return self.schedule.total_batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield example indices, one list per micro-batch, beginning at `start`."""
+        per_window = WINDOW * self.schedule.accumulate
+        for window in range(self.start // per_window, -(-len(self) // per_window)):
+            first = window * per_window
+            batches = self._window(window)
+            yield from batches[max(self.start - first, 0) : len(self) - first]
+
+    def _window(self, window: int) -> list[list[int]]:
+        size = WINDOW * self.schedule.batch_size
+        chosen = self._stream(window * size, (window + 1) * size)
+        by_length = chosen[np.argsort(self.lengths[chosen], kind="stable")]
+        order = np.random.default_rng((self.seed, 1, window)).permutation(WINDOW * self.schedule.accumulate)
+        return [batch.tolist() for batch in by_length.reshape(len(order), -1)[order]]
+
+    def _stream(self, begin: int, end: int) -> np.ndarray:
+        """Examples begin..end of the endless sequence of shuffled epochs."""
+        n = len(self.lengths)
+        epochs = range(begin // n, -(-end // n))
+        shuffled = [np.random.default_rng((self.seed, 0, epoch)).permutation(n) for epoch in epochs]
+        return np.concatenate(shuffled)[begin - epochs[0] * n : end - epochs[0] * n]

@@ -1,0 +1,153 @@
+"""Encoded splits on disk: Arrow files keyed by everything that shapes them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from datasets import Dataset, Features, Value, disable_progress_bars
+from datasets import Sequence as ArrowSequence
+from datasets.arrow_writer import ArrowWriter
+from tqdm.auto import tqdm
+
+import mate_cli.tables
+import mate_cli.tokenization
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
+from mate_cli.tokenization.tapas import EncodingFailure
+
+CHUNK = 128
+"""Examples that are tokenised together, so that each distinct text is tokenised once."""
+
+FEATURES = Features(
+    {
+        "example_id": Value("string"),
+        "failure": Value("string"),
+        "input_ids": ArrowSequence(Value("int32")),
+        **{name: ArrowSequence(Value("int16")) for name in TOKEN_TYPES},
+        "label_ids": ArrowSequence(Value("int8")),
+    }
+)
+
+
+class Serializer(Protocol):
+    """What turns examples into encodings; `fingerprint` names everything that shapes the result."""
+
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples in order."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that differs whenever the encodings would."""
+
+
+class EncodedSplit:
+    """Encodings of a split in the order of its examples, memory-mapped.
+
+    Args:
+        dataset: rows of `FEATURES`; a row with a failure has empty arrays.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.example_ids: list[str] = list(dataset["example_id"])
+        failures = list(dataset["failure"])
+        self.failures = {name: reason for name, reason in zip(self.example_ids, failures, strict=True) if reason}
+        self.rows = [row for row, reason in enumerate(failures) if not reason]
+        self._dataset = dataset.with_format("numpy")
+        offsets = dataset.with_format("arrow")[:]["input_ids"].combine_chunks() if len(dataset) else None
+        lengths = np.asarray(offsets.value_lengths()) if offsets is not None else np.zeros(0, int)
+        self.lengths: np.ndarray = lengths[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> TableEncoding:
+        """The encoding at `index`, counting only examples that could be encoded."""
+        row = self._dataset[self.rows[index]]
+        row.pop("failure")
+        return TableEncoding(**row)
+
+
+def encode_split(examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str) -> EncodedSplit:
+    """Encode examples, or read them back where the same were encoded before.
+
+    Args:
+        examples: what to encode.
+        serializer: how to encode.
+        folder: where the Arrow files are kept.
+        name: what the progress bar calls them.
+
+    Raises:
+        DataError: the folder cannot be written.
+    """
+    path = folder.expanduser() / f"{_key(examples, serializer)}.arrow"
+    if not path.exists():
+        try:
+            _write(examples, serializer, path, name)
+        except OSError as error:
+            raise DataError(
+                f"encodings cannot be written: {error.strerror}",
+                where=str(path.parent),
+                remedy="Free space or choose another folder with paths.cache=...",
+            ) from error
+    return EncodedSplit(Dataset.from_file(str(path)))
+
+
+def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    disable_progress_bars()
+    try:
+        with ArrowWriter(path=str(partial), features=FEATURES) as writer:
+            for row in _rows(examples, serializer, name):
+                writer.write(row)
+            writer.finalize()
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
+    empty: dict[str, list[int]] = {feature: [] for feature, kind in FEATURES.items() if not isinstance(kind, Value)}
+    with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", mininterval=0.5) as bar:
+        for start in range(0, len(examples), CHUNK):
+            chunk = examples[start : start + CHUNK]
+            for encoding in serializer.encode(chunk):
+                if isinstance(encoding, EncodingFailure):
+                    yield {"example_id": encoding.example_id, "failure": encoding.reason, **empty}
+                else:
+                    arrays = {feature: getattr(encoding, feature) for feature in empty}
+                    yield {"example_id": encoding.example_id, "failure": "", **arrays}
+            bar.update(len(chunk))
+
+
+def _key(examples: Sequence[TableExample], serializer: Serializer) -> str:
+    digest = hashlib.sha256(f"{serializer.fingerprint}|{_code()}".encode())
+    tables: dict[int, bytes] = {}
+    for example in examples:
+        table = example.table
+        if id(table) not in tables:
+            content = json.dumps([asdict(cell) for cell in table.header], sort_keys=True)
+            content += json.dumps([[(c.text, c.links) for c in row] for row in table.rows])
+            content += json.dumps(dict(table.passages), sort_keys=True) + table.title + table.section_title
+            tables[id(table)] = hashlib.sha256(content.encode()).digest()
+        answer = asdict(example.answer) if example.answer else None
+        digest.update(tables[id(table)])
+        digest.update(json.dumps([example.example_id, example.question, answer]).encode())
+    return digest.hexdigest()[:32]
+
+
+def _code() -> str:
+    """A digest of the source files that shape encodings, so that a code change never meets an old cache."""
+    digest = hashlib.sha256()
+    for package in (mate_cli.tables, mate_cli.tokenization):
+        for path in sorted(Path(str(package.__file__)).parent.glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,44 @@
+"""From encodings to a padded batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, TableEncoding
+from mate_cli.tokenization.positions import cell_position_ids
+
+ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
+
+
+def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:
+    """Pad encodings at the end to the longest of them.
+
+    Args:
+        encodings: B examples of any length.
+        reset_positions: restart positions in every cell, as networks do that read more than 512 tokens.
+        max_positions: rows of the position table; reset positions are clipped to it.
+
+    Returns:
+        A batch [B, T]; padding is 0 in every field.
+    """
+    length = max(len(encoding) for encoding in encodings)
+    padded = {name: np.zeros((len(encodings), length), np.int64) for name in ARRAYS}
+    mask = np.zeros((len(encodings), length), np.int64)
+    for row, encoding in enumerate(encodings):
+        mask[row, : len(encoding)] = 1
+        for name in ARRAYS:
+            padded[name][row, : len(encoding)] = getattr(encoding, name)
+    fields = {name: torch.from_numpy(values) for name, values in padded.items()}
+    if reset_positions:
+        positions = cell_position_ids(fields["row_ids"], fields["column_ids"], max_positions)
+    else:
+        positions = torch.arange(length).expand(len(encodings), length)
+    return TableBatch(
+        **fields,
+        position_ids=positions,
+        attention_mask=torch.from_numpy(mask),
+        example_ids=tuple(encoding.example_id for encoding in encodings),
+    )

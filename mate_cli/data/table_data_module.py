@@ -1,0 +1,164 @@
+"""The loaders of any dataset of questions about tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader, Dataset
+
+from mate_cli.data.batching import LengthGroupedBatches, Schedule
+from mate_cli.data.cache import EncodedSplit, Serializer, encode_split
+from mate_cli.data.collate import collate
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+
+Selector = Callable[[Sequence[TableExample]], list[TableExample]]
+
+
+class TableDataset(Protocol):
+    """A dataset as its authors ship it."""
+
+    splits: tuple[str, ...]
+
+    def examples(self, split: str) -> list[TableExample]:
+        """All questions of a split."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How encodings become batches.
+
+    Args:
+        micro_batch: examples per forward pass.
+        workers: processes that collate.
+        seed: of the order of training examples.
+        reset_positions: see `collate`.
+        max_positions: see `collate`.
+        cache: where encodings are kept.
+        limit_train: use only the first examples of the training split.
+        limit_dev: use only the first examples of every other split.
+    """
+
+    micro_batch: int
+    workers: int
+    seed: int
+    reset_positions: bool
+    max_positions: int
+    cache: Path
+    limit_train: int | None = None
+    limit_dev: int | None = None
+
+
+class Batches(Dataset[TableBatch]):
+    """Encodings indexed by lists: each list is a batch."""
+
+    def __init__(self, encodings: EncodedSplit, loading: Loading) -> None:
+        self.encodings, self.loading = encodings, loading
+
+    def __getitem__(self, indices: list[int]) -> TableBatch:
+        """Collate the encodings at `indices`."""
+        return collate(
+            [self.encodings[index] for index in indices],
+            reset_positions=self.loading.reset_positions,
+            max_positions=self.loading.max_positions,
+        )
+
+
+class TableDataModule(pl.LightningDataModule):
+    """Encode the splits of a dataset once and serve them in batches of similar length.
+
+    Args:
+        dataset: reads the authors' files.
+        serializer: encodes examples.
+        loading: sizes, workers and positions of batches.
+        training_examples: chooses what is learnt from.
+        evaluation_examples: chooses what is predicted.
+    """
+
+    def __init__(
+        self,
+        dataset: TableDataset,
+        serializer: Serializer,
+        loading: Loading,
+        training_examples: Selector,
+        evaluation_examples: Selector,
+    ) -> None:
+        super().__init__()
+        self.dataset, self.serializer, self.loading = dataset, serializer, loading
+        self.training_examples, self.evaluation_examples = training_examples, evaluation_examples
+        self.schedule: Schedule | None = None
+        self.sampler: LengthGroupedBatches | None = None
+        self.first_batch = 0
+        self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
+
+    def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
+        """The examples of a split that are learnt from or predicted.
+
+        Raises:
+            DataError: the split is empty.
+        """
+        choose = self.training_examples if training else self.evaluation_examples
+        limit = self.loading.limit_train if training else self.loading.limit_dev
+        examples = choose(self.dataset.examples(split))[:limit]
+        if not examples:
+            raise DataError(
+                f"no usable example in split {split!r}", remedy=f"Splits here: {', '.join(self.dataset.splits)}"
+            )
+        return examples
+
+    def encodings(self, split: str, *, training: bool = False) -> EncodedSplit:
+        """The encodings of a split, from the cache where they are there."""
+        key = (split, training)
+        if key not in self._encoded:
+            examples = self.examples(split, training=training)
+            self._encoded[key] = encode_split(examples, self.serializer, self.loading.cache, split)
+        return self._encoded[key]
+
+    def epoch(self, step: int) -> float:
+        """Passes over the training split after `step` optimizer steps."""
+        assert self.schedule is not None
+        return round(step * self.schedule.batch_size / len(self.encodings("train", training=True)), 3)
+
+    def train_dataloader(self) -> DataLoader[TableBatch]:
+        """The whole run as one pass, beginning at `first_batch`."""
+        assert self.schedule is not None
+        encodings = self.encodings("train", training=True)
+        self.sampler = LengthGroupedBatches(encodings.lengths.tolist(), self.schedule, self.loading.seed)
+        self.sampler.start = self.first_batch
+        return self._loader(encodings, self.sampler)
+
+    def val_dataloader(self) -> DataLoader[TableBatch]:
+        """The development split."""
+        return self.loader("dev")
+
+    def loader(self, split: str) -> DataLoader[TableBatch]:
+        """A split for evaluation, longest examples first, so that memory runs out at once or never."""
+        return self._evaluation(self.encodings(split))
+
+    def loader_of(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
+        """Any examples for evaluation; `name` is what the progress bar calls them."""
+        return self._evaluation(encode_split(examples, self.serializer, self.loading.cache, name))
+
+    def _evaluation(self, encodings: EncodedSplit) -> DataLoader[TableBatch]:
+        return self._loader(encodings, by_length(encodings, 2 * self.loading.micro_batch))
+
+    def _loader(self, encodings: EncodedSplit, batches: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
+        workers = self.loading.workers
+        return DataLoader(
+            Batches(encodings, self.loading),
+            sampler=batches,
+            batch_size=None,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+        )
+
+
+def by_length(encodings: EncodedSplit, size: int) -> list[list[int]]:
+    """Batches of `size` examples, the longest first."""
+    order = (-encodings.lengths).argsort(kind="stable").tolist()
+    return [order[start : start + size] for start in range(0, len(order), size)]

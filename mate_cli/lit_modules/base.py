@@ -1,0 +1,142 @@
+"""What all tasks share: the optimizer, the loss of a step, and metrics at the end of a validation."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import pytorch_lightning as pl
+import torch
+
+from mate_cli.errors import RunError
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+
+Prediction = TypeVar("Prediction")
+
+
+class OptimizerRecipe(Protocol):
+    """Builds an optimizer for a module."""
+
+    def build(self, module: torch.nn.Module) -> torch.optim.Optimizer:
+        """Return the optimizer."""
+
+
+class ScheduleRecipe(Protocol):
+    """Builds a learning-rate schedule for an optimizer."""
+
+    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
+        """Return the schedule."""
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """How the weights of a run are moved.
+
+    Args:
+        optimizer: builds the optimizer.
+        schedule: builds the learning-rate schedule.
+        total_steps: optimizer steps of the whole run.
+    """
+
+    optimizer: OptimizerRecipe
+    schedule: ScheduleRecipe
+    total_steps: int
+
+
+class TableTask(pl.LightningModule, Generic[Prediction]):
+    """A head on a network, a loss and metrics; which network it is makes no difference.
+
+    Args:
+        encoder: the network, called with a batch; its states are [B, T, D].
+    """
+
+    def __init__(self, encoder: TableEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.optimization: Optimization | None = None
+        self.references: Mapping[str, TableExample] = {}
+        self._predictions: list[Prediction] = []
+
+    monitor: str
+    """The validation metric that chooses the best weights; larger is better."""
+
+    @abstractmethod
+    def loss(self, batch: TableBatch) -> torch.Tensor:
+        """The mean loss of a batch, a scalar."""
+
+    @abstractmethod
+    def predict(self, batch: TableBatch) -> list[Prediction]:
+        """One prediction per example of a batch."""
+
+    @abstractmethod
+    def score(self, predictions: Sequence[Prediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
+
+    @abstractmethod
+    def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The answer text of each prediction, by example."""
+
+    @abstractmethod
+    def right(self, prediction: Prediction, example: TableExample) -> bool:
+        """Whether a prediction counts as correct, for tables that people read."""
+
+    def baselines(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Metrics of rankers that learn nothing, by name; none by default."""
+        return {}
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """The examples to learn from; those without a usable label are left out."""
+        return [example for example in examples if example.answer and example.answer.coordinates]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """The examples to predict and score."""
+        return list(examples)
+
+    def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
+        """Build the optimizer and the schedule of this run."""
+        assert self.optimization is not None
+        optimizer = self.optimization.optimizer.build(self)
+        schedule = self.optimization.schedule.build(optimizer, self.optimization.total_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
+        """The loss of one micro-batch.
+
+        Raises:
+            RunError: the loss is not a number.
+        """
+        loss = self.loss(batch)
+        if not torch.isfinite(loss):
+            raise RunError(
+                f"the loss is {loss.item()} at step {self.global_step}",
+                remedy="Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true",
+            )
+        return loss
+
+    def validation_step(self, batch: TableBatch, batch_index: int) -> None:
+        """Keep the predictions of one batch."""
+        self._predictions.extend(self.predict(batch))
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the metrics of the whole split under `dev/`."""
+        metrics = self.score(self.collected(), self.references)
+        self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
+
+    def predict_step(self, batch: TableBatch, batch_index: int) -> None:
+        """Keep the predictions of one batch."""
+        self._predictions.extend(self.predict(batch))
+
+    def collected(self) -> list[Prediction]:
+        """The predictions kept since the last call."""
+        kept, self._predictions = self._predictions, []
+        return kept
+
+
+def by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+    """Names of the examples whose answer is in the table, and of those whose answer is in a passage."""
+    known = {name: example.answer for name, example in examples.items() if example.answer}
+    return {kind: [name for name, a in known.items() if a.source == kind] for kind in ("table", "passage")}

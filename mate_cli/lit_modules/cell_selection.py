@@ -1,0 +1,117 @@
+"""Stage 1 of PointR: select the cell that answers the question, or that links to the passage that does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+
+from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.lit_modules.base import TableTask, by_source
+from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
+from mate_cli.metrics.hits_at_k import hits_at_k
+from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+
+LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em}
+
+
+@dataclass(frozen=True)
+class CellRanking:
+    """The best cells of one example, best first.
+
+    Args:
+        cells: (row, column) of body cells, both from 0.
+        probabilities: the softmax over all cells of the table, in the same order.
+    """
+
+    example_id: str
+    cells: tuple[tuple[int, int], ...]
+    probabilities: tuple[float, ...]
+
+
+class CellSelection(TableTask[CellRanking]):
+    """Mean token logit per cell, softmax over the table, marginal likelihood over the candidate cells.
+
+    Args:
+        encoder: any network.
+        loss: `marginal_likelihood` (soft labels without gradient) or `hard_em`.
+        drop_ambiguous: learn only from examples with exactly one candidate cell.
+        dropout: on the states before the head.
+        keep: cells kept of each ranking.
+
+    Source: MATE paper, section 4.1.
+    """
+
+    monitor = "dev/hits@1"
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        loss: Literal["marginal_likelihood", "hard_em"] = "marginal_likelihood",
+        drop_ambiguous: bool = False,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        keep: Annotated[int, Field(ge=5)] = 10,
+    ) -> None:
+        super().__init__(encoder)
+        self.head = CellSelectionHead(encoder.size.hidden_size)
+        self.dropout = torch.nn.Dropout(dropout)
+        self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Examples with a candidate cell, or with exactly one when ambiguous ones are dropped."""
+        known = super().training_examples(examples)
+        if not self.drop_ambiguous:
+            return known
+        return [example for example in known if example.answer and len(example.answer.coordinates) == 1]
+
+    def loss(self, batch: TableBatch) -> torch.Tensor:
+        """The mean loss of a batch, a scalar."""
+        cells = self.head(self.dropout(self.encoder(batch).states), batch)
+        return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
+
+    def predict(self, batch: TableBatch) -> list[CellRanking]:
+        """Rank the cells of each example."""
+        cells = self.head(self.encoder(batch).states, batch)
+        probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
+        values, order = probabilities.sort(dim=-1, descending=True, stable=True)
+        rows, columns = cells.rows.gather(1, order), cells.columns.gather(1, order)
+        rankings = []
+        for index, name in enumerate(batch.example_ids):
+            count = min(self.keep, int(cells.mask[index].sum()))
+            best = zip(rows[index, :count].tolist(), columns[index, :count].tolist(), strict=True)
+            shares = tuple(values[index, :count].tolist())
+            rankings.append(CellRanking(name, tuple((row - 1, column - 1) for row, column in best), shares))
+        return rankings
+
+    def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""
+        return score_rankings({ranking.example_id: ranking.cells for ranking in predictions}, examples)
+
+    def answers(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The text of each best cell, by example."""
+        best = {ranking.example_id: ranking.cells[0] for ranking in predictions if ranking.cells}
+        return {name: examples[name].table.rows[row][column].text for name, (row, column) in best.items()}
+
+    def right(self, prediction: CellRanking, example: TableExample) -> bool:
+        """Whether the best cell is a candidate."""
+        return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
+
+    def baselines(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Hits of ranking the cells by TF-IDF, nothing learned."""
+        rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
+        return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}
+
+
+def score_rankings(
+    rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
+) -> dict[str, float]:
+    """Hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
+    known = {name: example.answer for name, example in examples.items() if example.answer}
+    candidates = {name: answer.coordinates for name, answer in known.items()}
+    return hits_at_k({name: rankings.get(name, ()) for name in known}, candidates, by_source(examples))

@@ -1,0 +1,42 @@
+"""AdamW with BERT's parameter groups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import nn
+
+
+class AdamW:
+    """BERT's optimizer: weight decay on matrices, none on biases and LayerNorm.
+
+    Args:
+        lr: the learning rate at its peak.
+        weight_decay: decoupled decay of the matrices and embeddings.
+        betas: decay rates of the two moments.
+        eps: added to the root of the second moment.
+
+    Source: google-research/tapas, `models/bert/optimization.py`, but with Adam's bias correction.
+    """
+
+    def __init__(
+        self,
+        lr: Annotated[float, Field(gt=0)] = 1e-5,
+        weight_decay: Annotated[float, Field(ge=0)] = 0.01,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: Annotated[float, Field(gt=0)] = 1e-6,
+    ) -> None:
+        self.lr, self.weight_decay, self.betas, self.eps = lr, weight_decay, betas, eps
+
+    def build(self, module: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimizer of a module's trainable parameters."""
+        named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+        exempt = {name for name, _ in named if name.endswith("bias") or "LayerNorm" in name}
+        groups = [
+            {"params": [p for name, p in named if name not in exempt], "weight_decay": self.weight_decay},
+            {"params": [p for name, p in named if name in exempt], "weight_decay": 0.0},
+        ]
+        betas = (self.betas[0], self.betas[1])
+        return torch.optim.AdamW(groups, lr=self.lr, betas=betas, eps=self.eps, fused=True)

@@ -1,0 +1,118 @@
+"""Stage 2 of PointR: read the answer as a span of the selected cell and its linked passages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from mate_cli.data.reading import reading_example
+from mate_cli.lit_modules.base import TableTask, by_source
+from mate_cli.lit_modules.losses.span import span_loss
+from mate_cli.metrics.exact_match import exact_match, score_predictions
+from mate_cli.models.layers.span import SpanHead
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.tapas import TapasSerializer
+
+
+@dataclass(frozen=True)
+class SpanPrediction:
+    """The best span of one example.
+
+    Args:
+        start: first token of the span, from 0.
+        end: last token of the span.
+        probability: the softmax over all spans.
+    """
+
+    example_id: str
+    start: int
+    end: int
+    probability: float
+
+
+class SpanReading(TableTask[SpanPrediction]):
+    """Span = MLP over [start; end], softmax over all spans inside one cell.
+
+    Args:
+        encoder: any network.
+        max_span_length: the most word pieces of an answer.
+        cells_per_question: candidate cells to learn from per question, in the order of the table.
+        dropout: on the states before the head.
+
+    Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
+    """
+
+    monitor = "dev/f1"
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        max_span_length: Annotated[int, Field(gt=0)] = 10,
+        cells_per_question: Annotated[int, Field(gt=0)] = 4,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+    ) -> None:
+        super().__init__(encoder)
+        self.head = SpanHead(encoder.size.hidden_size, max_length=max_span_length)
+        self.dropout = torch.nn.Dropout(dropout)
+        self.cells_per_question = cells_per_question
+        self.serializer: TapasSerializer | None = None
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Every candidate cell of every question, up to `cells_per_question` each."""
+        return [
+            reading_example(example, row, column, f"{example.example_id}/{index}")
+            for example in super().training_examples(examples)
+            if example.answer
+            for index, (row, column) in enumerate(example.answer.coordinates[: self.cells_per_question])
+        ]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """The first candidate cell of every question that has one."""
+        known = super().training_examples(examples)
+        return [reading_example(example, *example.answer.coordinates[0]) for example in known if example.answer]
+
+    def loss(self, batch: TableBatch) -> torch.Tensor:
+        """The mean loss of a batch, a scalar."""
+        assert batch.label_ids is not None
+        logits = self.head(self.dropout(self.encoder(batch).states), batch)
+        return span_loss(logits.float(), batch.label_ids).mean()
+
+    def predict(self, batch: TableBatch) -> list[SpanPrediction]:
+        """The best span of each example."""
+        logits = self.head(self.encoder(batch).states, batch).float()
+        best, index = logits.flatten(1).softmax(-1).max(-1)
+        start, length = index // logits.shape[2], index % logits.shape[2]
+        spans = zip(batch.example_ids, start.tolist(), (start + length).tolist(), best.tolist(), strict=True)
+        return [SpanPrediction(*span) for span in spans]
+
+    def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The text of each predicted span, by example."""
+        assert self.serializer is not None
+        return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
+
+    def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
+        """Whether the span is the answer, by the official exact match."""
+        answer = self.answers([prediction], {example.example_id: example})[example.example_id]
+        return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
+
+    def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Exact match and F1 on the cells that were read: of all questions, in the table, and in a passage."""
+        return score_answers(self.answers(predictions, examples), examples)
+
+
+def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    """Exact match and F1 of answers; a question without an answer of ours counts as wrong.
+
+    Args:
+        answers: predicted text by question.
+        examples: every question of the split, with its answer.
+    """
+    references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
+    ours = {name: answers.get(name, "") for name in references}
+    return score_predictions(ours, references, by_source(examples))

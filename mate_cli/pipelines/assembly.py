@@ -1,0 +1,115 @@
+"""From a configuration to the parts of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, open_dict
+
+from mate_cli.data.table_data_module import Loading, TableDataModule
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.models.checkpoints.load import InitOptions, LoadReport, load_weights
+from mate_cli.runs.record import RunFolder
+from mate_cli.runs.weights import load_module
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+
+@dataclass(frozen=True)
+class Names:
+    """Which choice of each group a run was composed from."""
+
+    experiment: str
+    dataset: str
+    model: str
+    attention: str
+    init: str
+    task: str
+
+    @classmethod
+    def of(cls, choices: Mapping[str, str | None]) -> Names:
+        """Read the choices that Hydra made; a run without an experiment is named after its data and model."""
+        experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
+        groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
+        return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
+
+
+@dataclass
+class Parts:
+    """What a run is made of.
+
+    Args:
+        task: network, head, loss and metrics.
+        data: the loaders.
+        report: which weights the network began with.
+    """
+
+    task: TableTask[Any]
+    data: TableDataModule
+    serializer: TapasSerializer
+    report: LoadReport
+
+
+def assemble(cfg: DictConfig) -> Parts:
+    """Build dataset, network and task from a resolved configuration.
+
+    Raises:
+        ConfigError: the parts do not fit together.
+        CheckpointError: the initial weights do not fit the network.
+    """
+    if cfg.hardware.threads:
+        torch.set_num_threads(cfg.hardware.threads)
+    torch.manual_seed(cfg.seed)
+    dataset = instantiate(cfg.data)
+    serializer: TapasSerializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
+    backend = instantiate(cfg.attention)
+    encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
+    report = load_weights(encoder, InitOptions(**cfg.init))
+    task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
+    if isinstance(task, SpanReading):
+        task.serializer = serializer
+    _check_length(serializer, encoder.size.max_positions)
+    loading = Loading(
+        micro_batch=cfg.hardware.micro_batch,
+        workers=cfg.hardware.workers,
+        seed=cfg.seed,
+        reset_positions=serializer.reset_positions,
+        max_positions=encoder.size.max_positions,
+        cache=Path(cfg.paths.cache).expanduser() / "encodings",
+        limit_train=cfg.trainer.limit_train,
+        limit_dev=cfg.trainer.limit_dev,
+    )
+    data = TableDataModule(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
+    return Parts(task, data, serializer, report)
+
+
+def _check_length(serializer: TapasSerializer, positions: int) -> None:
+    if serializer.max_tokens > positions and not serializer.reset_positions:
+        raise ConfigError(
+            f"encoding.max_tokens={serializer.max_tokens} exceeds the {positions} positions of this network",
+            remedy="Set encoding.reset_positions=true, or fewer tokens",
+        )
+
+
+def load_best(cfg: DictConfig, folder: RunFolder) -> Parts:
+    """Assemble a run's parts and give them the best weights of its folder.
+
+    Raises:
+        RunError: the run left no weights.
+    """
+    weights = folder.checkpoints / "best.safetensors"
+    if not weights.is_file():
+        raise RunError("this run left no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
+    bare = cfg.copy()
+    with open_dict(bare):
+        bare.init = {**bare.init, "kind": "random"}  # the initial weights would be overwritten at once
+    parts = assemble(bare)
+    load_module(parts.task, weights)
+    return parts

@@ -1,0 +1,86 @@
+"""Score finished weights on a split, and predict questions without answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytorch_lightning as pl
+from omegaconf import DictConfig
+from torch.utils.data import DataLoader
+
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.cell_selection import CellRanking
+from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.runs.record import RunFolder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+
+
+@dataclass(frozen=True)
+class Result:
+    """Predictions of a split and their metrics.
+
+    Args:
+        examples: every example that counts, by name.
+        predictions: one per example that could be encoded.
+        answers: the predicted text by example.
+        metrics: fractions by name; empty where no answer is known.
+    """
+
+    task: TableTask[Any]
+    examples: dict[str, TableExample]
+    predictions: list[Any]
+    answers: dict[str, str]
+    metrics: dict[str, float]
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Columns and rows for people: question, answer, prediction, and whether it is right."""
+        rows = []
+        for prediction in self.predictions:
+            example = self.examples[prediction.example_id]
+            answer = " | ".join(example.answer.texts) if example.answer else ""
+            right = self.task.right(prediction, example)
+            rows.append([example.question, answer, self.answers.get(prediction.example_id, ""), right])
+        return ["question", "answer", "prediction", "right"], rows
+
+
+def evaluate(parts: Parts, cfg: DictConfig, split: str) -> Result:
+    """Predict a split of the run's dataset and score it.
+
+    Raises:
+        DataError: the split is missing or empty.
+    """
+    examples = parts.data.examples(split)
+    return judge(parts.task, examples, predict(parts.task, parts.data.loader(split), cfg))
+
+
+def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
+    """Score predictions of examples; those whose answer is unknown are only predicted."""
+    by_name = {example.example_id: example for example in examples}
+    known = {name: example for name, example in by_name.items() if example.answer}
+    scored = [prediction for prediction in predictions if prediction.example_id in known]
+    metrics = task.score(scored, known) if known else {}
+    return Result(task, by_name, predictions, task.answers(predictions, by_name), metrics)
+
+
+def predict(task: TableTask[Any], loader: DataLoader[TableBatch], cfg: DictConfig) -> list[Any]:
+    """All predictions of a loader."""
+    trainer = pl.Trainer(accelerator=cfg.hardware.accelerator, devices=1, precision=cfg.hardware.precision, **quiet())
+    with quiet_lightning():
+        trainer.predict(task, loader, return_predictions=False)
+    return task.collected()
+
+
+def save_predictions(folder: RunFolder, split: str, result: Result) -> None:
+    """Write predictions/<split>.json in the official format; rankings add their cells and probabilities."""
+    rows: list[dict[str, Any]] = [
+        {"question_id": name, "pred": result.answers.get(name, "")} for name in result.examples
+    ]
+    rankings = {p.example_id: p for p in result.predictions if isinstance(p, CellRanking)}
+    for row in rows:
+        if ranking := rankings.get(row["question_id"]):
+            row["cells"] = [[*cell, p] for cell, p in zip(ranking.cells, ranking.probabilities, strict=True)]
+    folder.write_json(f"predictions/{split}.json", rows)

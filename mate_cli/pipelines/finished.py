@@ -1,0 +1,128 @@
+"""What can be done with a finished run: score it again, answer new questions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from mate_cli.errors import RunError
+from mate_cli.lit_modules.span_reading import score_answers
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation import Result, evaluate, judge, predict, save_predictions
+from mate_cli.pipelines.pointr import READ, SELECT, read_best_cells
+from mate_cli.pipelines.summary import results_table
+from mate_cli.runs.record import RunFolder
+from mate_cli.tables.example import TableExample
+
+
+def evaluate_run(cfg: DictConfig) -> dict[str, float]:
+    """Re-compute the metrics of a finished run on a split, with its best weights.
+
+    Args:
+        cfg: `run`, `split`, and the `hardware` to use.
+
+    Returns:
+        Metrics named <split>/<metric>, as in the run's record.
+
+    Raises:
+        RunError: there is no finished run.
+        DataError: the split is missing.
+    """
+    folder = open_run(cfg.run)
+    record = folder.read_record()
+    if record.task == "pointr":
+        metrics = _evaluate_chain(folder, cfg)
+    else:
+        config = run_config(folder, cfg)
+        result = evaluate(load_best(config, folder), config, cfg.split)
+        save_predictions(folder, cfg.split, result)
+        metrics = result.metrics
+    named = {f"{cfg.split}/{name}": value for name, value in metrics.items()}
+    Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {folder.path}"))
+    folder.write_json(f"evaluation/{cfg.split}.json", named)
+    return named
+
+
+def predict_file(cfg: DictConfig) -> Path:
+    """Answer the questions of a file, whether or not their answers are known.
+
+    Args:
+        cfg: `run`, `input` (a list of {question_id, question, table_id}), `output`, and the `hardware` to use.
+
+    Returns:
+        The file of predictions, [{question_id, pred}].
+
+    Raises:
+        RunError: there is no finished run.
+        DataError: the file or one of its tables is missing or damaged.
+    """
+    folder = open_run(cfg.run)
+    if folder.read_record().task == "pointr":
+        selector, reader = _stage(folder, SELECT, cfg), _stage(folder, READ, cfg)
+        examples = _questions(selector[0], cfg.input)
+        rankings = predict(selector[0].task, selector[0].data.loader_of(examples, "questions"), selector[1])
+        answers = read_best_cells(*reader, rankings, {example.example_id: example for example in examples})
+    else:
+        parts, config = _single(folder, cfg)
+        examples = _questions(parts, cfg.input)
+        loader = parts.data.loader_of(examples, "questions")
+        answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
+    rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
+    output = Path(cfg.output)
+    RunFolder(output.parent).write_text(output.name, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    Console(highlight=False).print(f"{len(rows)} predictions: {output}", soft_wrap=True)
+    return output
+
+
+def open_run(path: str) -> RunFolder:
+    """The folder of a run.
+
+    Raises:
+        RunError: it is missing or is not a run folder.
+    """
+    folder = Path(path)
+    if not (folder / "config.yaml").is_file():
+        near = sorted(str(found.parent) for found in folder.glob("**/config.yaml")) if folder.is_dir() else []
+        remedy = f"Did you mean run={near[-1]}?" if near else "Give a folder below outputs/train/"
+        raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
+    return RunFolder(folder)
+
+
+def run_config(folder: RunFolder, cfg: DictConfig) -> DictConfig:
+    """A run's own configuration, on the hardware and paths of now."""
+    config = OmegaConf.load(folder.path / "config.yaml")
+    assert isinstance(config, DictConfig)
+    config.hardware = {**config.hardware, **{key: cfg.hardware[key] for key in ("accelerator", "workers", "threads")}}
+    config.paths = cfg.paths
+    if cfg.get("data_root"):
+        config.data.root = cfg.data_root
+    return config
+
+
+def _single(folder: RunFolder, cfg: DictConfig) -> tuple[Parts, DictConfig]:
+    config = run_config(folder, cfg)
+    return load_best(config, folder), config
+
+
+def _stage(folder: RunFolder, name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
+    return _single(RunFolder(folder.path / name), cfg)
+
+
+def _questions(parts: Parts, path: str) -> list[TableExample]:
+    read = getattr(parts.data.dataset, "examples_from_file", None)
+    if read is None:
+        raise RunError("this dataset cannot read questions from a file", remedy="Use a run trained on data=hybridqa")
+    return list(read(path))
+
+
+def _evaluate_chain(folder: RunFolder, cfg: DictConfig) -> Mapping[str, float]:
+    selector, config = _stage(folder, SELECT, cfg)
+    result: Result = evaluate(selector, config, cfg.split)
+    answers = read_best_cells(*_stage(folder, READ, cfg), result.predictions, result.examples)
+    scores: dict[str, Any] = score_answers(answers, result.examples)
+    return {**scores, **result.metrics}

@@ -1,0 +1,263 @@
+"""One training run: fit, choose the best weights, score them, and leave a record."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+
+from mate_cli.data.batching import plan_schedule
+from mate_cli.lit_modules.base import Optimization
+from mate_cli.pipelines.assembly import Names, Parts, assemble
+from mate_cli.pipelines.evaluation import evaluate, save_predictions
+from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.pipelines.summary import print_results, print_start
+from mate_cli.runs.callbacks.checkpoints import Checkpoints, Interrupted
+from mate_cli.runs.callbacks.progress import FollowTraining
+from mate_cli.runs.callbacks.reproducible import Reproducible
+from mate_cli.runs.clock import Clock
+from mate_cli.runs.folders import find_resumable, new_folder
+from mate_cli.runs.record import RunFolder, RunRecord, now
+from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker
+from mate_cli.runs.weights import load_module, save_module, sha256
+
+
+@dataclass
+class Run:
+    """A run in progress.
+
+    Args:
+        folder: where everything is written.
+        record: its summary, written at every change of status.
+        clock: seconds of wall time, earlier parts included.
+        trackers: where its numbers go.
+        console: what the user sees.
+    """
+
+    cfg: DictConfig
+    folder: RunFolder
+    record: RunRecord
+    clock: Clock
+    trackers: Trackers
+    console: Console
+
+
+def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFolder | None = None, job: int = 0) -> Run:
+    """Train, or continue a run, and score the best weights on the development and test splits.
+
+    Args:
+        cfg: the configuration.
+        names: the choices it was composed from.
+        overrides: what the user typed, for the record.
+        folder: the run's folder; a new one below `paths.outputs`, or the one to resume, when it is None.
+        job: number of the job in a sweep.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        MateError: something the user can mend; the record says so too.
+        Interrupted: the user asked to stop; the state is saved.
+    """
+    console = Console(highlight=False)
+    config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+    folder = folder or choose_folder(cfg, config, names, job)
+    record = open_record(folder, cfg, names, overrides)
+    if record.status == "finished":
+        console.print(f"{folder.path} is finished already: nothing to train")
+        return Run(cfg, folder, record, Clock(record.wall_seconds), Trackers([]), console)
+    last = folder.checkpoints / "last.ckpt"
+    checkpoint = last if last.exists() else None
+    clock = Clock(record.wall_seconds)
+    record.resumed += checkpoint is not None
+    folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    folder.write_record(record)
+    with recorded(folder, record, clock) as close_with:
+        parts = assemble(cfg)
+        step = checkpoint_step(checkpoint)
+        trackers = open_trackers(cfg, folder, record, config, step)
+        close_with(trackers)
+        run = Run(cfg, folder, record, clock, trackers, console)
+        _fit(run, parts, checkpoint)
+        _score(run, parts)
+    return run
+
+
+def choose_folder(cfg: DictConfig, config: Mapping[str, Any], names: Names, job: int) -> RunFolder:
+    """The folder of a new run, or the one that `resume` names."""
+    outputs = Path(cfg.paths.outputs)
+    if cfg.resume:
+        return find_resumable(cfg.resume, outputs, "train", names.experiment, config)
+    return new_folder(outputs, "train", names.experiment, job)
+
+
+def open_record(folder: RunFolder, cfg: DictConfig, names: Names, overrides: list[str]) -> RunRecord:
+    """The record of a run that is continued, or a new one."""
+    if (folder.path / "record.json").exists():
+        record = folder.read_record()
+        if record.status == "finished":
+            return record
+        record.status, record.reason, record.finished = "running", None, None
+        return record
+    return RunRecord(command="train", overrides=overrides, seed=cfg.seed, **asdict(names))
+
+
+def open_trackers(
+    cfg: DictConfig, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], step: int | None
+) -> Trackers:
+    """metrics.jsonl, and W&B where it is asked for."""
+    trackers: list[Any] = [MetricsFile(folder, step)]
+    if cfg.logger.kind == "wandb":
+        trackers.append(WandbTracker(folder, record, config, config["logger"]))
+    return Trackers(trackers)
+
+
+@contextmanager
+def recorded(folder: RunFolder, record: RunRecord, clock: Clock) -> Iterator[Any]:
+    """Keep the record true however the work ends, and close the trackers.
+
+    Yields:
+        A function that takes the trackers to close.
+    """
+    opened: list[Trackers] = []
+    try:
+        yield opened.append
+        record.status = "finished"
+    except (Interrupted, KeyboardInterrupt):
+        record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
+        raise
+    except BaseException as error:
+        record.status, record.reason = "failed", f"{type(error).__name__}: {error}"[:500]
+        raise
+    finally:
+        record.finished, record.wall_seconds = now(), round(clock(), 1)
+        record.peak_memory_mb = peak_memory_mb()
+        folder.write_record(record)
+        for trackers in opened:
+            trackers.close(record.metrics, 0 if record.status == "finished" else 1)
+
+
+def checkpoint_step(path: Path | None) -> int | None:
+    """The optimizer step of a checkpoint, or None without one."""
+    if path is None:
+        return None
+    return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
+
+
+def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
+    cfg, data, task = run.cfg, parts.data, parts.task
+    training = data.encodings("train", training=True)
+    data.schedule = schedule = plan_schedule(
+        len(training),
+        batch_size=cfg.trainer.batch_size,
+        micro_batch=cfg.hardware.micro_batch,
+        max_epochs=cfg.trainer.max_epochs,
+        max_steps=cfg.trainer.max_steps,
+    )
+    development = data.encodings("dev")
+    task.references = {example.example_id: example for example in data.examples("dev")}
+    task.optimization = Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps)
+    run.record.parameters = sum(parameter.numel() for parameter in task.parameters())
+    run.record.data = {
+        "train": len(training),
+        "dev": len(development),
+        "failures": len(training.failures) + len(development.failures),
+    }
+    data.first_batch = done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
+    print_start(run.console, run.folder, parts, schedule, training, done // schedule.accumulate)
+    follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
+    trainer = build_trainer(
+        run, schedule.total_steps, schedule.accumulate, _validation_interval(cfg, data), follow, task
+    )
+    run.record.device = device_name(trainer)
+    run.folder.write_record(run.record)
+    if done < schedule.total_batches:
+        with quiet_lightning():
+            trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+        run.record.throughput = follow.throughput()
+    elif checkpoint:
+        task.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
+    final = run.folder.checkpoints / "final.safetensors"
+    save_module(task, final)
+    run.record.weights_sha256 = sha256(final)
+
+
+def _validation_interval(cfg: DictConfig, data: Any) -> int:  # noqa: ANN401
+    """Micro-batches between two validations; whole optimizer steps."""
+    schedule = data.schedule
+    examples = len(data.encodings("train", training=True))
+    steps = max(1, round(cfg.trainer.val_every * examples / schedule.batch_size))
+    return int(min(steps, schedule.total_steps) * schedule.accumulate)
+
+
+def build_trainer(
+    run: Run,
+    total_steps: int,
+    accumulate: int,
+    validation_interval: int,
+    follow: FollowTraining,
+    task: Any,  # noqa: ANN401
+) -> pl.Trainer:
+    """A Lightning trainer that sees the whole run as one epoch, so that resuming always happens inside it."""
+    cfg = run.cfg
+    checkpoints = Checkpoints(run.folder, task.monitor, cfg.trainer.checkpoint_every, cfg.trainer.early_stopping)
+    return pl.Trainer(
+        accelerator=cfg.hardware.accelerator,
+        devices=cfg.hardware.devices,
+        precision=cfg.hardware.precision,
+        max_epochs=1,
+        max_steps=total_steps,
+        accumulate_grad_batches=accumulate,
+        gradient_clip_val=cfg.trainer.gradient_clip,
+        val_check_interval=validation_interval,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        deterministic=cfg.deterministic,
+        callbacks=[Reproducible(cfg.seed), follow, checkpoints],
+        **quiet(),
+    )
+
+
+def _score(run: Run, parts: Parts) -> None:
+    best = run.folder.checkpoints / "best.safetensors"
+    if best.exists():
+        load_module(parts.task, best)
+    splits = [split for split in ("dev", "test") if split in parts.data.dataset.splits]
+    for split in splits:
+        result = evaluate(parts, run.cfg, split)
+        run.record.data[split] = len(result.examples)
+        run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
+        for name, value in parts.task.baselines(result.examples).items() if result.metrics else ():
+            baseline, metric = name.split("/", 1)
+            run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
+        save_predictions(run.folder, split, result)
+        run.trackers.table(f"predictions/{split}", *result.table())
+    step = {"step": checkpoint_step(run.folder.checkpoints / "last.ckpt") or 0}
+    run.trackers.log({**step, **{f"final/{name}": value for name, value in run.record.metrics.items()}})
+    print_results(run.console, run.folder, run.record)
+
+
+def device_name(trainer: pl.Trainer) -> str:
+    """The GPU's name, or the number of CPU threads."""
+    device = trainer.strategy.root_device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} threads"
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process, or its GPU where it has one, has held."""
+    if torch.cuda.is_available():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)

@@ -1,0 +1,110 @@
+"""The last state of a run, to continue from, and its best weights."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+from typing import Any
+
+import pytorch_lightning as pl
+
+from mate_cli.errors import RunError
+from mate_cli.runs.record import RunFolder
+from mate_cli.runs.weights import save_module
+
+
+class Interrupted(BaseException):
+    """The user or the scheduler asked the run to stop; its state is saved."""
+
+
+class Checkpoints(pl.Callback):
+    """Save `last.ckpt` at optimizer steps and `best.safetensors` after validations that improve; stop on signals.
+
+    Args:
+        folder: the run's.
+        monitor: the metric that chooses the best weights; larger is better.
+        every_steps: optimizer steps between two saves of the last state.
+        patience: validations without improvement after which training stops; None for never.
+    """
+
+    def __init__(self, folder: RunFolder, monitor: str, every_steps: int, patience: int | None) -> None:
+        self.folder, self.monitor, self.every_steps, self.patience = folder, monitor, every_steps, patience
+        self.best_score = -1.0
+        self.best_step = -1
+        self.validations_since_best = 0
+        self.signal: int | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs to know."""
+        return {
+            "best_score": self.best_score,
+            "best_step": self.best_step,
+            "validations_since_best": self.validations_since_best,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`."""
+        self.__dict__.update(state_dict)
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Take over Ctrl-C and the scheduler's stop signal."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._remember)
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            raise Interrupted
+        self.signal = number
+        print("\nStopping at the next optimizer step; once more to stop now, at the last saved one.", flush=True)
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,  # noqa: ANN401 - Lightning's own
+        batch: Any,  # noqa: ANN401
+        batch_idx: int,
+    ) -> None:
+        """Save at the boundary of an optimizer step, unless a validation follows, which saves after it."""
+        done = batch_idx + 1
+        if done % trainer.accumulate_grad_batches:
+            return
+        if done == trainer.num_training_batches:
+            trainer.should_stop = True  # makes Lightning validate after the last step, wherever the interval falls
+        if trainer.should_stop or done % trainer.val_check_batch == 0:
+            return
+        if self.signal is not None or trainer.global_step % self.every_steps == 0:
+            self._save_last(trainer)
+        self._leave_if_asked()
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Keep the weights when they are the best so far, then the last state."""
+        score = float(trainer.callback_metrics[self.monitor])
+        self.validations_since_best += 1
+        if score > self.best_score:
+            self.best_score, self.best_step, self.validations_since_best = score, trainer.global_step, 0
+            save_module(pl_module, self.folder.checkpoints / "best.safetensors")
+        if self.patience is not None and self.validations_since_best >= self.patience:
+            trainer.should_stop = True
+        self._save_last(trainer)
+        self._leave_if_asked()
+
+    def _leave_if_asked(self) -> None:
+        if self.signal is not None:
+            raise Interrupted
+
+    def _save_last(self, trainer: pl.Trainer) -> None:
+        target = self.folder.checkpoints / "last.ckpt"
+        partial = target.with_name(f".last.{os.getpid()}.ckpt")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            trainer.save_checkpoint(partial)
+            partial.replace(target)
+        except (OSError, RuntimeError) as error:
+            partial.unlink(missing_ok=True)
+            raise RunError(
+                f"the checkpoint cannot be written: {error}",
+                where=str(target),
+                remedy="Free space, then continue with resume=last from the checkpoint before",
+            ) from error

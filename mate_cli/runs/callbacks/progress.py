@@ -1,0 +1,138 @@
+"""What a person sees while a run trains, and the figures it leaves behind."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mate_cli.runs.tracking import Row, Trackers
+from mate_cli.tokenization.layout import TableBatch
+
+PLAIN_SECONDS = 15.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class FollowTraining(pl.Callback):
+    """Show loss, examples/s, tokens/s and the time left; log them every few steps and after each validation.
+
+    Args:
+        trackers: where rows go.
+        clock: seconds of wall time of the run.
+        log_every: optimizer steps between two rows.
+        console: where progress is shown.
+        monitor: the metric shown after each validation.
+    """
+
+    def __init__(self, trackers: Trackers, clock: Any, log_every: int, console: Console) -> None:  # noqa: ANN401
+        self.trackers, self.clock, self.log_every, self.console = trackers, clock, log_every, console
+        self.examples = self.tokens = 0
+        self.seconds = 0.0
+        self._losses: list[torch.Tensor] = []
+        self._began = self._shown = time.monotonic()
+        self._bar: Progress | None = None
+
+    def throughput(self) -> Row:
+        """Examples and real tokens per second of training, without validation."""
+        seconds = max(self.seconds, 1e-9)
+        return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Open the bar where there is a terminal."""
+        if not self.console.is_terminal:
+            return
+        columns = ["{task.description}", "[dim]{task.fields[rates]}"]
+        self._bar = Progress(
+            TextColumn(columns[0]),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn(columns[1]),
+            TimeRemainingColumn(),
+            console=self.console,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(
+            "training", total=_total_steps(trainer), completed=trainer.global_step, rates=""
+        )
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
+    ) -> None:
+        """Start the watch."""
+        self._began = time.monotonic()
+
+    def on_train_batch_end(
+        self,
+        trainer: pl.Trainer,
+        pl_module: pl.LightningModule,
+        outputs: Any,  # noqa: ANN401 - Lightning's own
+        batch: TableBatch,
+        batch_idx: int,
+    ) -> None:
+        """Count, show and log."""
+        self.seconds += time.monotonic() - self._began
+        self.examples += len(batch.input_ids)
+        self.tokens += int(batch.attention_mask.sum())
+        self._losses.append(outputs["loss"].detach())
+        if (batch_idx + 1) % trainer.accumulate_grad_batches:
+            return
+        if trainer.global_step % self.log_every == 0:
+            self._log(trainer)
+        self._show(trainer)
+
+    def _log(self, trainer: pl.Trainer) -> None:
+        loss = float(torch.stack(self._losses).mean()) * trainer.accumulate_grad_batches
+        self._losses.clear()
+        rates = {f"train/{name}": value for name, value in self.throughput().items()}
+        lr = trainer.optimizers[0].param_groups[0]["lr"]
+        self._row(trainer, {"train/loss": loss, "train/lr": lr, **rates})
+
+    def _row(self, trainer: pl.Trainer, values: Row) -> None:
+        epoch = trainer.datamodule.epoch(trainer.global_step)
+        self.trackers.log({"step": trainer.global_step, "epoch": epoch, "time": round(self.clock(), 2), **values})
+        self._last = values
+
+    def _show(self, trainer: pl.Trainer) -> None:
+        rates = self.throughput()
+        loss = getattr(self, "_last", {}).get("train/loss")
+        text = f"{rates['examples_per_second']:.1f} examples/s {rates['tokens_per_second']:,.0f} tokens/s"
+        text = f"loss {loss:.3f} {text}" if loss is not None else text
+        if self._bar:
+            self._bar.update(self._task, completed=trainer.global_step, rates=text)
+        elif time.monotonic() - self._shown > PLAIN_SECONDS or trainer.global_step == _total_steps(trainer):
+            self._shown = time.monotonic()
+            left = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)
+            self.console.print(f"step {trainer.global_step}/{_total_steps(trainer)} {text} {left / 60:.0f} min left")
+
+    def _per_step(self, trainer: pl.Trainer) -> float:
+        schedule = trainer.datamodule.schedule
+        return self.seconds * schedule.batch_size / max(self.examples, 1)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Log and print the metrics of the development split."""
+        metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
+        self._row(trainer, metrics)
+        shown = "  ".join(f"{name} {100 * value:.1f}" for name, value in metrics.items() if name.count("/") == 1)
+        self.console.print(f"step {trainer.global_step}: {shown}")
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Close the bar."""
+        self.close()
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Close the bar, so that the message stands on a line of its own."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the bar where one is open."""
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+
+def _total_steps(trainer: pl.Trainer) -> int:
+    return int(trainer.datamodule.schedule.total_steps)

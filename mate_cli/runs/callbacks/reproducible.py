@@ -1,0 +1,28 @@
+"""Random numbers that depend on the seed and the position alone."""
+
+from __future__ import annotations
+
+import pytorch_lightning as pl
+import torch
+
+from mate_cli.tokenization.layout import TableBatch
+
+
+class Reproducible(pl.Callback):
+    """Seed the generators before every micro-batch from (seed, its number).
+
+    No generator has to be saved: a run that is resumed at any batch draws the dropout masks that the
+    uninterrupted run draws there.
+
+    Args:
+        seed: of the run.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
+    ) -> None:
+        """Seed for this batch."""
+        torch.manual_seed((self.seed << 32) + batch_idx)

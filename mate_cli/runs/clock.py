@@ -1,0 +1,20 @@
+"""The wall time of a run."""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """Seconds of wall time, counted on from earlier parts of the same run.
+
+    Args:
+        before: seconds of the earlier parts.
+    """
+
+    def __init__(self, before: float = 0.0) -> None:
+        self._start = time.monotonic() - before
+
+    def __call__(self) -> float:
+        """Seconds so far."""
+        return time.monotonic() - self._start

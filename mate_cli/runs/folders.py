@@ -1,0 +1,83 @@
+"""Where runs are kept, and how one is found again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from mate_cli.errors import RunError
+from mate_cli.runs.record import RunFolder
+
+SHAPING = ("seed", "data", "encoding", "model", "init", "task", "optimizer", "scheduler", "trainer", "stages")
+"""Parts of the configuration that a resumed run must share with its beginning."""
+
+
+def new_folder(outputs: Path, command: str, experiment: str, job: int) -> RunFolder:
+    """Make the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>."""
+    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    parent = outputs / command / experiment
+    taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
+    return RunFolder(parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}")
+
+
+def find_resumable(resume: str, outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder:
+    """Find the run to continue.
+
+    Args:
+        resume: `last`, or the path of a run folder.
+        outputs: where runs are kept.
+        command: the command that made it.
+        experiment: its experiment.
+        config: the resolved configuration of now; what shapes the training must be what it was.
+
+    Raises:
+        RunError: there is none, or it was started with another configuration.
+    """
+    if resume == "last":
+        parent = outputs / command / experiment
+        folders = sorted(path.parent for path in parent.glob("*/config.yaml")) if parent.exists() else []
+        if not folders:
+            raise RunError(
+                f"no run of {experiment} to resume", where=str(parent), remedy="Start one without resume=last"
+            )
+        same = [folder for folder in folders if not difference(folder, config)]
+        path = (same or folders)[-1]
+    else:
+        path = Path(resume)
+    if not (path / "config.yaml").is_file():
+        raise RunError(
+            "this is not a run folder", where=str(path), remedy="Give resume=last, or a folder below outputs/"
+        )
+    changed = difference(path, config)
+    if changed:
+        key, before, today = changed
+        raise RunError(
+            f"that run was started with {key}={before}, not {today}",
+            where=str(path),
+            remedy=f"Resume with {key}={before}, or start a new run without resume",
+        )
+    return RunFolder(path)
+
+
+def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+    """The first key that shapes the training and differs from a run's config.yaml: (key, there, here)."""
+    saved: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
+    for part in SHAPING:
+        there, here = flatten({part: saved.get(part)}), flatten({part: config.get(part)})
+        for key in [*there, *here]:
+            if there.get(key) != here.get(key):
+                return key, there.get(key), here.get(key)
+    return None
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Leaves of a nested mapping by dotted key; a list is a leaf."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        leaves |= flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return leaves

@@ -1,0 +1,154 @@
+"""What a run leaves in its folder: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import mate_cli
+from mate_cli.errors import RunError
+
+SCHEMA = 1
+PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
+
+
+@dataclass
+class RunRecord:
+    """The summary of a run; `metrics` are fractions by name, `throughput` is per second of training.
+
+    Args:
+        status: running, finished, failed or interrupted.
+        reason: why it failed.
+        peak_memory_mb: of the process, or of the GPU where there is one.
+    """
+
+    command: str
+    experiment: str
+    overrides: list[str]
+    dataset: str
+    model: str
+    attention: str
+    init: str
+    task: str
+    seed: int
+    status: str = "running"
+    reason: str | None = None
+    argv: list[str] = field(default_factory=lambda: list(sys.argv))
+    started: str = field(default_factory=lambda: now())
+    finished: str | None = None
+    wall_seconds: float = 0.0
+    host: str = field(default_factory=platform.node)
+    device: str = ""
+    versions: dict[str, str] = field(default_factory=lambda: package_versions())
+    code_version: str | None = field(default_factory=lambda: code_version())
+    parameters: int = 0
+    weights_sha256: str | None = None
+    resumed: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    throughput: dict[str, float] = field(default_factory=dict)
+    peak_memory_mb: float = 0.0
+    data: dict[str, int] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+
+class RunFolder:
+    """One run's folder; every file in it is written to the side and then moved into place.
+
+    Args:
+        path: the folder; it is made when it is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(
+                f"the run folder cannot be made: {error.strerror}",
+                where=str(path),
+                remedy="Choose another paths.outputs",
+            ) from error
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where weights are kept."""
+        return self.path / "checkpoints"
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a file of the run atomically.
+
+        Raises:
+            RunError: the disk is full or the folder is read-only; what was there stays.
+        """
+        target = self.path / name
+        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(target)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise RunError(
+                f"cannot be written: {error.strerror}", where=str(target), remedy="Free space, then use resume=last"
+            ) from error
+        return target
+
+    def write_json(self, name: str, value: Any) -> Path:  # noqa: ANN401 - whatever JSON can hold
+        """Write a JSON file of the run atomically."""
+        return self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def write_record(self, record: RunRecord) -> None:
+        """Write record.json."""
+        self.write_json("record.json", asdict(record))
+
+    def read_record(self) -> RunRecord:
+        """Read record.json.
+
+        Raises:
+            RunError: it is missing or damaged.
+        """
+        path = self.path / "record.json"
+        try:
+            values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return RunRecord(**values)
+        except (OSError, ValueError, TypeError) as error:
+            raise RunError(
+                "this is not a run folder with a readable record",
+                where=str(path),
+                remedy="Give a folder below outputs/",
+            ) from error
+
+
+def now() -> str:
+    """The time in ISO 8601, UTC, to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of what shapes a run, without importing any of it."""
+    versions = {"python": platform.python_version(), "mate_cli": mate_cli.__version__}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def code_version() -> str | None:
+    """The commit that the package is run from, or None outside a checkout."""
+    folder = Path(mate_cli.__file__).parent
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

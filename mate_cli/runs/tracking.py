@@ -1,0 +1,146 @@
+"""Where the numbers of a run go: metrics.jsonl always, W&B where it is asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from mate_cli.runs.record import RunFolder, RunRecord
+
+Row = dict[str, float]
+TABLE_ROWS = 50
+"""Predictions that are shown in the dashboard."""
+
+
+class Tracker(Protocol):
+    """Receives the numbers of a run."""
+
+    def log(self, row: Row) -> None:
+        """Take one row; `step` is the optimizer step."""
+
+    def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Take a table."""
+
+    def close(self, summary: Mapping[str, float], exit_code: int) -> None:
+        """End the run."""
+
+
+class MetricsFile:
+    """metrics.jsonl: a row per logged step, appended at once.
+
+    Args:
+        folder: the run's.
+        resume_step: rows after this step belong to work that is done again, and are dropped.
+    """
+
+    def __init__(self, folder: RunFolder, resume_step: int | None = None) -> None:
+        self.path = folder.path / "metrics.jsonl"
+        rows = read_rows(self.path) if resume_step is not None and self.path.exists() else []
+        kept = [row for row in rows if row.get("step", 0) <= (resume_step or 0)]
+        folder.write_text("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept))
+
+    def log(self, row: Row) -> None:
+        """Append a row."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Predictions have files of their own."""
+
+    def close(self, summary: Mapping[str, float], exit_code: int) -> None:
+        """Nothing is left open."""
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows of a metrics file; a last line that was cut short by a kill is dropped."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows
+
+
+class WandbTracker:
+    """Weights & Biases, offline unless the user asks for more.
+
+    Args:
+        folder: the run's; W&B writes below it.
+        record: names, tags and group of the run.
+        config: the resolved configuration.
+        options: the `logger` group.
+    """
+
+    def __init__(
+        self, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> None:
+        import wandb
+
+        tags = [record.dataset, record.model, record.attention, record.init, f"seed-{record.seed}"]
+        arguments: dict[str, Any] = {
+            "project": options["project"],
+            "entity": options["entity"],
+            "group": options["group"] or record.experiment,
+            "name": f"{record.experiment}-{record.model}-{record.seed}",
+            "tags": [*tags, *options["tags"]],
+            "job_type": record.task,
+            "dir": str(folder.path),
+            "config": {**config, "code_version": record.code_version},
+        }
+        quiet = {"console": "off", "silent": True, "init_timeout": options["timeout"]}
+        self._run = _open_wandb(wandb, options["mode"], arguments, quiet)
+        self._run.define_metric("step")
+        self._run.define_metric("*", step_metric="step")
+
+    def log(self, row: Row) -> None:
+        """Send a row."""
+        self._run.log(row)
+
+    def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Send the first rows of a table."""
+        import wandb
+
+        shown = [[str(value) for value in row] for row in rows[:TABLE_ROWS]]
+        self._run.log({name: wandb.Table(columns=list(columns), data=shown)})
+
+    def close(self, summary: Mapping[str, float], exit_code: int) -> None:
+        """Write the summary and end the run, so that the next job of a sweep starts one of its own."""
+        self._run.summary.update(dict(summary))
+        self._run.finish(exit_code=exit_code)
+
+
+def _open_wandb(wandb: Any, mode: str, arguments: Mapping[str, Any], quiet: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Start a W&B run; where the server cannot be reached, start it offline and say so once."""
+    try:
+        return wandb.init(mode=mode, settings=wandb.Settings(**quiet), **arguments)
+    except wandb.errors.Error as error:
+        if mode != "online":
+            raise
+        print(f"warning: W&B cannot be reached ({error}); logging offline. Later: wandb sync", file=sys.stderr)
+        return wandb.init(mode="offline", settings=wandb.Settings(**quiet), **arguments)
+
+
+class Trackers:
+    """All trackers of a run, as one."""
+
+    def __init__(self, trackers: Sequence[Tracker]) -> None:
+        self.trackers = trackers
+
+    def log(self, row: Row) -> None:
+        """Log to each."""
+        for tracker in self.trackers:
+            tracker.log(row)
+
+    def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Send the table to each."""
+        for tracker in self.trackers:
+            tracker.table(name, columns, rows)
+
+    def close(self, summary: Mapping[str, float], exit_code: int = 0) -> None:
+        """Close each."""
+        for tracker in self.trackers:
+            tracker.close(summary, exit_code)

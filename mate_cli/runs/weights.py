@@ -1,0 +1,58 @@
+"""Weights on disk: safetensors, written atomically and read with a clear message."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from mate_cli.errors import CheckpointError, RunError
+
+
+def save_module(module: torch.nn.Module, path: Path) -> None:
+    """Write all weights; equal weights give equal bytes.
+
+    Raises:
+        RunError: the disk is full or the folder is read-only; what was there stays.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: tensor.contiguous().cpu() for name, tensor in module.state_dict().items()}, partial)
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise RunError(
+            f"weights cannot be written: {error}", where=str(path), remedy="Free space, then resume"
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def load_module(module: torch.nn.Module, path: Path) -> None:
+    """Read all weights of a module.
+
+    Raises:
+        CheckpointError: the file is missing or damaged, or belongs to another network.
+    """
+    try:
+        module.load_state_dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        raise CheckpointError(
+            f"weights of another network: {first}", where=str(path), remedy="Use the run's own configuration"
+        ) from error
+
+
+def sha256(path: Path) -> str:
+    """The digest of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,76 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mate_cli.data.batching import LengthGroupedBatches, Schedule, plan_schedule
+from mate_cli.errors import ConfigError
+
+SIZES = st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3)])
+
+
+@given(st.lists(st.integers(1, 600), min_size=6, max_size=80), SIZES, st.integers(1, 60), st.integers(0, 3))
+def test_every_epoch_shows_every_example_once(lengths, sizes, steps, seed):
+    sampler = LengthGroupedBatches(lengths, Schedule(*sizes, steps), seed)
+    batches = list(sampler)
+    assert len(batches) == len(sampler)
+    assert {len(batch) for batch in batches} == {sizes[1]}
+    counts = [sum(batch.count(index) for batch in batches) for index in range(len(lengths))]
+    # Windows are shuffled inside, so only whole windows promise whole epochs; counts never differ by more than
+    # the epochs that one window of 16 steps can touch.
+    assert max(counts) - min(counts) <= 16 * sizes[0] // len(lengths) + 2
+
+
+def test_whole_windows_are_whole_epochs():
+    lengths = list(range(1, 65))
+    batches = list(LengthGroupedBatches(lengths, Schedule(4, 2, 16), seed=3))
+    assert sorted(index for batch in batches for index in batch) == list(range(64))
+
+
+@given(st.lists(st.integers(1, 600), min_size=6, max_size=60), SIZES, st.integers(1, 50), st.data())
+def test_resuming_yields_the_rest_of_the_same_order(lengths, sizes, steps, data):
+    schedule = Schedule(*sizes, steps)
+    whole = list(LengthGroupedBatches(lengths, schedule, seed=1))
+    resumed = LengthGroupedBatches(lengths, schedule, seed=1)
+    resumed.start = data.draw(st.integers(0, len(whole)))
+    assert list(resumed) == whole[resumed.start :]
+
+
+def test_batches_hold_examples_of_similar_length():
+    lengths = [(index * 37) % 500 + 1 for index in range(640)]
+    batches = list(LengthGroupedBatches(lengths, Schedule(8, 8, 80), seed=1))
+    padded = sum(8 * max(lengths[index] for index in batch) for batch in batches)
+    assert padded < 1.15 * sum(lengths)
+
+
+def test_another_seed_is_another_order():
+    orders = [list(LengthGroupedBatches([5] * 64, Schedule(4, 4, 16), seed)) for seed in (1, 2)]
+    assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"max_epochs": 2, "max_steps": None}, Schedule(32, 8, 6)),
+        ({"max_epochs": None, "max_steps": 7}, Schedule(32, 8, 7)),
+        ({"max_epochs": 2, "max_steps": 5}, Schedule(32, 8, 5)),
+        ({"max_epochs": 0.01, "max_steps": None}, Schedule(32, 8, 1)),
+    ],
+)
+def test_the_smaller_limit_counts(limits, expected):
+    assert plan_schedule(100, batch_size=32, micro_batch=10, **limits) == expected
+
+
+def test_moving_machines_keeps_the_batch_size():
+    for micro_batch in range(1, 40):
+        schedule = plan_schedule(100, batch_size=24, micro_batch=micro_batch, max_epochs=1, max_steps=None)
+        assert schedule.micro_batch * schedule.accumulate == 24
+        assert schedule.micro_batch <= micro_batch
+
+
+def test_too_little_data_names_the_remedy():
+    with pytest.raises(
+        ConfigError, match=r"10 usable examples, fewer than trainer.batch_size=32.*batch_size=5 or less"
+    ):
+        plan_schedule(10, batch_size=32, micro_batch=8, max_epochs=1, max_steps=None)
+    with pytest.raises(ConfigError, match="nothing bounds the training"):
+        plan_schedule(100, batch_size=32, micro_batch=8, max_epochs=None, max_steps=None)
