@@ -64,7 +64,14 @@ def show(example: TableExample, encoding: TableEncoding, serializer: TapasSerial
     lengths = cell_lengths(example, encoding, serializer, additions)
     print_example(example, {cell for cell, (kept, _) in lengths.items() if kept}, console)
     print_sentences(example, additions, lengths, console)
-    print_tokens(encoding, [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids], tokens, console)
+    print_tokens(
+        arrays(encoding), [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids], tokens, console
+    )
+
+
+def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
+    """The arrays of an encoding by name."""
+    return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
 
 
 def linked_texts(example: TableExample, serializer: TapasSerializer) -> dict[str, str]:
@@ -100,7 +107,7 @@ def draw_masks(cfg: DictConfig, example: TableExample, encoding: TableEncoding) 
     from mate_cli.reports.example import token_kinds
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
-    kinds, rows = token_kinds(encoding), encoding.row_ids.tolist()
+    kinds, rows = token_kinds(arrays(encoding)), encoding.row_ids.tolist()
     title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
     figure = attention_masks_figure(head_masks(cfg, encoding), kinds, rows, title)
     folder = Path(cfg.paths.outputs).expanduser() / "inspect"

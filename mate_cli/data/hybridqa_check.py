@@ -44,7 +44,7 @@ def _check_reference(
 ) -> None:
     """Compare the reference file with the split; what is wrong with its JSON was noted when the split was read."""
     name = f"{split}_reference.json"
-    answers = (parse_reference(name, released, []) or {}).get("reference", {})
+    answers = (parse_reference(name, released, []) or {"reference": {}})["reference"]
     here = {question.question_id: question.answer for question in questions}
     for key, answer in answers.items():
         if key not in here:

@@ -88,8 +88,10 @@ def _question(
     answer = entry.get("answer-text")
     if answer is None:
         return Question(key, entry["question"], entry["table_id"])
-    if not str(answer).strip():
-        problems.append(Problem(file, key, "the answer is empty"))
+    if not isinstance(answer, str | int | float) or not str(answer).strip():
+        problems.append(
+            Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is no text")
+        )
         return None
     return Question(key, entry["question"], entry["table_id"], str(answer), sources.get(key, "missing"))
 
@@ -97,22 +99,34 @@ def _question(
 def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:
     reference = parse_reference(f"{stem}_reference.json", released, problems)
     if reference is not None:
-        return {key: source for source in ("table", "passage") for key in reference.get(source, ())}
-    return {
-        str(entry.get("question_id")): str(entry["answer-node"][0][3])
-        for entry in traced
-        if isinstance(entry, dict) and entry.get("answer-node")
-    }
+        return {str(key): source for source in ("table", "passage") for key in reference[source]}
+    name = f"{stem}.traced.json"
+    return {key: source for entry in traced for key, source in _first_node(name, entry, problems)}
+
+
+def _first_node(file: str, entry: object, problems: list[Problem]) -> list[tuple[str, str]]:
+    """The question id and the kind of its first answer node; nothing for a question without nodes."""
+    try:
+        key, nodes = entry["question_id"], entry.get("answer-node") or []  # type: ignore[index, attr-defined]
+        sources = [str(source) for _, _, _, source in nodes]
+        return [(str(key), sources[0])] if sources else []
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problems.append(Problem(file, str(entry)[:40], f"is no question with answer nodes ({error!r})"))
+        return []
 
 
 def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:
     """Read a split's reference file ({"reference": {id: answer}, "table": [ids], "passage": [ids]}), or None."""
     if name not in released:
         return None
-    reference = parse_json(name, released[name], problems)
-    if reference is not None and not isinstance(reference, dict):
-        problems.append(Problem(name, "", "should hold an object with reference, table and passage"))
-    return reference if isinstance(reference, dict) else None
+    content = parse_json(name, released[name], problems)
+    if content is None:
+        return None
+    kinds = {"reference": dict, "table": list, "passage": list}
+    if not isinstance(content, dict) or not all(isinstance(content.get(key), kind) for key, kind in kinds.items()):
+        problems.append(Problem(name, "", "should hold an object with reference (object), table and passage (lists)"))
+        return None
+    return content
 
 
 def parse_table(table_id: str, content: bytes, problems: list[Problem]) -> Table | None:
@@ -140,7 +154,9 @@ def parse_table(table_id: str, content: bytes, problems: list[Problem]) -> Table
 
 def _cell(raw: list[Any]) -> Cell:
     text, links = raw
-    return Cell(str(text), tuple(dict.fromkeys(str(link) for link in links)))
+    if not isinstance(text, str) or not isinstance(links, list):
+        raise TypeError(f"not [text, links]: {raw!r}")
+    return Cell(text, tuple(dict.fromkeys(str(link) for link in links)))
 
 
 def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Table:
@@ -156,7 +172,8 @@ def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Ta
         problems.append(Problem(file, table.table_id, "should hold an object of passages by link"))
         return table
     links = dict.fromkeys(link for _, _, cell in table.cells() for link in cell.links)
-    for link in links:
-        if link not in raw:
-            problems.append(Problem(file, link, "is linked from the table but has no passage"))
-    return replace(table, passages={link: str(raw[link]) for link in links if link in raw})
+    passages = {link: raw[link] for link in links if isinstance(raw.get(link), str)}
+    problems += [
+        Problem(file, link, "is linked from the table but has no passage") for link in links if link not in passages
+    ]
+    return replace(table, passages=passages)

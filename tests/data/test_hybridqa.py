@@ -1,9 +1,12 @@
+import contextlib
 import json
 import warnings
 
 import pytest
 import releases
 from golden import shared, tapas
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mate_cli.data.archive import find_store, read_members
 from mate_cli.data.hybridqa import HybridQA
@@ -141,6 +144,11 @@ DAMAGE = {
         lambda path: releases.edit(path, lambda questions: questions[1].update({"answer-text": " "})),
         "t2: the answer is empty",
     ),
+    "an answer that is no text": (
+        "released_data/train.json",
+        lambda path: releases.edit(path, lambda questions: questions[1].update({"answer-text": ["Oslo"]})),
+        "t2: the answer is no text",
+    ),
     "an id that occurs twice": (
         "released_data/train.json",
         lambda path: releases.edit(path, lambda questions: questions.append(questions[0])),
@@ -215,6 +223,31 @@ def test_the_check_compares_the_reference_file(root):
     found = [str(problem) for problem in HybridQA(root).check().problems]
     assert "train_reference.json: t1: the answer is 'Someone', but 'Ann Lee' in train.json" in found
     assert "train_reference.json: gone: the question is not in train.json" in found
+
+
+def test_the_release_is_fetched_when_asked_for(tmp_path, monkeypatch):
+    from mate_cli.data import download
+
+    with pytest.raises(DataError, match="no such folder"):
+        HybridQA(tmp_path / "inner").examples("train")
+    monkeypatch.setattr(download, "fetch_all", lambda files, root: releases.write_release(root))
+    assert len(HybridQA(tmp_path / "new", download=True).examples("train")) == 2
+
+
+JUNK = st.sampled_from([None, 7, "junk", [], {}, [None], [["x"]], {"x": None}, ""])
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(sorted(releases.FILES)), st.lists(st.integers(0, 5), min_size=1, max_size=5), JUNK)
+def test_no_malformed_file_ends_in_a_traceback(tmp_path_factory, file, path, junk):
+    root = releases.write_release(tmp_path_factory.mktemp("fuzz") / "hybridqa")
+    reference = {"reference": {"t1": "Ann Lee"}, "table": ["t1"], "passage": []}
+    (root / "released_data" / "train_reference.json").write_text(json.dumps(reference))
+    content = json.loads((root / file).read_text(encoding="utf-8"))
+    (root / file).write_text(json.dumps(releases.replaced(content, path, junk)))
+    for use in (everything, HybridQA.check):
+        with contextlib.suppress(DataError):
+            use(HybridQA(root))
 
 
 def test_candidate_cells_are_those_of_the_reference():
