@@ -22,7 +22,7 @@ wheel: .venv/.dev  ## dist/*.whl
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 constraints: .venv/.dev  ## write the installed versions to constraints.txt
-	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.new
+	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable | sed '/^pip=/d; s/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 
 clean:  ## remove the environment and what was built; outputs/ stays

@@ -97,7 +97,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     if {"--help", "-h"} & set(words):
         print(texts.command(module.CONFIG))
         return 0
-    with explained(module.CONFIG, words), hydra_process(name, words) as argv:
+    with explained(module, words), hydra_process(name, words) as argv:
         import hydra
 
         entry = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=module.CONFIG)

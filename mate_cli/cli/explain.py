@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
@@ -21,25 +22,44 @@ from mate_cli.errors import ConfigError, MateError
 
 
 @contextmanager
-def explained(config_name: str, words: Sequence[str]) -> Iterator[None]:
-    """Turn the errors that a configuration can cause into `ConfigError`.
+def explained(command: ModuleType, words: Sequence[str]) -> Iterator[None]:
+    """Turn the errors that a configuration can cause into `ConfigError`; errors of the program stay what they are.
 
     Args:
-        config_name: the primary configuration, to look up the names it knows.
-        words: the command's arguments.
+        command: the module of the sub-command.
+        words: its arguments.
 
     Raises:
         ConfigError: naming the key and the nearest right name.
     """
     try:
         yield
-    except (HydraException, OmegaConfBaseException, YAMLError) as error:
-        raise _mendable(error) or explain(error, config_name, words) from error
-    except ValueError as error:
-        # Hydra has no class of its own for flags that exclude each other, or a list where a name must be.
-        if type(error) is not ValueError or "hydra/_internal" not in _origin(error):
+    except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
+        if ours := _of_ours(error):
+            raise ours from error
+        if _is_a_bug(error, command):
             raise
-        raise ConfigError(_first_line(str(error))) from error
+        raise explain(error, command.CONFIG, words) from error
+
+
+def _of_ours(error: BaseException) -> MateError | None:
+    """The error of ours that Hydra wrapped while it built an object, if any."""
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, MateError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, MateError) else None
+
+
+def _is_a_bug(error: Exception, command: ModuleType) -> bool:
+    """Whether the program is to blame: it read a key that is not there, or called a class wrongly.
+
+    Hydra raises plain `ValueError` where flags exclude each other, or a list stands where a name must be.
+    """
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if type(error) is ValueError:
+        return "hydra/_internal" not in Path(files[-1]).as_posix()
+    composing = isinstance(error, (ConfigCompositionException, OverrideParseException, YAMLError))
+    return not composing and command.__file__ in files
 
 
 def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
@@ -95,20 +115,6 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
 
 def _has(part: object, name: str) -> bool:
     return isinstance(part, DictConfig) and not part._is_missing() and not part._is_none() and name in part
-
-
-def _mendable(error: BaseException) -> MateError | None:
-    """The error of ours that Hydra wrapped while it built an object, if any."""
-    cause: BaseException | None = error
-    while cause and not isinstance(cause, MateError):
-        cause = cause.__cause__
-    return cause if isinstance(cause, MateError) else None
-
-
-def _origin(error: BaseException) -> str:
-    """The file in which an error was raised."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return Path(frame.f_code.co_filename).as_posix()
 
 
 def _unreadable(override: str) -> ConfigError:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from hydra.utils import instantiate
 
 from mate_cli import __version__
 from mate_cli.cli import app, train
@@ -139,12 +140,7 @@ def test_errors_of_ours_are_printed(jobs, monkeypatch, capsys):
 
 
 def test_errors_inside_instantiate_are_found(jobs, monkeypatch, capsys):
-    def run(config):
-        from hydra.utils import instantiate
-
-        instantiate({"_target_": f"{__name__}.refuse"})
-
-    monkeypatch.setattr(train, "run", run)
+    monkeypatch.setattr(train, "run", lambda config: instantiate({"_target_": f"{__name__}.refuse"}))
     assert app.main(["train"]) == 2
     assert capsys.readouterr().err.endswith("error: no.\n")
 
@@ -154,6 +150,24 @@ def test_errors_of_the_program_keep_their_traceback(jobs, monkeypatch):
     with pytest.raises(ZeroDivisionError, match="a bug"):
         app.main(["train"])
     assert "HYDRA_FULL_ERROR" not in os.environ
+
+
+BUGS = {
+    "ConfigAttributeError": lambda config: config.no_such_key,
+    "InstantiationException": lambda config: instantiate({"_target_": f"{__name__}.refuse", "extra": 1}),
+    "ValueError": lambda config: int("x"),
+}
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_wrong_use_of_the_configuration_is_no_mistake_of_the_user(name, jobs, monkeypatch):
+    compiled = compile("def run(config): return work(config)", train.__file__, "exec")
+    scope = {"work": BUGS[name]}
+    exec(compiled, scope)
+    monkeypatch.setattr(train, "run", scope["run"])
+    with pytest.raises(Exception, match=r".+") as caught:
+        app.main(["train"])
+    assert type(caught.value).__name__ == name
 
 
 def test_interrupt(jobs, monkeypatch):
