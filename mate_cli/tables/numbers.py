@@ -45,8 +45,10 @@ _ORDINALS = "zeroth first second third fourth fith sixth seventh eighth ninth te
 _WORDS = {word: float(number) for words in (_CARDINALS, _ORDINALS) for number, word in enumerate(words.split())}
 
 _NUMBER = re.compile(r"((^|\s)[+-])?((\.\d+)|(\d+(,\d\d\d)*(\.\d*)?))")
-_SUFFIX = re.compile(r"(?:st|nd|rd|th)\Z")
-_PLAUSIBLE = re.compile("|".join([r"\d", *_WORDS, *_FULL_MONTH]), re.IGNORECASE)
+_RUN = re.compile(r"[^\W_]+")
+_SUFFIXES = ("st", "nd", "rd", "th")
+_DIGIT, _LETTERS = re.compile(r"\d"), re.compile(r"[^\W\d_]+")
+_NAMES = frozenset([*_WORDS, *_FULL_MONTH])
 _DATE_START = re.compile("|".join([r"\d", *_MONTH, *_WEEKDAYS]), re.IGNORECASE)
 
 _YEAR, _MM, _DD = r"(?P<Y>\d{4})", r"(?P<m>1[0-2]|0[1-9]|[1-9])", r"(?P<d>3[01]|[12]\d|0[1-9]|[1-9])"
@@ -67,6 +69,7 @@ _DATE_PATTERNS = tuple(
     )
 )
 """Written dates of one, two and three words. F is a full month name, B a full or short one, A a weekday."""
+_YEAR_LENGTHS, _PLAIN_DIGITS = (4, 5), 30
 _YEARS = range(1700, 2017)
 _YEAR_WHEN_UNSTATED = 1900
 
@@ -74,6 +77,10 @@ _YEAR_WHEN_UNSTATED = 1900
 @lru_cache(maxsize=1 << 17)
 def numeric_values(text: str) -> tuple[Value, ...]:
     """All numbers and dates of a text, from left to right, after `normalize_for_match`."""
+    if text.isdecimal() and len(text) < _PLAIN_DIGITS:
+        number = _as_float32(float(text))
+        year = int(text) if len(text) == 4 else 0
+        return (number, Date(year)) if year in _YEARS else (number,)
     return tuple(value for span in parse_text(normalize_for_match(text)) for value in span.values)
 
 
@@ -82,10 +89,10 @@ def parse_text(text: str) -> list[NumericSpan]:
 
     A span inside a longer one is dropped; spans that only overlap are kept.
     """
-    if not _PLAUSIBLE.search(text):
+    if not _DIGIT.search(text) and _NAMES.isdisjoint(_LETTERS.findall(text.lower())):
         return []
     found: dict[tuple[int, int], list[Value]] = {}
-    runs = list(_runs(text))
+    runs = [match.span() for match in _RUN.finditer(text)]
     for match in _NUMBER.finditer(text):
         number = _parse_number(match.group())
         if number is not None:
@@ -115,19 +122,6 @@ def convert_to_float(text: str) -> float:
     return float(text.replace(".", "") if text.count(".") > 1 else text)
 
 
-def _runs(text: str) -> Iterator[tuple[int, int]]:
-    """Runs of letters and digits, where `str.isalnum` decides: it counts "²", which no pattern would."""
-    begin = None
-    for index, char in enumerate(text):
-        if char.isalnum():
-            begin = index if begin is None else begin
-        elif begin is not None:
-            yield begin, index
-            begin = None
-    if begin is not None:
-        yield begin, len(text)
-
-
 def _add_words(text: str, runs: list[tuple[int, int]], found: dict[tuple[int, int], list[Value]]) -> None:
     for span in runs:
         if span in found:
@@ -140,7 +134,7 @@ def _add_words(text: str, runs: list[tuple[int, int]], found: dict[tuple[int, in
 
 def _parse_number(text: str) -> float | None:
     try:
-        value = float(_SUFFIX.sub("", text).replace(",", ""))
+        value = float((text[:-2] if text.endswith(_SUFFIXES) else text).replace(",", ""))
     except ValueError:
         return None
     return None if math.isnan(value) or value == math.inf else _as_float32(value)
@@ -159,11 +153,13 @@ def _date_spans(text: str, runs: list[tuple[int, int]]) -> Iterator[tuple[int, t
     for index, (begin, end) in enumerate(runs):
         if _DATE_START.match(text, begin, end):
             for words, (_, last) in enumerate(runs[index : index + len(_DATE_PATTERNS)], 1):
-                yield words, (begin, last)
+                if words > 1 or not text[begin].isdigit() or last - begin in _YEAR_LENGTHS:
+                    yield words, (begin, last)
 
 
 def _parse_date(text: str, words: int) -> Date | None:
-    text = re.sub(r"Sept\b", "Sep", text)
+    if "Sept" in text:
+        text = re.sub(r"Sept\b", "Sep", text)
     for pattern in _DATE_PATTERNS[words - 1]:
         match = pattern.fullmatch(text)
         date = match and _read_date(match.groupdict())

@@ -73,8 +73,9 @@ def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
 def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[int, int]:
     """Compare every number of the question with every cell of a column; the set of relations (bits) by row."""
     bits: dict[int, int] = {}
+    kind = type(next(iter(values.values()), None))
     for value in question:
-        key = sort_key([*values.values(), value]) if values else None
+        key = sort_key([*values.values(), value]) if type(value) is kind else None
         if key is None:
             continue
         asked = key(value)

@@ -40,7 +40,7 @@ class EncodingFailure:
     reason: str
 
 
-class _TooLargeError(Exception):
+class _CannotEncodeError(Exception):
     """An example cannot be encoded; the message says why."""
 
 
@@ -172,7 +172,7 @@ class TapasSerializer:
     def _encode(self, reading: _Reading) -> TableEncoding | EncodingFailure:
         try:
             return self._lay_out(reading)
-        except _TooLargeError as error:
+        except _CannotEncodeError as error:
             return EncodingFailure(reading.example.example_id, str(error))
 
     def _lay_out(self, reading: _Reading) -> TableEncoding:
@@ -198,11 +198,16 @@ class TapasSerializer:
 
     def _check_size(self, table: Table) -> None:
         if not table.header or not table.rows:
-            raise _TooLargeError("the table has no columns" if not table.header else "the table has no rows")
+            raise _CannotEncodeError("the table has no columns" if not table.header else "the table has no rows")
+        ragged = next((n for n, row in enumerate(table.rows) if len(row) != len(table.header)), None)
+        if ragged is not None:
+            raise _CannotEncodeError(
+                f"row {ragged} has {len(table.rows[ragged])} cells, the header {len(table.header)}"
+            )
         if len(table.header) > self.max_columns:
-            raise _TooLargeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
+            raise _CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
         if len(table.rows) > self.max_rows and not self.drop_rows_to_fit:
-            raise _TooLargeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
+            raise _CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
 
     def _prefix(self, reading: _Reading, room: int) -> np.ndarray:
         """[CLS] question [SEP], and [SEP] after each title; cut from the end where the table needs the room."""
@@ -219,7 +224,7 @@ class TapasSerializer:
         )
         if fit is None:
             needed = smallest_table(pieces.word_starts, rows)
-            raise _TooLargeError(
+            raise _CannotEncodeError(
                 f"the table does not fit: {budget} of {self.max_tokens} tokens are left, "
                 f"header and first row need {needed}"
             )
@@ -229,7 +234,7 @@ class TapasSerializer:
         if self.lost_answers == "fail" and example.answer:
             lost = [cell for cell in example.answer.coordinates if cell[0] >= fit.rows or cell[1] >= width]
             if lost:
-                raise _TooLargeError(f"{len(lost)} answer cells are in dropped rows")
+                raise _CannotEncodeError(f"{len(lost)} answer cells are in dropped rows")
 
     def _labels(self, reading: _Reading, pieces: TablePieces, kept: np.ndarray) -> np.ndarray | int:
         answer, width = reading.example.answer, reading.facts.width

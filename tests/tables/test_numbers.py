@@ -63,6 +63,11 @@ def test_parse_text_equals_the_port_in_transformers(pieces, separator):
         assert ours == tuple(pytest.approx(v, rel=1e-6) if isinstance(v, float) else v for v in theirs)
 
 
+@given(st.text(st.sampled_from("0123456789\u0663"), max_size=5) | st.sampled_from(["9" * 400, " 7 ", "²"]))
+def test_the_short_way_for_plain_numbers_changes_nothing(text):
+    assert numeric_values(text) == tuple(value for span in parse_text(text) for value in span.values)
+
+
 @pytest.mark.parametrize(
     ("question", "expected"),
     [("2", {0: EQUAL, 1: LESS, 2: GREATER}), ("2 or 4", {0: EQUAL | GREATER, 1: EQUAL | LESS, 2: GREATER}), ("x", {})],

@@ -142,6 +142,11 @@ def test_a_table_without_cells_is_reported(table):
     assert "the table has no" in encode_one(TableExample("q", "x", table, Answer(("x",), ((0, 0),)))).reason
 
 
+def test_a_ragged_row_is_reported():
+    table = Table("t", (Cell("h"), Cell("i")), ((Cell("1"), Cell("2")), (Cell("3"),)))
+    assert encode_one(TableExample("q", "5", table)) == EncodingFailure("q", "row 1 has 1 cells, the header 2")
+
+
 def test_a_long_question_leaves_room_for_the_table():
     encoding = encode_one(TableExample("q", "why " * 900, table_of(3, 2)), max_tokens=64)
     assert len(encoding) == 64

@@ -1,0 +1,42 @@
+"""The same encodings as the tokenizer in transformers, on tables as they are found on Wikipedia."""
+
+from dataclasses import replace
+
+import pytest
+from golden import shared
+
+from mate_cli.benchmark.tokenization import _transformers_encoder, equal_encodings, read_questions, run
+from mate_cli.tables.table import Cell
+from mate_cli.tables.text import is_empty
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+
+def without_empty_cells(table):
+    """Transformers leaves empty cells out, so that its budget is another one."""
+    rows = tuple(tuple(Cell("x") if is_empty(cell.text) else cell for cell in row) for row in table.rows)
+    return replace(table, header=tuple(Cell(cell.text or "x") for cell in table.header), rows=rows)
+
+
+@pytest.mark.parametrize("max_tokens", [512, 150])
+def test_encodings_equal_transformers(max_tokens):
+    vocabulary = load_tokenizer("minilm")
+    examples = read_questions(shared("data", "wtq"), 80)[::4]
+    tables = {id(example.table): without_empty_cells(example.table) for example in examples}
+    examples = [replace(example, table=tables[id(example.table)]) for example in examples]
+    ours = TapasSerializer(vocabulary, sentences=0, max_tokens=max_tokens).encode(examples)
+    theirs = _transformers_encoder(examples, vocabulary, max_tokens)()
+    different = [
+        example.example_id
+        for example, one, other in zip(examples, ours, theirs, strict=True)
+        if not equal_encodings(one, other, vocabulary.empty_id)
+    ]
+    assert not different
+
+
+def test_the_benchmark_reports_what_it_measures(capsys):
+    figures = run(shared("data", "wtq"), examples=3, rounds=1)
+    assert figures["tokenization/speedup"] == pytest.approx(
+        figures["tokenization/mate/examples_per_second"] / figures["tokenization/transformers/examples_per_second"]
+    )
+    assert "3 questions" in capsys.readouterr().out
