@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from mate_cli.errors import DataError
 MANIFEST = "downloads.json"
 CHUNK = 1 << 18
 ATTEMPTS = 5
+PAUSE = 1.0
+"""Seconds before the second attempt; each later pause is twice as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _receive(url: str, part: Path) -> None:
         except requests.RequestException as error:
             failure = error
         if attempt < ATTEMPTS - 1:
-            time.sleep(float(os.environ.get("MATE_DOWNLOAD_PAUSE", 2**attempt)))
+            time.sleep(PAUSE * 2**attempt)
     raise DataError(
         f"could not be fetched ({type(failure).__name__}: {failure})",
         where=url,

@@ -39,7 +39,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setenv("MATE_DOWNLOAD_PAUSE", "0")
+    monkeypatch.setattr(download, "PAUSE", 0.0)
     monkeypatch.setattr(download, "CHUNK", 1 << 14)
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
