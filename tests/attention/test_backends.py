@@ -8,7 +8,7 @@ import pytest
 import torch
 from batches import batch_from, batches, one_table, pad, projections
 from golden import ROOT
-from hypothesis import given
+from hypothesis import given, settings
 from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.eager import Eager
@@ -73,6 +73,7 @@ def compute_or_refuse(path, pattern, batch):
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: f"{type(p).__name__}{p.head_groups}")
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+@settings(max_examples=40)
 @given(batch=batches())
 def test_equals_the_definition(path, pattern, batch):
     compute_or_refuse(path, pattern, batch)
@@ -141,6 +142,7 @@ def test_an_example_alone_equals_itself_in_a_batch(path):
 
 
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+@settings(max_examples=40)
 @given(batch=batches())
 def test_a_bias_on_keys(path, batch):
     inputs = projections(batch)
@@ -198,3 +200,29 @@ def test_segments_names_the_remedy_for_other_patterns():
     Segments().supports(Odd(4))
     with pytest.raises(ConfigError, match="attention=sdpa"):
         Segments().supports(Other())
+
+
+def test_segments_never_makes_a_dense_mask(monkeypatch):
+    batch = pad([one_table(np.random.default_rng(2), 5, 4, 3, 4)])
+    monkeypatch.setattr(RowColumnHeads, "group_masks", None)
+    assert Segments().forward(*projections(batch), AttentionPlan(RowColumnHeads(4), batch)).isfinite().all()
+
+
+def test_a_plan_is_derived_once_for_all_layers():
+    batch = pad([one_table(np.random.default_rng(2), 5, 4, 3, 4)])
+    plan, calls = AttentionPlan(RowColumnHeads(4), batch), []
+    for _ in range(3):
+        assert plan.derive("name", lambda given: calls.append(given) or len(calls)) == 1
+    assert calls == [plan]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_a_gpu_gives_the_same(path):
+    random = np.random.default_rng(9)
+    batch = pad([one_table(random, 5, 4, 3, 4), one_table(random, 3, 2, 5, 9)], extra=3)
+    inputs = projections(batch)
+    expected = attend(Eager(), RowColumnHeads(4), batch, inputs)
+    there = [x.detach().cuda().requires_grad_() for x in inputs]
+    got = attend(make(path, batch), RowColumnHeads(4), batch.to("cuda"), there)
+    assert_same([x.cpu() for x in got], expected, 1e-4)

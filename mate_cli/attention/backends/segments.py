@@ -47,15 +47,23 @@ class Segments:
             return Sdpa().forward(query, key, value, plan, key_bias, dropout)
         tables = plan.derive("segments", build_segment_tables)
         batch, heads, tokens, size = query.shape
-        dtype = attention_dtype(query)
+        dtype = _kernel_dtype(query)
         queries = _gather(_rows(query.to(dtype), tables.blocks), tables.queries)
         keys, values = (_gather(_rows(x.to(dtype), tables.blocks), tables.keys) for x in (key, value))
         masks = _masks(plan, tables, key_bias, dtype)
         classes = zip(queries, keys, values, masks, tables.classes, strict=True)
-        outputs = [_attend(q, k, v, mask, c.tasks, size, dropout) for q, k, v, mask, c in classes]
+        with torch.autocast(query.device.type, enabled=False):
+            outputs = [_attend(q, k, v, mask, c.tasks, size, dropout) for q, k, v, mask, c in classes]
         slots = torch.cat(outputs) if outputs else _rows(query, tables.blocks)[:0]
         output = _route(slots, tables.queries.transposed)
-        return output.view(batch, tokens, heads, size).transpose(1, 2)
+        return output.view(batch, tokens, heads, size).transpose(1, 2).to(attention_dtype(query))
+
+
+def _kernel_dtype(query: Tensor) -> torch.dtype:
+    """On a CPU, training attends in float32: the fused kernel's backward pass takes twice as long in bfloat16."""
+    dtype = attention_dtype(query)
+    narrow = torch.finfo(dtype).bits < 32
+    return torch.float32 if narrow and query.device.type == "cpu" and torch.is_grad_enabled() else dtype
 
 
 class _Route(torch.autograd.Function):

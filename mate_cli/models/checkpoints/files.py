@@ -13,8 +13,9 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 
-WEIGHT_FILES = ("model.safetensors", "final.safetensors", "pytorch_model.bin")
-"""In the order of preference."""
+HUB_FILES = ("model.safetensors", "pytorch_model.bin")
+WEIGHT_FILES = ("final.safetensors", *HUB_FILES)
+"""In the order of preference; the first is what a run leaves."""
 
 
 class CheckpointFiles(NamedTuple):
@@ -53,7 +54,7 @@ def read_hub(name: str) -> CheckpointFiles:
     """
     if Path(name).exists():
         return read_path(Path(name))
-    for weights in WEIGHT_FILES[::2]:
+    for weights in HUB_FILES:
         if file := _hub_file(name, weights):
             config = _hub_file(name, "config.json")
             return CheckpointFiles(name, _tensors(file), _json(config) if config else {})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from transformers.activations import ACT2FN
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.plan import AttentionPlan
@@ -22,7 +23,7 @@ class LayerOptions:
 
     Args:
         attention: how attention is computed.
-        activation: of the feed-forward layer, by its name in transformers.
+        activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
         hidden_dropout: after every dense layer.
         attention_dropout: on attention weights.
     """
@@ -127,10 +128,18 @@ class Pooler(nn.Module):
 
 
 def _activation(name: str) -> nn.Module:
-    if name not in ACT2FN:
+    """The activation of this name in transformers.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    activations: dict[str, Callable[[], nn.Module]] = {
+        "gelu": nn.GELU,
+        "gelu_new": partial(nn.GELU, approximate="tanh"),
+        "relu": nn.ReLU,
+    }
+    if name not in activations:
         raise ConfigError(
-            f"no activation is called {name!r}",
-            where="model.activation",
-            remedy="BERT's is gelu; TAPAS's own is gelu_new",
+            f"no activation is called {name!r}", where="init.activation", remedy=f"Choose from {', '.join(activations)}"
         )
-    return ACT2FN[name]
+    return activations[name]()
