@@ -19,16 +19,16 @@ class PieceCache:
 
     Args:
         vocabulary: splits them.
-        capacity: how many texts to keep; when there are more, all are forgotten at the next call of `add`.
+        capacity: how many texts to keep; when there are more, the next call of `add` forgets those before it.
     """
 
-    def __init__(self, vocabulary: Vocabulary, capacity: int = 200_000) -> None:
+    def __init__(self, vocabulary: Vocabulary, capacity: int = 100_000) -> None:
         self.vocabulary, self.capacity = vocabulary, capacity
         self._empty = np.array([vocabulary.empty_id], dtype=np.int32)
         self._pieces: dict[str, np.ndarray] = {}
 
     def add(self, texts: Iterable[str]) -> None:
-        """Split the texts that are not known yet, all at once."""
+        """Split the texts that are not known yet, all at once; these are known until the next call."""
         if len(self._pieces) > self.capacity:
             self._pieces.clear()
         new = [text for text in dict.fromkeys(texts) if text not in self._pieces]

@@ -31,7 +31,8 @@ class TableFacts:
         self.parts: list[Parts] = [(cell.text,) for line in lines for cell in line]
         body = (cell for row in self.rows for cell in row)
         self._linking = [(index, cell) for index, cell in enumerate(body, self.width) if cell.links]
-        self._arrays: list[np.ndarray] | None = None
+        self._arrays: list[np.ndarray] = []
+        self._unchanged: TablePieces | None = None
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
         """The expanded text of each cell that has a link with something to add."""
@@ -45,22 +46,15 @@ class TableFacts:
 
     def pieces(self, cache: PieceCache, changes: Mapping[int, Parts]) -> TablePieces:
         """The word pieces of the table with some cells changed; all texts must be in the cache."""
-        if self._arrays is None:
-            self._arrays = [cache[parts] for parts in self.parts]
-        if not changes:
-            return self._plain_pieces(cache)
-        arrays = self._arrays.copy()
-        for index, parts in changes.items():
-            arrays[index] = cache[parts]
-        return TablePieces.of(arrays, cache.vocabulary.is_continuation)
-
-    def _plain_pieces(self, cache: PieceCache) -> TablePieces:
-        if self._plain is None:
-            assert self._arrays is not None
-            self._plain = TablePieces.of(self._arrays, cache.vocabulary.is_continuation)
-        return self._plain
-
-    _plain: TablePieces | None = None
+        self._arrays = self._arrays or [cache[parts] for parts in self.parts]
+        if changes:
+            arrays = self._arrays.copy()
+            for index, parts in changes.items():
+                arrays[index] = cache[parts]
+            return TablePieces.of(arrays, cache.vocabulary.is_continuation)
+        if self._unchanged is None:
+            self._unchanged = TablePieces.of(self._arrays, cache.vocabulary.is_continuation)
+        return self._unchanged
 
     @cached_property
     def numbers(self) -> dict[int, dict[int, Value]]:

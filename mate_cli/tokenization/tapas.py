@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from itertools import chain
 from typing import Annotated, Literal
 
 import numpy as np
@@ -153,8 +154,8 @@ class TapasSerializer:
             key = id(example.table)
             changes = facts[key].changes(additions[key](example.question))
             readings.append(_Reading(example, facts[key], self._prefix_texts(example), changes))
-        self._pieces.add(text for known in facts.values() for parts in known.parts for text in parts)
-        self._pieces.add(text for reading in readings for text in reading.texts())
+        tables_texts = (text for known in facts.values() for parts in known.parts for text in parts)
+        self._pieces.add(chain(tables_texts, *(reading.texts() for reading in readings)))
         return readings
 
     def _additions(self, table: Table) -> Additions:

@@ -76,6 +76,15 @@ def test_a_batch_equals_one_by_one(batch, kwargs):
         assert_equal(together, encode_one(example, max_tokens=64, **kwargs))
 
 
+def test_a_full_cache_forgets_nothing_that_is_needed():
+    serializer = TapasSerializer(VOCABULARY)
+    serializer._pieces.capacity = 0
+    batch = [TableExample(str(n), f"why {n}", table_of(2, 2, f"cell {n}")) for n in range(200)]
+    encodings = serializer.encode(batch)
+    for example, encoding in zip(batch[::50], encodings[::50], strict=True):
+        assert_equal(encoding, encode_one(example))
+
+
 @given(examples())
 def test_a_rank_and_its_inverse_sum_up_alike_in_a_column(example):
     encoding = encode_one(example)
