@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mate_cli.errors import DataError
@@ -23,7 +23,8 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.key}: {self.what}" if self.key else f"{self.file}: {self.what}"
+        named = self.key and self.key not in self.file
+        return f"{self.file}: {self.key}: {self.what}" if named else f"{self.file}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,19 @@ class CheckReport:
         problems: everything that is wrong, in the order in which it was met.
         counts: per split: questions, tables, and questions by the source of their answer.
         percentiles: per measure (rows, columns, ...): its values at `LEVELS`.
+        notes: what is worth knowing, but no damage.
     """
 
     problems: Sequence[Problem]
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     percentiles: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    notes: Sequence[Problem] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
         return {
-            "problems": [{"file": p.file, "key": p.key, "what": p.what} for p in self.problems],
+            "problems": [asdict(problem) for problem in self.problems],
+            "notes": [asdict(note) for note in self.notes],
             "counts": {split: dict(counts) for split, counts in self.counts.items()},
             "percentiles": {name: {str(k): v for k, v in values.items()} for name, values in self.percentiles.items()},
         }

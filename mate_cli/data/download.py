@@ -130,7 +130,7 @@ def _receive(url: str, part: Path) -> None:
     raise DataError(
         f"could not be fetched ({type(failure).__name__}: {failure})",
         where=url,
-        remedy=f"Give the same command again to go on from {part}; without network, copy the file there by hand",
+        remedy=f"Give the same command again to go on; without network, bring {part.with_suffix('')} there by hand",
     ) from failure
 
 

@@ -19,6 +19,8 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
     console.print(_counts(report.counts))
     if report.percentiles:
         console.print(_sizes(report.percentiles))
+    for note in report.notes:
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     if not report.problems:
         console.print(Text("No problems.", style="green"))
         return

@@ -218,9 +218,18 @@ def test_the_check_counts_and_measures(root):
     assert report.counts["test"]["not given"] == 1
     assert report.percentiles["rows"] == {50: 1, 90: 2, 99: 2, 100: 2}
     assert report.percentiles["links"][100] == 2
-    (overlap,) = report.problems
+    assert report.problems == ()
+    (overlap,) = report.notes
     assert (overlap.file, overlap.what) == ("test.json", "1 tables are in dev too")
     assert json.loads(json.dumps(report.as_dict()))["counts"]["dev"]["missing"] == 1
+
+
+def test_the_check_names_ids_that_occur_in_two_splits_or_files(root):
+    releases.write_questions(root, "test", [releases.QUESTIONS["train"][0]])
+    releases.write_questions(root, "more", [releases.QUESTIONS["train"][1]])
+    found = [str(problem) for problem in HybridQA(root, ["more"]).check().problems]
+    assert "test.json: t1: 1 question ids are in train too" in found
+    assert "train.json: t2: the question id occurs in two files of this split" in found
 
 
 def test_the_check_compares_the_reference_file(root):
