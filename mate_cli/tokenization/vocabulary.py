@@ -24,7 +24,8 @@ CONTINUATION = "##"
 class Vocabulary:
     """Splits texts into word pieces: BERT's basic tokenizer, then the longest match first.
 
-    No special token is recognised inside a text: "[SEP]" in a cell is three pieces.
+    No special token is recognised inside a text: "[SEP]" in a cell is three pieces. A text without words is one
+    piece, `empty_id`: [EMPTY] where there is one, else [unused0], whose place it took, else [UNK].
 
     Args:
         tokens: the pieces; their order gives their ids.
@@ -129,4 +130,6 @@ def _from_transformers(name: str) -> Vocabulary:
             remedy="Choose minilm, sample or the path of a vocab.txt",
         ) from error
     ids = tokenizer.get_vocab()
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise ConfigError(f"the ids of vocabulary {name!r} have gaps", remedy="Choose a BERT vocabulary")
     return Vocabulary(sorted(ids, key=ids.__getitem__), lower_case=getattr(tokenizer, "do_lower_case", True))
