@@ -133,9 +133,10 @@ def recorded(folder: RunFolder, record: RunRecord, clock: Clock) -> Iterator[Any
     try:
         yield opened.append
         record.status = "finished"
-    except (Interrupted, KeyboardInterrupt):
+    except (Interrupted, KeyboardInterrupt) as error:
         record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
-        raise
+        print(f"interrupted; to go on, type the same again with resume={folder.path}")
+        raise KeyboardInterrupt from error
     except BaseException as error:
         record.status, record.reason = "failed", f"{type(error).__name__}: {error}"[:500]
         raise

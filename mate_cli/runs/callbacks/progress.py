@@ -36,6 +36,16 @@ class FollowTraining(pl.Callback):
         self._began = self._shown = time.monotonic()
         self._bar: Progress | None = None
 
+    def state_dict(self) -> dict[str, Any]:
+        """Counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
+        losses = [float(loss) for loss in self._losses]
+        return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`."""
+        self._losses = [torch.tensor(loss) for loss in state_dict.pop("losses")]
+        self.__dict__.update(state_dict)
+
     def throughput(self) -> Row:
         """Examples and real tokens per second of training, without validation."""
         seconds = max(self.seconds, 1e-9)
@@ -85,7 +95,7 @@ class FollowTraining(pl.Callback):
         self._show(trainer)
 
     def _log(self, trainer: pl.Trainer) -> None:
-        loss = float(torch.stack(self._losses).mean()) * trainer.accumulate_grad_batches
+        loss = float(torch.stack([loss.cpu() for loss in self._losses]).mean()) * trainer.accumulate_grad_batches
         self._losses.clear()
         rates = {f"train/{name}": value for name, value in self.throughput().items()}
         lr = trainer.optimizers[0].param_groups[0]["lr"]

@@ -1,0 +1,110 @@
+"""A run that was killed and resumed ends with the weights and rows of the run that was not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ARGUMENTS = [
+    "experiment=quickstart_cells",
+    "logger=none",
+    "trainer.limit_train=64",
+    "trainer.limit_dev=16",
+    "trainer.batch_size=8",
+    "trainer.max_steps=24",
+    "trainer.val_every=1.1",
+    "trainer.checkpoint_every=3",
+    "trainer.log_every=2",
+    "hardware.micro_batch=4",
+    "hardware.threads=1",
+    "model.hidden_dropout=0.1",
+    "model.attention_dropout=0.1",
+]
+
+
+def start(folder: Path, *more: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "mate_cli", "train", *ARGUMENTS, f"paths.outputs={folder}", *more]
+    environment = {**os.environ, "MATE_CACHE": str(folder.parent / "cache")}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process: subprocess.Popen) -> str:
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return output
+
+
+def only_run(folder: Path) -> Path:
+    (path,) = folder.glob("train/quickstart_cells/*")
+    return path
+
+
+def wait_for_step(folder: Path, step: int, process: subprocess.Popen) -> None:
+    for _ in range(3000):
+        assert process.poll() is None, process.communicate()[0]
+        if any(row.get("step", 0) >= step for row in rows(folder)):
+            return
+        time.sleep(0.02)
+    pytest.fail(f"step {step} was never reached")
+
+
+def rows(folder: Path) -> list[dict]:
+    found = []
+    for path in folder.glob("train/quickstart_cells/*/metrics.jsonl"):
+        for line in path.read_text().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:  # the last line may be half written while the run goes on
+                continue
+    return found
+
+
+def timeless(folder: Path) -> list[dict]:
+    return [{k: v for k, v in row.items() if k != "time" and not k.endswith("per_second")} for row in rows(folder)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "outputs"
+    finish(start(folder))
+    return folder
+
+
+@pytest.mark.parametrize(("step", "stop"), [(2, signal.SIGKILL), (10, signal.SIGKILL), (13, signal.SIGINT)])
+def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
+    folder = tmp_path / "outputs"
+    process = start(folder)
+    wait_for_step(folder, step, process)
+    process.send_signal(stop)
+    output, _ = process.communicate(timeout=120)
+    if stop == signal.SIGINT:
+        assert process.returncode == 130, output
+        assert json.loads((only_run(folder) / "record.json").read_text())["status"] == "interrupted"
+    assert "Traceback" not in output
+    finish(start(folder, "resume=last"))
+    ours, theirs = only_run(folder), only_run(whole)
+    for name in ("final", "best"):
+        file = f"checkpoints/{name}.safetensors"
+        assert (ours / file).read_bytes() == (theirs / file).read_bytes()
+    assert timeless(folder) == timeless(whole)
+    record, expected = (json.loads((path / "record.json").read_text()) for path in (ours, theirs))
+    assert record["status"] == "finished"
+    assert record["metrics"] == expected["metrics"]
+    assert record["weights_sha256"] == expected["weights_sha256"]
+
+
+def test_a_finished_run_is_not_trained_again(whole):
+    output = finish(start(whole, "resume=last"))
+    assert "is finished already" in output
+
+
+def test_another_configuration_is_refused(whole):
+    process = start(whole, f"resume={only_run(whole)}", "optimizer.lr=1")
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "was started with optimizer.lr=0.001, not 1" in " ".join(output.split())
