@@ -33,16 +33,19 @@ def files(root: Path) -> list[str]:
 
 
 def problem(root: Path, file: str) -> str | None:
-    """What is wrong with one file, tried in the command that uses it; None when all is well."""
-    primary = primary_of(root, file)
-    if primary is None:
-        return "orphan: no command's defaults name it"
+    """What is wrong with one file, tried in every command that uses it; None when all is well."""
     group, _, name = file.removesuffix(".yaml").rpartition("/")
+    used_by = [primary for primary in SCHEMAS if (group or name) in uses(root, primary)]
+    primaries = [name] if not group and name in SCHEMAS else used_by
+    if not primaries:
+        return "orphan: no command's defaults name it"
     choice = [f"{group}={name}"] if group else []
-    try:
-        validate(composed(root, primary, [*choice, *USER_GIVES.get(file, [])]), primary)
-    except (HydraException, ConfigError) as error:
-        return str(error)
+    for primary in primaries:
+        given = {*USER_GIVES.get(file, []), *USER_GIVES.get(f"{primary}.yaml", [])}
+        try:
+            validate(composed(root, primary, [*choice, *sorted(given)]), primary)
+        except (HydraException, ConfigError) as error:
+            return f"mate {primary}: {error}"
     return None
 
 
@@ -53,21 +56,14 @@ def composed(root: Path, primary: str, overrides: list[str]) -> DictConfig:
         return compose(primary, overrides)
 
 
-def primary_of(root: Path, file: str) -> str | None:
-    """The first command that uses a file: its own, or one whose defaults name the file or its group."""
-    group, _, name = file.removesuffix(".yaml").rpartition("/")
-    if not group and name in SCHEMAS:
-        return name
-    wanted = group or name
-    return next((primary for primary in SCHEMAS if wanted in uses(root, primary)), None)
-
-
 @cache
 def uses(root: Path, primary: str) -> list[str]:
-    """Groups and files that a command's defaults name."""
+    """Groups and files that a command's defaults name, and those of the files among them."""
     path = root / f"{primary}.yaml"
-    defaults = yaml.safe_load(path.read_text(encoding="utf-8"))["defaults"] if path.exists() else []
-    return [next(iter(entry)) if isinstance(entry, dict) else entry for entry in defaults]
+    defaults = yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []) if path.exists() else []
+    files = [entry for entry in defaults if isinstance(entry, str) and entry != "_self_"]
+    groups = [group for entry in defaults if isinstance(entry, dict) for group in entry]
+    return [*groups, *files, *(name for file in files for name in uses(root, file))]
 
 
 def targets(root: Path) -> set[str]:

@@ -6,6 +6,7 @@ import difflib
 import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 from mate_cli.cli.config_dir import config_dir, user_config_dir
 
@@ -46,17 +47,13 @@ def command(config_name: str) -> str:
     Args:
         config_name: name of the primary configuration, such as `train`.
     """
-    from omegaconf import OmegaConf
-
-    source = config_dir() / f"{config_name}.yaml"
-    config = OmegaConf.to_container(OmegaConf.load(source))
-    assert isinstance(config, dict)
+    config = _load(config_name)
     texts = config["hydra"]["help"]
     sections = [
         texts["header"],
         f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
         *_section("Groups: choose a file of conf/", _groups(config["defaults"])),
-        *_section("Keys", _keys(source)),
+        *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
         _closing(texts["app_name"]),
     ]
@@ -74,15 +71,28 @@ def _section(title: str, rows: list[str]) -> list[str]:
 
 
 def _groups(defaults: list[object]) -> list[str]:
-    """One wrapped line per group: its choices, the default one in front."""
+    """One wrapped line per group: its choices, the default one in front; also of a configuration that it extends."""
     rows = []
     for entry in defaults:
-        for group, default in entry.items() if isinstance(entry, dict) else ():
-            names = choices(group)
-            others = ", ".join(name for name in names if name != default)
-            text = f"{default} (default)" + (f", {others}" if others else "") if default else others or "none yet"
-            rows.append(textwrap.fill(text, WIDTH, initial_indent=f"  {group:<12}", subsequent_indent=" " * 14))
+        if isinstance(entry, dict):
+            rows += [_group(group, default) for group, default in entry.items()]
+        elif isinstance(entry, str) and entry != "_self_":
+            rows += _groups(_load(entry).get("defaults", []))
     return rows
+
+
+def _group(group: str, default: str | None) -> str:
+    names = choices(group)
+    others = ", ".join(name for name in names if name != default)
+    text = f"{default} (default)" + (f", {others}" if others else "") if default else others or "none yet"
+    return textwrap.fill(text, WIDTH, initial_indent=f"  {group:<12}", subsequent_indent=" " * 14)
+
+
+def _load(config_name: str) -> dict[str, Any]:
+    """A file of ours at the top of `conf/`, as it stands."""
+    from omegaconf import OmegaConf
+
+    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(config_dir() / f"{config_name}.yaml")))
 
 
 def _keys(source: Path) -> list[str]:
@@ -99,11 +109,9 @@ def _keys(source: Path) -> list[str]:
 
 
 def _closing(name: str) -> str:
-    return "\n".join(
-        [
-            f"{name} --cfg job            all keys with their values",
-            f"{name} group=choice --cfg job --package group",
-            f"{name} -m key=1,2,3         one run per value",
-            f"{name} --hydra-help         flags of Hydra",
-        ]
-    )
+    texts = {
+        "--cfg job": "all keys with their values",
+        "-m key=1,2,3": "one run per value",
+        "--hydra-help": "flags of Hydra",
+    }
+    return "\n".join(f"{name} {flag:<16}{text}" for flag, text in texts.items())

@@ -159,15 +159,9 @@ class Data(Section):
     report: str | None
 
 
-class Inspect(Section):
+class Inspect(Train):
     """`mate inspect`."""
 
-    data: Node
-    encoding: Node
-    init: Init
-    model: Node
-    attention: Node
-    paths: Paths
     split: str
     example: str | int | None
     tokens: PositiveInt
