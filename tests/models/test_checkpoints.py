@@ -82,9 +82,12 @@ def test_more_positions_than_the_network_has(tmp_path):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"size": EncoderSize(16, 2, 2, 32)}, r"\(16, 2, 2, 32\), the network's is \(16, 1, 2, 32\)"),
+        (
+            {"size": EncoderSize(16, 2, 2, 32)},
+            "size is 16 wide, 2 layers, 2 heads, 32 inside, the network's is 16 wide, 1 layers, 2 heads, 32 inside",
+        ),
         ({"size": "tiny"}, "Set init.size=tiny"),
-        ({"vocab_size": 31}, "31 word pieces, the network's 30.*init.tokenizer"),
+        ({"vocab_size": 31}, "31 word pieces, the network's is 30 word pieces. Set init.tokenizer"),
     ],
 )
 def test_wrong_sizes_are_named(tmp_path, other, message):

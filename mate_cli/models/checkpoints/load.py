@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.checkpoints.files import CheckpointFiles, read_hub, read_minilm, read_path
-from mate_cli.models.sizes import SIZES
+from mate_cli.models.sizes import SIZES, EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def load_weights(model: TableEncoder, init: InitOptions) -> LoadReport:
     if files is None:
         return LoadReport(new=tuple(model.state_dict()))
     tensors = _plain_names(files)
-    _check_size(model, tensors, files)
+    _check_fit(model, tensors, files)
     if init.new_token_types == "zero":
         _zero_missing_types(model, tensors)
     tensors = _spread_bert_types(tensors)
@@ -127,46 +127,40 @@ def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
     return plain
 
 
-def _check_size(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles) -> None:
-    layers = {name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}
-    words, width = tensors[WORDS].shape
+def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles) -> None:
+    """Compare what cannot be mended by copying.
+
+    Raises:
+        CheckpointError: the size, the vocabulary or the activation is another.
+    """
+    found = _size_of(tensors, files.config, model.size)
+    names = [name for name, size in SIZES.items() if replace(size, max_positions=found.max_positions) == found]
+    choice = f"Set init.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
+    words, own_words = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
+    activation = files.config.get("hidden_act", model.activation)
+    for what, theirs, ours, remedy in (
+        ("size", _describe(found), _describe(model.size), choice),
+        ("vocabulary", f"{words} word pieces", f"{own_words} word pieces", "Set init.tokenizer to that of the weights"),
+        ("activation", activation, model.activation, f"Set init.activation={activation}"),
+    ):
+        if theirs != ours:
+            raise CheckpointError(f"its {what} is {theirs}, the network's is {ours}", where=files.source, remedy=remedy)
+
+
+def _size_of(tensors: dict[str, Tensor], config: dict[str, Any], wanted: EncoderSize) -> EncoderSize:
+    """The size that the tensors have; heads are in the config only, positions need not agree."""
     inner = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
-    size, config = model.size, files.config
-    heads = config.get("num_attention_heads", size.num_heads)
-    found, wanted = (
-        (width, len(layers), heads, len(inner)),
-        (
-            size.hidden_size,
-            size.num_layers,
-            size.num_heads,
-            size.intermediate_size,
-        ),
+    return EncoderSize(
+        hidden_size=tensors[WORDS].shape[1],
+        num_layers=len({name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}),
+        num_heads=config.get("num_attention_heads", wanted.num_heads),
+        intermediate_size=len(inner),
+        max_positions=wanted.max_positions,
     )
-    if found != wanted:
-        names = [
-            name
-            for name, s in SIZES.items()
-            if found == (s.hidden_size, s.num_layers, s.num_heads, s.intermediate_size)
-        ]
-        raise CheckpointError(
-            f"its size (width, layers, heads, inner width) is {found}, the network's is {wanted}",
-            where=files.source,
-            remedy=f"Set init.size={names[0]}" if names else f"Sizes are {', '.join(SIZES)}",
-        )
-    own_words = model.embeddings.word_embeddings.num_embeddings
-    if words != own_words:
-        raise CheckpointError(
-            f"its vocabulary has {words} word pieces, the network's {own_words}",
-            where=files.source,
-            remedy="Set init.tokenizer to the tokenizer of these weights",
-        )
-    activation = config.get("hidden_act", model.activation)
-    if activation != model.activation:
-        raise CheckpointError(
-            f"its activation is {activation}, the network's is {model.activation}",
-            where=files.source,
-            remedy=f"Set init.activation={activation}",
-        )
+
+
+def _describe(size: EncoderSize) -> str:
+    return f"{size.hidden_size} wide, {size.num_layers} layers, {size.num_heads} heads, {size.intermediate_size} inside"
 
 
 def _zero_missing_types(model: TableEncoder, tensors: dict[str, Tensor]) -> None:
