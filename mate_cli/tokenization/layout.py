@@ -86,8 +86,10 @@ class TableBatch:
 
     def to(self, *args: Any, **kwargs: Any) -> TableBatch:  # noqa: ANN401 - the signature of torch.Tensor.to
         """Move every tensor, as `torch.Tensor.to` does."""
-        return replace(self, **{name: tensor.to(*args, **kwargs) for name, tensor in self.tensors().items()})
+        moved: dict[str, Any] = {name: tensor.to(*args, **kwargs) for name, tensor in self.tensors().items()}
+        return replace(self, **moved)
 
     def pin_memory(self) -> TableBatch:
         """Pin every tensor, so that copies to a GPU overlap with work."""
-        return replace(self, **{name: tensor.pin_memory() for name, tensor in self.tensors().items()})
+        pinned: dict[str, Any] = {name: tensor.pin_memory() for name, tensor in self.tensors().items()}
+        return replace(self, **pinned)
