@@ -112,11 +112,12 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], float
         from hydra.core.hydra_config import HydraConfig
         from hydra.types import RunMode
 
-        from mate_cli.cli.validate import validate
+        from mate_cli.cli.validate import validate, validate_stages
 
         sys.argv = list(argv)
         try:
             validate(config, module.CONFIG)
+            validate_stages(config, module.CONFIG)
             return module.run(config)
         except MateError as error:
             # In a sweep the other jobs go on, and Hydra raises this error when all are done.

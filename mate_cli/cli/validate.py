@@ -42,6 +42,25 @@ def validate(config: DictConfig, command: str = "train") -> None:
         raise ConfigError("\n       ".join(problems))
 
 
+def validate_stages(config: DictConfig, command: str = "train") -> None:
+    """Check what each of `stages` will be run with, so that the last does not fail when the first has run for hours.
+
+    Args:
+        config: as composed by Hydra, which must still be at work.
+        command: the primary configuration.
+
+    Raises:
+        ConfigError: one line per problem, naming the stage.
+    """
+    from hydra import compose
+
+    for name, stage in (config.get("stages") or {}).items():
+        try:
+            validate(compose(command, [f"experiment={stage.experiment}", *stage.overrides]), command)
+        except ConfigError as error:
+            raise ConfigError(str(error), where=f"stages.{name}") from error
+
+
 def resolved(config: DictConfig) -> dict[str, Any]:
     """Return the configuration as plain values, without Hydra's own part.
 

@@ -121,6 +121,23 @@ def test_mistakes_in_an_experiment_file(text, jobs, mine, capsys):
     assert jobs == []
 
 
+STAGE_MISTAKES = {
+    "+optimizer.lrr=1": "stages.span_reading: optimizer.lrr: unknown key. Did you mean optimizer.lr?",
+    "trainer.log_every=0": "stages.span_reading: trainer.log_every: must be greater than 0 (got 0).",
+    "optimizer.lrr=1": "optimizer.lrr: unknown key. Did you mean optimizer.lr?",
+}
+
+
+@pytest.mark.parametrize("override", STAGE_MISTAKES)
+def test_stages_are_checked_before_the_first_one_runs(override, monkeypatch, tmp_path, capsys):
+    seen = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "run", seen.append)
+    assert app.main(["train", "experiment=quickstart", f"stages.span_reading.overrides=['{override}']"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"error: {STAGE_MISTAKES[override]}"
+    assert seen == []
+
+
 def test_child_processes_can_start_from_argv(jobs, monkeypatch):
     seen = []
     monkeypatch.setattr(train, "run", lambda config: seen.append(list(sys.argv)))
