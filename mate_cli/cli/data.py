@@ -28,6 +28,8 @@ def run(cfg: DictConfig) -> float | None:
     """
     from hydra.utils import instantiate
 
+    if "download" in cfg.data:
+        cfg.data.download = False  # a check only looks, and `download` fetches by itself
     dataset = instantiate(cfg.data)
     if cfg.action == "download":
         _download(dataset)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 from tqdm.auto import tqdm
@@ -127,8 +128,9 @@ def _receive(url: str, part: Path) -> None:
             failure = error
         if attempt < ATTEMPTS - 1:
             time.sleep(PAUSE * 2**attempt)
+    reason = "no network" if isinstance(failure, requests.ConnectionError) else str(failure)
     raise DataError(
-        f"could not be fetched ({type(failure).__name__}: {failure})",
+        f"{urlsplit(url).hostname} cannot be reached ({reason})",
         where=url,
         remedy=f"Give the same command again to go on; without network, bring {part.with_suffix('')} there by hand",
     ) from failure

@@ -30,7 +30,7 @@ class HybridQA:
         root: folder that holds released_data, tables_tok and request_tok, each as a folder, .tar.gz, .tar.xz or .zip
             (or a checkout or archive of WikiTables-WithLinks for the last two).
         extra_train: further files of questions for the train split: names in released_data, or paths.
-        download: fetch the public release into `root` when nothing is there.
+        download: "auto" fetches the public release into `root` when nothing is there; False never does.
         damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
         name: the dataset's name in commands and records.
     """
@@ -39,7 +39,7 @@ class HybridQA:
         self,
         root: str | Path,
         extra_train: Sequence[str] = (),
-        download: bool = False,
+        download: Literal["auto", False] = False,
         damaged: Literal["error", "skip"] = "error",
         name: str = "hybridqa",
     ) -> None:
@@ -118,10 +118,7 @@ class HybridQA:
             DataError: the data are not there; says what is wanted and how to get it.
         """
         if not self._stores["released_data"]:
-            if not self._download:
-                raise self._nothing_there(FOLDERS)
-            self.download()
-            self.__dict__.pop("_stores")
+            self._fetch_or_refuse()
         store = self._stores["released_data"]
         if store is None:
             raise self._nothing_there(("released_data",))
@@ -129,6 +126,17 @@ class HybridQA:
         if not any(f"{split}.json" in released for split in SPLITS):
             raise self._nothing_there(tuple(f"released_data/{split}.json" for split in SPLITS))
         return released
+
+    def _fetch_or_refuse(self) -> None:
+        if not self._download:
+            raise self._nothing_there(FOLDERS)
+        refusal = self._nothing_there(FOLDERS)
+        try:
+            self.download()
+        except DataError as error:
+            problem = f"{refusal.problem}; {error.problem}"
+            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
+        self.__dict__.pop("_stores")
 
     @cached_property
     def _stores(self) -> dict[str, Path | None]:

@@ -68,9 +68,9 @@ def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: l
 
 def predict(task: TableTask[Any], loader: DataLoader[TableBatch], cfg: DictConfig) -> list[Any]:
     """All predictions of a loader."""
-    trainer = pl.Trainer(accelerator=cfg.hardware.accelerator, devices=1, precision=cfg.hardware.precision, **quiet())
+    options = {"accelerator": cfg.hardware.accelerator, "devices": 1, "precision": cfg.hardware.precision}
     with quiet_lightning():
-        trainer.predict(task, loader, return_predictions=False)
+        pl.Trainer(**options, **quiet()).predict(task, loader, return_predictions=False)
     return task.collected()
 
 

@@ -177,17 +177,16 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     data.first_batch = done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
     print_start(run.console, run.folder, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
-    trainer = build_trainer(
-        run, schedule.total_steps, schedule.accumulate, _validation_interval(cfg, data), follow, task
-    )
-    run.record.device = device_name(trainer)
-    run.folder.write_record(run.record)
-    if done < schedule.total_batches:
-        with quiet_lightning():
+    with quiet_lightning():
+        interval = _validation_interval(cfg, data)
+        trainer = build_trainer(run, schedule.total_steps, schedule.accumulate, interval, follow, task)
+        run.record.device = device_name(trainer)
+        run.folder.write_record(run.record)
+        if done < schedule.total_batches:
             trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-        run.record.throughput = follow.throughput()
-    elif checkpoint:
-        task.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
+            run.record.throughput = follow.throughput()
+        elif checkpoint:
+            task.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
     final = run.folder.checkpoints / "final.safetensors"
     save_module(task, final)
     run.record.weights_sha256 = sha256(final)
