@@ -104,7 +104,9 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
     node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
     if not isinstance(node, DictConfig):
         fixed = nearest_key(section, config, groups)
-        return nearest_key(f"{fixed}.{name}", config, groups) or fixed if fixed else None
+        if fixed in (None, section):  # the section may exist, and be empty here
+            return None
+        return nearest_key(f"{fixed}.{name}", config, groups) or fixed
     known = [*map(str, node), *(groups if not section else ())]
     question = nearest(name, known, prefix=f"{section}." if section else "")
     if question is None and not section:

@@ -50,8 +50,6 @@ class Hardware(Section):
     """`conf/hardware`: the machine."""
 
     accelerator: Literal["cpu", "gpu", "mps", "auto"]
-    devices: PositiveInt | list[NonNegativeInt] | Literal["auto"]
-    strategy: str
     precision: Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true"]
     micro_batch: PositiveInt
     workers: NonNegativeInt
@@ -83,6 +81,7 @@ class Stage(Section):
 
     experiment: str
     overrides: list[str] = []
+    run: str | None = None
 
 
 class Train(Section):

@@ -64,6 +64,8 @@ def assemble(cfg: DictConfig) -> Parts:
         ConfigError: the parts do not fit together.
         CheckpointError: the initial weights do not fit the network.
     """
+    if cfg.hardware.accelerator == "gpu" and not torch.cuda.is_available():
+        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
     if cfg.hardware.threads:
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)

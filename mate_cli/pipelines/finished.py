@@ -16,6 +16,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation import Result, evaluate, judge, predict, save_predictions
 from mate_cli.pipelines.pointr import READ, SELECT, read_best_cells
 from mate_cli.pipelines.summary import results_table
+from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 
@@ -79,20 +80,6 @@ def predict_file(cfg: DictConfig) -> Path:
     return output
 
 
-def open_run(path: str) -> RunFolder:
-    """The folder of a run.
-
-    Raises:
-        RunError: it is missing or is not a run folder.
-    """
-    folder = Path(path)
-    if not (folder / "config.yaml").is_file():
-        near = sorted(str(found.parent) for found in folder.glob("**/config.yaml")) if folder.is_dir() else []
-        remedy = f"Did you mean run={near[-1]}?" if near else "Give a folder below outputs/train/"
-        raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
-    return RunFolder(folder)
-
-
 def run_config(folder: RunFolder, cfg: DictConfig) -> DictConfig:
     """A run's own configuration, on the hardware and paths of now."""
     config = OmegaConf.load(folder.path / "config.yaml")
@@ -110,7 +97,7 @@ def _single(folder: RunFolder, cfg: DictConfig) -> tuple[Parts, DictConfig]:
 
 
 def _stage(folder: RunFolder, name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
-    return _single(RunFolder(folder.path / name), cfg)
+    return _single(open_run(folder.read_record().stages[name]), cfg)
 
 
 def _questions(parts: Parts, path: str) -> list[TableExample]:

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from rich.console import Console
 
 from mate_cli.data.reading import reading_example
+from mate_cli.errors import RunError
 from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.lit_modules.span_reading import SpanReading, score_answers
 from mate_cli.pipelines.assembly import Names, Parts, load_best
@@ -21,7 +22,9 @@ from mate_cli.pipelines.evaluation import predict
 from mate_cli.pipelines.summary import print_results
 from mate_cli.pipelines.training import Run, choose_folder, open_record, open_trackers, recorded, train
 from mate_cli.runs.clock import Clock
+from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.tracking import Trackers
 from mate_cli.tables.example import TableExample
 
 SELECT, READ = "cell_selection", "span_reading"
@@ -29,12 +32,17 @@ SELECT, READ = "cell_selection", "span_reading"
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a chain: a training run of its own in a folder below the chain's."""
+    """One stage of a chain: a training run of its own in a folder below the chain's.
+
+    Args:
+        finished: a run to take instead of training, or None.
+    """
 
     name: str
     cfg: DictConfig
     names: Names
     overrides: list[str]
+    finished: str | None
 
 
 def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: int = 0) -> float:
@@ -64,6 +72,7 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
     folder.write_record(record)
     with recorded(folder, record, clock) as close_with:
         runs = {stage.name: _run_stage(stage, folder, console, job) for stage in compose_stages(cfg, overrides)}
+        record.stages = {name: str(run.folder.path) for name, run in runs.items()}
         trackers = open_trackers(cfg, folder, record, config, None)
         close_with(trackers)
         _collect(record, runs)
@@ -84,14 +93,31 @@ def compose_stages(cfg: DictConfig, overrides: list[str]) -> list[Stage]:
         choices = composed.hydra.runtime.choices
         with open_dict(composed):
             del composed["hydra"]
-        stages.append(Stage(str(name), composed, Names.of(choices), own))
+        stages.append(Stage(str(name), composed, Names.of(choices), own, cfg.stages[name].get("run")))
     return stages
 
 
 def _run_stage(stage: Stage, folder: RunFolder, console: Console, job: int) -> Run:
     console.rule(f"[bold]{stage.name.replace('_', ' ')}")
+    if stage.finished:
+        return _take(stage, console)
     below = RunFolder(folder.path / stage.name)
     return train(stage.cfg, stage.names, stage.overrides, folder=below, job=job)
+
+
+def _take(stage: Stage, console: Console) -> Run:
+    folder = open_run(str(stage.finished))
+    record = folder.read_record()
+    if record.status != "finished" or record.task != stage.names.task:
+        raise RunError(
+            f"a {record.status} run of {record.task} cannot stand in for {stage.name}",
+            where=str(folder.path),
+            remedy=f"Give a finished run of {stage.names.task}",
+        )
+    console.print(f"taking the finished run {folder.path}", soft_wrap=True)
+    saved = OmegaConf.load(folder.path / "config.yaml")
+    assert isinstance(saved, DictConfig)
+    return Run(saved, folder, record, Clock(record.wall_seconds), Trackers([]), console)
 
 
 def _collect(record: RunRecord, runs: Mapping[str, Run]) -> None:

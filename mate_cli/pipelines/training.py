@@ -213,7 +213,7 @@ def build_trainer(
     checkpoints = Checkpoints(run.folder, task.monitor, cfg.trainer.checkpoint_every, cfg.trainer.early_stopping)
     return pl.Trainer(
         accelerator=cfg.hardware.accelerator,
-        devices=cfg.hardware.devices,
+        devices=1,
         precision=cfg.hardware.precision,
         max_epochs=1,
         max_steps=total_steps,

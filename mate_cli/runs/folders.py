@@ -63,6 +63,20 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
     return RunFolder(path)
 
 
+def open_run(path: str) -> RunFolder:
+    """The folder of a run.
+
+    Raises:
+        RunError: it is missing or is not a run folder.
+    """
+    folder = Path(path)
+    if not (folder / "config.yaml").is_file():
+        near = sorted(str(found.parent) for found in folder.glob("**/config.yaml")) if folder.is_dir() else []
+        remedy = f"Did you mean run={near[-1]}?" if near else "Give a folder below outputs/train/"
+        raise RunError("this is not a run folder", where=str(folder), remedy=remedy)
+    return RunFolder(folder)
+
+
 def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first key that shapes the training and differs from a run's config.yaml: (key, there, here)."""
     saved: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]

@@ -29,6 +29,7 @@ class RunRecord:
         status: running, finished, failed or interrupted.
         reason: why it failed.
         peak_memory_mb: of the process, or of the GPU where there is one.
+        stages: the run folder of each stage of a chain.
     """
 
     command: str
@@ -57,6 +58,7 @@ class RunRecord:
     throughput: dict[str, float] = field(default_factory=dict)
     peak_memory_mb: float = 0.0
     data: dict[str, int] = field(default_factory=dict)
+    stages: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
 

@@ -1,0 +1,167 @@
+"""Train, evaluate and predict, as typed: one chain of two small stages serves all of these tests."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mate_cli.cli.app import main
+from mate_cli.data.sample import Sample
+from mate_cli.metrics.exact_match import score_predictions
+
+SMALL = [
+    "trainer.limit_train=64",
+    "trainer.limit_dev=24",
+    "trainer.batch_size=8",
+    "trainer.max_steps=6",
+    "trainer.log_every=2",
+    "hardware.threads=1",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory) -> Path:
+    outputs = tmp_path_factory.mktemp("chain")
+    assert main(["train", "experiment=quickstart", f"paths.outputs={outputs}", *SMALL]) == 0
+    (folder,) = outputs.glob("train/quickstart/*")
+    return folder
+
+
+def record(folder: Path) -> dict:
+    return json.loads((folder / "record.json").read_text())
+
+
+def test_a_chain_leaves_records_of_itself_and_its_stages(chain):
+    ours = record(chain)
+    assert (ours["status"], ours["task"], ours["dataset"], ours["seed"]) == ("finished", "pointr", "sample", 1)
+    for name, task in (("cell_selection", "dev/hits@1"), ("span_reading", "dev/em")):
+        stage = record(chain / name)
+        assert stage["status"] == "finished"
+        assert task in stage["metrics"]
+        assert Path(ours["stages"][name]) == chain / name
+        assert (chain / name / "checkpoints" / "best.safetensors").is_file()
+        rows = [json.loads(line) for line in (chain / name / "metrics.jsonl").read_text().splitlines()]
+        assert [row["step"] for row in rows if "train/loss" in row] == [2, 4, 6]
+    assert {"dev/em", "dev/f1/table", "test/f1/passage", "test/hits@5"} <= ours["metrics"].keys()
+    assert record(chain / "cell_selection")["metrics"].keys() >= {"baseline/tfidf/dev/hits@1"}
+
+
+def test_offline_dashboard_files_are_there(chain):
+    assert list(chain.glob("cell_selection/wandb/offline-run-*/run-*.wandb"))
+    assert list(chain.glob("cell_selection/wandb/offline-run-*/files/media/table/predictions/*.json"))
+
+
+def test_predictions_are_in_the_official_format_and_score_as_recorded(chain):
+    rows = json.loads((chain / "predictions" / "test.json").read_text())
+    examples = Sample().examples("test")[:24]
+    assert [row["question_id"] for row in rows] == [example.example_id for example in examples]
+    references = {example.example_id: example.answer.texts[0] for example in examples}
+    scores = score_predictions({row["question_id"]: row["pred"] for row in rows}, references)
+    metrics = record(chain)["metrics"]
+    assert (scores["em"], scores["f1"]) == (metrics["test/em"], metrics["test/f1"])
+
+
+@pytest.mark.parametrize("stage", ["", "cell_selection", "span_reading"])
+def test_evaluate_recomputes_what_training_recorded(chain, stage):
+    for split in ("dev", "test"):
+        assert main(["evaluate", f"run={chain / stage}", f"split={split}", "hardware.threads=1"]) == 0
+        again = json.loads((chain / stage / "evaluation" / f"{split}.json").read_text())
+        metrics = record(chain / stage)["metrics"]
+        assert again == {name: value for name, value in metrics.items() if name.startswith(f"{split}/")}
+
+
+@pytest.mark.parametrize("stage", ["", "cell_selection"])
+def test_predict_answers_questions_without_answers(chain, stage, tmp_path):
+    released = json.loads((Sample().released)["test.json"])
+    asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
+    questions, output = tmp_path / "questions.json", tmp_path / "answers" / "out.json"
+    questions.write_text(json.dumps(asked))
+    assert main(["predict", f"run={chain / stage}", f"input={questions}", f"output={output}"]) == 0
+    answers = json.loads(output.read_text())
+    assert [row["question_id"] for row in answers] == [row["question_id"] for row in asked]
+    rows = json.loads((chain / stage / "predictions" / "test.json").read_text())
+    recorded = {row["question_id"]: row["pred"] for row in rows}
+    assert [row["pred"] for row in answers] == [recorded[row["question_id"]] for row in asked]
+
+
+def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
+    outputs = tmp_path / "outputs"
+    copy = outputs / "train" / "quickstart" / chain.name
+    shutil.copytree(chain, copy)
+    shutil.rmtree(copy / "span_reading")
+    state = record(copy)
+    (copy / "record.json").write_text(json.dumps({**state, "status": "running", "metrics": {}}))
+    assert main(["train", "experiment=quickstart", f"paths.outputs={outputs}", *SMALL, "resume=last"]) == 0
+    assert f"{copy / 'cell_selection'} is finished already" in capsys.readouterr().out.replace("\n", "")
+    assert record(copy)["metrics"] == state["metrics"]
+
+
+def test_a_finished_stage_can_be_taken_from_another_run(chain, tmp_path, capsys):
+    taken = f"stages.cell_selection.run={chain / 'cell_selection'}"
+    assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 0
+    assert "taking the finished run" in capsys.readouterr().out
+    (folder,) = tmp_path.glob("train/quickstart/*")
+    assert not (folder / "cell_selection").exists()
+    assert record(folder)["metrics"] == record(chain)["metrics"]
+
+
+def test_the_wrong_run_cannot_stand_in_for_a_stage(chain, tmp_path, capsys):
+    taken = f"stages.cell_selection.run={chain / 'span_reading'}"
+    assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 2
+    assert "a finished run of span_reading cannot stand in for cell_selection" in capsys.readouterr().err
+    (folder,) = tmp_path.glob("train/quickstart/*")
+    assert record(folder)["status"] == "failed"
+
+
+def test_a_loss_that_is_no_number_ends_with_one_message(tmp_path, capsys):
+    arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none"]
+    assert main(["train", *arguments, "optimizer.lr=1e30", "trainer.gradient_clip=null"]) == 2
+    captured = capsys.readouterr().err
+    assert "the loss is nan" in captured
+    assert "Lower optimizer.lr" in captured
+    assert "Traceback" not in captured
+    (folder,) = tmp_path.glob("train/quickstart_cells/*")
+    assert record(folder)["status"] == "failed"
+    assert "the loss is nan" in record(folder)["reason"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["trainer.batch_size=128"], "64 usable examples, fewer than trainer.batch_size=128"),
+        (["trainer.max_steps=null", "trainer.max_epochs=null"], "nothing bounds the training"),
+        (["encoding.max_tokens=1024"], "exceeds the 512 positions of this network"),
+        (["hardware=gpu"], "hardware.accelerator: torch sees no GPU here"),
+        (["resume=last"], "no run of quickstart_cells to resume"),
+        (["resume=/nowhere"], "/nowhere: this is not a run folder"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_in_one_line(tmp_path, capsys, overrides, message):
+    arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none"]
+    assert main(["train", *arguments, *overrides]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["predict", "input=x.json", "output=y.json"]])
+def test_a_folder_that_is_no_run_is_named(tmp_path, capsys, command):
+    assert main([*command, f"run={tmp_path}"]) == 2
+    assert f"{tmp_path}: this is not a run folder" in capsys.readouterr().err
+
+
+def test_damaged_weights_are_named(chain, tmp_path, capsys):
+    copy = tmp_path / "run"
+    shutil.copytree(chain / "cell_selection", copy)
+    weights = copy / "checkpoints" / "best.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert main(["evaluate", f"run={copy}"]) == 2
+    assert f"{weights}: weights cannot be read" in capsys.readouterr().err

@@ -1,0 +1,151 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from mate_cli.errors import CheckpointError, RunError
+from mate_cli.runs.folders import difference, find_resumable, flatten, new_folder
+from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.tracking import MetricsFile, WandbTracker, read_rows
+from mate_cli.runs.weights import load_module, save_module, sha256
+
+NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
+CONFIG = {"seed": 1, "optimizer": {"lr": 1e-4, "betas": [0.9, 0.999]}, "hardware": {"micro_batch": 8}}
+
+
+def record() -> RunRecord:
+    return RunRecord(command="train", overrides=["seed=1"], seed=1, **NAMES)
+
+
+def test_a_record_survives_writing_and_reading(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    written = record()
+    written.metrics["dev/hits@1"] = 0.5
+    folder.write_record(written)
+    assert folder.read_record() == written
+    assert [path.name for path in folder.path.iterdir()] == ["record.json"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"command": "train"}', '{"nonsense": 1}'])
+def test_a_damaged_record_is_named(tmp_path, content):
+    (tmp_path / "record.json").write_text(content)
+    with pytest.raises(RunError, match=r"record\.json: this is not a run folder with a readable record"):
+        RunFolder(tmp_path).read_record()
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path)
+    folder.write_text("config.yaml", "seed: 1\n")
+
+    def full_disk(self: Path, *_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full_disk)
+    with pytest.raises(RunError, match=r"No space left on device.*resume=last"):
+        folder.write_text("config.yaml", "seed: 2\n")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"seed: 1\n"]
+
+
+def test_two_runs_of_one_second_get_folders_of_their_own(tmp_path):
+    paths = {new_folder(tmp_path, "train", "quickstart", 0).path for _ in range(5)}
+    assert len(paths) == 5
+
+
+def make_run(outputs: Path, name: str, config: dict) -> Path:
+    folder = RunFolder(outputs / "train" / "x" / name)
+    folder.write_text("config.yaml", json.dumps(config))
+    return folder.path
+
+
+def test_last_is_the_newest_run_of_the_same_configuration(tmp_path):
+    make_run(tmp_path, "1", CONFIG)
+    wanted = make_run(tmp_path, "2", CONFIG)
+    make_run(tmp_path, "3", {**CONFIG, "seed": 2})
+    assert find_resumable("last", tmp_path, "train", "x", CONFIG).path == wanted
+
+
+def test_another_machine_may_resume_but_another_experiment_may_not(tmp_path):
+    path = make_run(tmp_path, "1", CONFIG)
+    moved = {**CONFIG, "hardware": {"micro_batch": 2}}
+    assert find_resumable(str(path), tmp_path, "train", "x", moved).path == path
+    other = {**CONFIG, "optimizer": {"lr": 1e-5, "betas": [0.9, 0.999]}}
+    assert difference(path, other) == ("optimizer.lr", 1e-4, 1e-5)
+    with pytest.raises(RunError, match=r"started with optimizer\.lr=0\.0001, not 1e-05"):
+        find_resumable("last", tmp_path, "train", "x", other)
+
+
+def test_flatten_keeps_lists_whole():
+    assert flatten(CONFIG) == {
+        "seed": 1,
+        "optimizer.lr": 1e-4,
+        "optimizer.betas": [0.9, 0.999],
+        "hardware.micro_batch": 8,
+    }
+
+
+def test_rows_after_the_resumed_step_are_dropped(tmp_path):
+    folder = RunFolder(tmp_path)
+    log = MetricsFile(folder)
+    for step in (10, 20, 30):
+        log.log({"step": step, "train/loss": 1.0})
+    with log.path.open("a") as file:
+        file.write('{"step": 40, "train/lo')  # killed while writing
+    resumed = MetricsFile(folder, resume_step=20)
+    resumed.log({"step": 30, "train/loss": 2.0})
+    assert read_rows(resumed.path) == [
+        {"step": 10, "train/loss": 1.0},
+        {"step": 20, "train/loss": 1.0},
+        {"step": 30, "train/loss": 2.0},
+    ]
+
+
+def test_a_new_run_begins_with_an_empty_file(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
+    assert read_rows(MetricsFile(RunFolder(tmp_path)).path) == []
+
+
+OPTIONS = {"project": "mate", "entity": None, "group": None, "tags": ["mine"], "timeout": 1.0}
+
+
+def test_offline_dashboard_takes_rows_and_tables(tmp_path):
+    tracker = WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "offline"})
+    tracker.log({"step": 1, "train/loss": 1.0})
+    tracker.table("predictions/dev", ["question", "right"], [["who?", True]] * 60)
+    tracker.close({"dev/hits@1": 0.5}, 0)
+    (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*.json")
+    assert len(json.loads(table.read_text())["data"]) == 50
+
+
+def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypatch, capsys):
+    import wandb
+
+    genuine, modes = wandb.init, []
+
+    def unreachable(**arguments: object) -> object:
+        modes.append(arguments["mode"])
+        if arguments["mode"] == "online":
+            raise wandb.errors.CommError("no route to host")
+        return genuine(**arguments)
+
+    monkeypatch.setattr(wandb, "init", unreachable)
+    WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "online"}).close({}, 0)
+    assert modes == ["online", "offline"]
+    assert capsys.readouterr().err.count("warning: W&B cannot be reached") == 1
+    assert list(tmp_path.glob("wandb/offline-run-*"))
+
+
+def test_equal_weights_are_equal_bytes(tmp_path):
+    layer = torch.nn.Linear(3, 2)
+    save_module(layer, tmp_path / "a.safetensors")
+    other = torch.nn.Linear(3, 2)
+    load_module(other, tmp_path / "a.safetensors")
+    save_module(other, tmp_path / "b.safetensors")
+    assert sha256(tmp_path / "a.safetensors") == sha256(tmp_path / "b.safetensors")
+    assert torch.equal(layer.weight, other.weight)
+
+
+def test_weights_of_another_network_are_refused(tmp_path):
+    save_module(torch.nn.Linear(3, 2), tmp_path / "a.safetensors")
+    with pytest.raises(CheckpointError, match="weights of another network: size mismatch"):
+        load_module(torch.nn.Linear(4, 2), tmp_path / "a.safetensors")
