@@ -50,7 +50,7 @@ class Hardware(Section):
     """`conf/hardware`: the machine."""
 
     accelerator: Literal["cpu", "gpu", "mps", "auto"]
-    precision: Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true"]
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"]
     micro_batch: PositiveInt
     workers: NonNegativeInt
     threads: PositiveInt | None

@@ -21,8 +21,8 @@ Prediction = TypeVar("Prediction")
 class OptimizerRecipe(Protocol):
     """Builds an optimizer for a module."""
 
-    def build(self, module: torch.nn.Module) -> torch.optim.Optimizer:
-        """Return the optimizer."""
+    def build(self, module: torch.nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
+        """Return the optimizer; one that is not `fused` leaves the scaling of gradients to others."""
 
 
 class ScheduleRecipe(Protocol):
@@ -99,9 +99,20 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""
         assert self.optimization is not None
-        optimizer = self.optimization.optimizer.build(self)
+        # Under 16-mixed Lightning unscales the gradients before they are clipped, which a fused optimizer prevents.
+        optimizer = self.optimization.optimizer.build(self, fused=self.trainer.precision != "16-mixed")
         schedule = self.optimization.schedule.build(optimizer, self.optimization.total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip the norm of the whole gradient; Lightning itself refuses to for a fused optimizer under bf16-mixed."""
+        if gradient_clip_val:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
 
     def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
         """The loss of one micro-batch.

@@ -152,6 +152,31 @@ def test_what_cannot_be_trained_is_said_in_one_line(tmp_path, capsys, overrides,
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["deterministic=true"],
+        ["hardware.precision=bf16-mixed"],
+        ["hardware.precision=16-mixed"],
+        ["hardware.workers=2", "hardware.micro_batch=4"],
+        ["attention=bucketed", "model.gradient_checkpointing=true"],
+        ["model=tapas", "task.loss=hard_em", "task.drop_ambiguous=true"],
+        ["trainer.early_stopping=1", "trainer.val_every=0.125", "optimizer.lr=1e-30"],
+    ],
+    ids=" ".join,
+)
+def test_options_train_alike(tmp_path, overrides):
+    arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none"]
+    assert main(["train", *arguments, *overrides]) == 0
+    (folder,) = tmp_path.glob("train/quickstart_cells/*")
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    losses = [row["train/loss"] for row in rows if "train/loss" in row]
+    # Random weights spread their belief over some 20 cells, so the loss begins near log 20, whatever computes it.
+    assert losses[0] == pytest.approx(3.0, abs=0.5)
+    stopped_early = "trainer.early_stopping=1" in overrides
+    assert rows[-1]["step"] == (2 if stopped_early else 6)
+
+
 @pytest.mark.parametrize("command", [["evaluate"], ["predict", "input=x.json", "output=y.json"]])
 def test_a_folder_that_is_no_run_is_named(tmp_path, capsys, command):
     assert main([*command, f"run={tmp_path}"]) == 2

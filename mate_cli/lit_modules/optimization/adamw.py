@@ -30,8 +30,8 @@ class AdamW:
     ) -> None:
         self.lr, self.weight_decay, self.betas, self.eps = lr, weight_decay, betas, eps
 
-    def build(self, module: nn.Module) -> torch.optim.Optimizer:
-        """Return the optimizer of a module's trainable parameters."""
+    def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
+        """Return the optimizer of a module's trainable parameters; `fused` is faster, but unfit for loss scaling."""
         named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
         exempt = {name for name, _ in named if name.endswith("bias") or "LayerNorm" in name}
         groups = [
@@ -39,4 +39,4 @@ class AdamW:
             {"params": [p for name, p in named if name in exempt], "weight_decay": 0.0},
         ]
         betas = (self.betas[0], self.betas[1])
-        return torch.optim.AdamW(groups, lr=self.lr, betas=betas, eps=self.eps, fused=True)
+        return torch.optim.AdamW(groups, lr=self.lr, betas=betas, eps=self.eps, fused=fused)
