@@ -63,5 +63,7 @@ def _check(dataset: object, report_path: str | None) -> None:
         path.write_text(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if report.problems:
         raise DataError(
-            f"{len(report.problems)} problems", where=str(getattr(dataset, "root", "")), remedy="They are listed above"
+            f"{len(report.problems)} problem{'s' * (len(report.problems) > 1)}",
+            where=str(getattr(dataset, "root", "")),
+            remedy="They are listed above",
         )

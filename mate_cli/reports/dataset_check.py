@@ -25,7 +25,7 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
         console.print(Text("No problems.", style="green"))
         return
     shown = min(SHOWN_PROBLEMS, len(report.problems))
-    console.print(Text(f"{len(report.problems)} problems, the first {shown}:", style="bold red"))
+    console.print(Text(f"Problems: {len(report.problems)}, the first {shown}:", style="bold red"))
     for problem in report.problems[:shown]:
         console.print(Text(f"  {problem}"), soft_wrap=True)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from mate_cli.errors import RunError
 from mate_cli.runs.record import RunFolder, RunRecord
 
 Row = dict[str, float]
@@ -43,9 +44,20 @@ class MetricsFile:
         folder.write_text("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept))
 
     def log(self, row: Row) -> None:
-        """Append a row."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        """Append a row.
+
+        Raises:
+            RunError: the disk is full.
+        """
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise RunError(
+                f"a row cannot be written: {error.strerror}",
+                where=str(self.path),
+                remedy="Free space, then use resume=last",
+            ) from error
 
     def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Predictions have files of their own."""

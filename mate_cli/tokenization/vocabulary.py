@@ -127,7 +127,8 @@ def _from_transformers(name: str) -> Vocabulary:
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"no vocabulary {name!r}: neither a file, nor a folder with vocab.txt, nor a model that can be downloaded",
-            remedy="Choose minilm, sample or the path of a vocab.txt",
+            where="init.tokenizer",
+            remedy="Without network use init=minilm, or name a folder: init.tokenizer=... init.checkpoint=...",
         ) from error
     ids = tokenizer.get_vocab()
     if sorted(ids.values()) != list(range(len(ids))):

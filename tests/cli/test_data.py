@@ -41,7 +41,7 @@ def test_problems_end_with_exit_code_2_the_first_twenty_being_listed(broken, cap
     report = broken / "report.json"
     assert main(["data", "check", f"data.root={broken}", f"report={report}"]) == 2
     captured = capsys.readouterr()
-    assert "30 problems, the first 20:" in captured.out
+    assert "Problems: 30, the first 20:" in captured.out
     assert captured.out.count("is missing or damaged") == 20
     assert "30 problems" in captured.err
     assert len(json.loads(report.read_text())["problems"]) == 30

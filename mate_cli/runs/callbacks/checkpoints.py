@@ -104,7 +104,7 @@ class Checkpoints(pl.Callback):
         except (OSError, RuntimeError) as error:
             partial.unlink(missing_ok=True)
             raise RunError(
-                f"the checkpoint cannot be written: {error}",
+                f"the checkpoint cannot be written: {getattr(error, 'strerror', None) or error}",
                 where=str(target),
                 remedy="Free space, then continue with resume=last from the checkpoint before",
             ) from error
