@@ -25,4 +25,4 @@ def run(cfg: DictConfig) -> float | None:
     if cfg.stages:
         return train_stages(cfg, names, overrides, job=job)
     record = train(cfg, names, overrides, job=job).record
-    return record.metrics.get("dev/hits@1", record.metrics.get("dev/f1"))
+    return record.metrics.get("dev/hits@1", record.metrics.get("dev/gold_f1"))

@@ -48,7 +48,7 @@ class SpanReading(TableTask[SpanPrediction]):
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
 
-    monitor = "dev/f1"
+    monitor = "dev/gold_f1"
 
     def __init__(
         self,
@@ -102,8 +102,9 @@ class SpanReading(TableTask[SpanPrediction]):
         return bool(example.answer and exact_match(answer, " ".join(example.answer.texts)))
 
     def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Exact match and F1 on the cells that were read: of all questions, in the table, and in a passage."""
-        return score_answers(self.answers(predictions, examples), examples)
+        """Exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
+        scores = score_answers(self.answers(predictions, examples), examples)
+        return {f"gold_{name}": value for name, value in scores.items()}
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -111,5 +110,4 @@ def _evaluate_chain(folder: RunFolder, cfg: DictConfig) -> Mapping[str, float]:
     selector, config = _stage(folder, SELECT, cfg)
     result: Result = evaluate(selector, config, cfg.split)
     answers = read_best_cells(*_stage(folder, READ, cfg), result.predictions, result.examples)
-    scores: dict[str, Any] = score_answers(answers, result.examples)
-    return {**scores, **result.metrics}
+    return score_answers(answers, result.examples)

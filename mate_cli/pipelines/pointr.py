@@ -79,7 +79,8 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
         run = Run(cfg, folder, record, clock, trackers, console)
         _answer_all(run, runs)
         trackers.log({"step": 0, **record.metrics})
-        print_results(console, folder, record)
+        hits = {key: value for key, value in runs[SELECT].record.metrics.items() if "hits@" in key}
+        print_results(console, folder, replace(record, metrics={**hits, **record.metrics}))
     return record.metrics["dev/f1"]
 
 
@@ -124,8 +125,6 @@ def _collect(record: RunRecord, runs: Mapping[str, Run]) -> None:
     for name, run in runs.items():
         record.parameters += run.record.parameters
         record.data |= {f"{name}/{key}": value for key, value in run.record.data.items()}
-        wanted = {key: value for key, value in run.record.metrics.items() if "hits@" in key}
-        record.metrics |= wanted
     record.device, record.throughput = runs[READ].record.device, runs[READ].record.throughput
 
 

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from mate_cli.data.cache import EncodedSplit
     from mate_cli.pipelines.assembly import Parts
 
-METRICS = {"hits@1": "Hits@1", "hits@3": "Hits@3", "hits@5": "Hits@5", "em": "EM", "f1": "F1"}
+METRICS = {
+    "hits@1": "Hits@1",
+    "hits@3": "Hits@3",
+    "hits@5": "Hits@5",
+    "em": "EM",
+    "f1": "F1",
+    "gold_em": "EM, right cell",
+    "gold_f1": "F1, right cell",
+}
 GROUPS = {"": "total", "table": "in-table", "passage": "in-passage"}
 
 

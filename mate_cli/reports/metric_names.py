@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 SPLITS = ("dev", "test")
 PARTS = {"table": "In-Table", "passage": "In-Passage", "": "Total"}
-SCORE_ORDER = ("em", "f1", "hits@1", "hits@3", "hits@5")
-PRETTY = {"em": "EM", "f1": "F1", "lr": "learning rate"}
+SCORE_ORDER = ("em", "f1", "gold_em", "gold_f1", "hits@1", "hits@3", "hits@5")
+PRETTY = {"em": "EM", "f1": "F1", "gold_em": "EM", "gold_f1": "F1", "lr": "learning rate"}
 FRACTIONS = frozenset({"em", "f1", "accuracy", "precision", "recall", "mrr", "map", "exact", "match", "coverage"})
 LOWER_IS_BETTER = frozenset({"loss", "perplexity", "error", "seconds", "ms", "mb", "memory", "time", "failures"})
 BASELINE = "baseline/"
@@ -51,9 +51,11 @@ class MetricName:
 
     @property
     def family(self) -> str:
-        """The table this metric belongs to: `hits`, `answers`, or `other`."""
+        """The table this metric belongs to: `hits`, `answers`, `reading` (in the right cell), or `other`."""
         if self.score.startswith("hits@"):
             return "hits"
+        if self.score in ("gold_em", "gold_f1"):
+            return "reading"
         return "answers" if self.score in ("em", "f1") else "other"
 
     @property

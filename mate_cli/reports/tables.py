@@ -10,7 +10,12 @@ from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.metric_names import BASELINE, MetricName
 from mate_cli.reports.statistics import Summary, summarize
 
-TITLES = {"hits": "Cell selection", "answers": "Question answering", "other": "Other metrics"}
+TITLES = {
+    "hits": "Cell selection",
+    "answers": "Question answering",
+    "reading": "Reading in the right cell",
+    "other": "Other metrics",
+}
 MOST_COLUMNS = 6
 
 
@@ -88,8 +93,9 @@ def family_tables(groups: list[Configuration], family: str, title: str) -> list[
         metrics = [metric for metric in metrics if metric.split == "test"] or metrics
     halves: dict[str, list[MetricName]] = {}
     for metric in metrics:
-        overall = not metric.part or family == "answers"
-        split = metric.split if family == "answers" else ("" if overall else f"{metric.split}, by place of the answer")
+        by_split = family in ("answers", "reading")
+        overall = not metric.part or by_split
+        split = metric.split if by_split else ("" if overall else f"{metric.split}, by place of the answer")
         halves.setdefault(split, []).append(metric)
     return [
         build(groups, columns[start : start + MOST_COLUMNS], f"{title} · {half}" if half else title)
