@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
     "evaluate": "Score a finished run on a split.",
-    "predict": "Answer questions about a table of your own.",
+    "predict": "Answer the questions of a file with a finished run.",
     "compare": "Compare runs: a table here, curves and plots in one page.",
-    "benchmark": "Measure time and memory of attention and training.",
+    "benchmark": "Measure speed, side by side with other libraries.",
     "data": "Check or download a dataset.",
     "inspect": "Show how one example is read, cut and attended to.",
     "completion": "Print the completion script of bash, zsh or fish.",
