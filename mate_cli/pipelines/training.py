@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import pytorch_lightning as pl
@@ -17,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from mate_cli.data.batching import plan_schedule
+from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
 from mate_cli.pipelines.assembly import Names, Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_predictions
@@ -28,7 +30,7 @@ from mate_cli.runs.callbacks.reproducible import Reproducible
 from mate_cli.runs.clock import Clock
 from mate_cli.runs.folders import find_resumable, new_folder
 from mate_cli.runs.record import RunFolder, RunRecord, now
-from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker
+from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 
@@ -78,7 +80,7 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
         return Run(cfg, folder, record, Clock(record.wall_seconds), Trackers([]), console)
     last = folder.checkpoints / "last.ckpt"
     checkpoint = last if last.exists() else None
-    clock = Clock(record.wall_seconds)
+    clock = Clock(max(record.wall_seconds, seconds_so_far(folder)))
     record.resumed += checkpoint is not None
     folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     folder.write_record(record)
@@ -149,10 +151,19 @@ def recorded(folder: RunFolder, record: RunRecord, clock: Clock) -> Iterator[Any
 
 
 def checkpoint_step(path: Path | None) -> int | None:
-    """The optimizer step of a checkpoint, or None without one."""
+    """The optimizer step of a checkpoint, or None without one.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
     if path is None:
         return None
-    return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
+    try:
+        return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
+    except (RuntimeError, OSError, EOFError, KeyError, UnpicklingError) as error:
+        raise CheckpointError(
+            "the checkpoint is damaged", where=str(path), remedy="Move it away to train this run from the beginning"
+        ) from error
 
 
 def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:

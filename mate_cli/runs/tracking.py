@@ -77,6 +77,13 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
+def seconds_so_far(folder: RunFolder) -> float:
+    """Wall time at the last row of a run that may have been killed; 0 for a new run."""
+    path = folder.path / "metrics.jsonl"
+    rows = read_rows(path) if path.exists() else []
+    return max((row["time"] for row in rows if "time" in row), default=0.0)
+
+
 class WandbTracker:
     """Weights & Biases, offline unless the user asks for more.
 

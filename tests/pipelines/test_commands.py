@@ -183,6 +183,19 @@ def test_a_folder_that_is_no_run_is_named(tmp_path, capsys, command):
     assert f"{tmp_path}: this is not a run folder" in capsys.readouterr().err
 
 
+def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):
+    outputs = tmp_path / "outputs"
+    copy = outputs / "train" / "quickstart" / chain.name
+    shutil.copytree(chain, copy)
+    for folder in (copy, copy / "span_reading"):
+        state = record(folder)
+        (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))
+    checkpoint = copy / "span_reading" / "checkpoints" / "last.ckpt"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:5000])
+    assert main(["train", "experiment=quickstart", f"paths.outputs={outputs}", *SMALL, "resume=last"]) == 2
+    assert f"{checkpoint}: the checkpoint is damaged. Move it away" in capsys.readouterr().err
+
+
 def test_damaged_weights_are_named(chain, tmp_path, capsys):
     copy = tmp_path / "run"
     shutil.copytree(chain / "cell_selection", copy)

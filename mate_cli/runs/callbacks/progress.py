@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mate_cli.runs.clock import Clock
 from mate_cli.runs.tracking import Row, Trackers
 from mate_cli.tokenization.layout import TableBatch
 
@@ -22,17 +23,17 @@ class FollowTraining(pl.Callback):
 
     Args:
         trackers: where rows go.
-        clock: seconds of wall time of the run.
+        clock: gives seconds of wall time of the run.
         log_every: optimizer steps between two rows.
         console: where progress is shown.
-        monitor: the metric shown after each validation.
     """
 
-    def __init__(self, trackers: Trackers, clock: Any, log_every: int, console: Console) -> None:  # noqa: ANN401
+    def __init__(self, trackers: Trackers, clock: Clock, log_every: int, console: Console) -> None:
         self.trackers, self.clock, self.log_every, self.console = trackers, clock, log_every, console
         self.examples = self.tokens = 0
         self.seconds = 0.0
         self._losses: list[torch.Tensor] = []
+        self._loss: float | None = None
         self._began = self._shown = time.monotonic()
         self._bar: Progress | None = None
 
@@ -55,12 +56,11 @@ class FollowTraining(pl.Callback):
         """Open the bar where there is a terminal."""
         if not self.console.is_terminal:
             return
-        columns = ["{task.description}", "[dim]{task.fields[rates]}"]
         self._bar = Progress(
-            TextColumn(columns[0]),
+            TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
-            TextColumn(columns[1]),
+            TextColumn("[dim]{task.fields[rates]}"),
             TimeRemainingColumn(),
             console=self.console,
         )
@@ -99,18 +99,18 @@ class FollowTraining(pl.Callback):
         self._losses.clear()
         rates = {f"train/{name}": value for name, value in self.throughput().items()}
         lr = trainer.optimizers[0].param_groups[0]["lr"]
+        self._loss = loss
         self._row(trainer, {"train/loss": loss, "train/lr": lr, **rates})
 
     def _row(self, trainer: pl.Trainer, values: Row) -> None:
         epoch = trainer.datamodule.epoch(trainer.global_step)
         self.trackers.log({"step": trainer.global_step, "epoch": epoch, "time": round(self.clock(), 2), **values})
-        self._last = values
 
     def _show(self, trainer: pl.Trainer) -> None:
         rates = self.throughput()
-        loss = getattr(self, "_last", {}).get("train/loss")
         text = f"{rates['examples_per_second']:.1f} examples/s {rates['tokens_per_second']:,.0f} tokens/s"
-        text = f"loss {loss:.3f} {text}" if loss is not None else text
+        if self._loss is not None:
+            text = f"loss {self._loss:.3f} {text}"
         if self._bar:
             self._bar.update(self._task, completed=trainer.global_step, rates=text)
         elif time.monotonic() - self._shown > PLAIN_SECONDS or trainer.global_step == _total_steps(trainer):
