@@ -78,7 +78,6 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
         _collect(record, runs)
         run = Run(cfg, folder, record, clock, trackers, console)
         _answer_all(run, runs)
-        trackers.log({"step": 0, **record.metrics})
         hits = {key: value for key, value in runs[SELECT].record.metrics.items() if "hits@" in key}
         print_results(console, folder, replace(record, metrics={**hits, **record.metrics}))
     return record.metrics["dev/f1"]

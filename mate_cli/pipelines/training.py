@@ -253,8 +253,6 @@ def _score(run: Run, parts: Parts) -> None:
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_predictions(run.folder, split, result)
         run.trackers.table(f"predictions/{split}", *result.table())
-    step = {"step": checkpoint_step(run.folder.checkpoints / "last.ckpt") or 0}
-    run.trackers.log({**step, **{f"final/{name}": value for name, value in run.record.metrics.items()}})
     print_results(run.console, run.folder, run.record)
 
 
