@@ -133,14 +133,19 @@ class WandbTracker:
 
 
 def _open_wandb(wandb: Any, mode: str, arguments: Mapping[str, Any], quiet: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Start a W&B run; where the server cannot be reached, start it offline and say so once."""
-    try:
-        return wandb.init(mode=mode, settings=wandb.Settings(**quiet), **arguments)
-    except wandb.errors.Error as error:
-        if mode != "online":
-            raise
-        print(f"warning: W&B cannot be reached ({error}); logging offline. Later: wandb sync", file=sys.stderr)
-        return wandb.init(mode="offline", settings=wandb.Settings(**quiet), **arguments)
+    """Start a W&B run; where it cannot be online, start it offline and say so once."""
+    settings = wandb.Settings(**quiet)
+    if mode == "online":
+        try:
+            # Asked first, because without a key wandb.init would wait for an answer at the terminal.
+            if wandb.login(prompt=False, verify=False):
+                return wandb.init(mode=mode, settings=settings, **arguments)
+            reason = "no key; get one with: wandb login"
+        except wandb.errors.Error as error:
+            reason = str(error)
+        print(f"warning: W&B cannot be reached ({reason}). Logging offline; later: wandb sync", file=sys.stderr)
+        mode = "offline"
+    return wandb.init(mode=mode, settings=settings, **arguments)
 
 
 class Trackers:

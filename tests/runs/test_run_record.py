@@ -129,9 +129,19 @@ def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypat
         return genuine(**arguments)
 
     monkeypatch.setattr(wandb, "init", unreachable)
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
     WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "online"}).close({}, 0)
     assert modes == ["online", "offline"]
     assert capsys.readouterr().err.count("warning: W&B cannot be reached") == 1
+    assert list(tmp_path.glob("wandb/offline-run-*"))
+
+
+def test_a_missing_key_means_offline_without_a_question(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "online"}).close({}, 0)
+    assert "warning: W&B cannot be reached (no key; get one with: wandb login)" in capsys.readouterr().err
     assert list(tmp_path.glob("wandb/offline-run-*"))
 
 
