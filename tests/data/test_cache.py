@@ -1,0 +1,113 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mate_cli.data.batching import Schedule
+from mate_cli.data.cache import encode_split
+from mate_cli.data.collate import ARRAYS, collate
+from mate_cli.data.sample import Sample
+from mate_cli.data.table_data_module import Loading, TableDataModule
+from mate_cli.errors import DataError
+from mate_cli.tables.table import Cell
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+
+@pytest.fixture(scope="module")
+def examples():
+    return Sample().examples("dev")[:20]
+
+
+@pytest.fixture
+def serializer():
+    return TapasSerializer(load_tokenizer("sample"), max_tokens=96)
+
+
+def test_encodings_read_back_equal_those_written(examples, serializer, tmp_path):
+    split = encode_split(examples, serializer, tmp_path, "dev")
+    fresh = serializer.encode(examples)
+    assert len(split) == len(fresh) == 20
+    for index, encoding in enumerate(fresh):
+        assert split[index].example_id == encoding.example_id
+        for name in ARRAYS:
+            np.testing.assert_array_equal(getattr(split[index], name), getattr(encoding, name))
+    assert split.lengths.tolist() == [len(encoding) for encoding in fresh]
+
+
+def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monkeypatch):
+    encode_split(examples, serializer, tmp_path, "dev")
+    monkeypatch.setattr(TapasSerializer, "encode", lambda *_: pytest.fail("encoded again"))
+    assert len(encode_split(examples, serializer, tmp_path, "dev")) == 20
+
+
+def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tmp_path):
+    first = examples[0]
+    other_cell = replace(first.table, rows=((Cell("changed"), *first.table.rows[0][1:]), *first.table.rows[1:]))
+    variants = [
+        (examples, serializer),
+        (examples[:-1], serializer),
+        ([replace(first, question="another"), *examples[1:]], serializer),
+        ([replace(first, answer=None), *examples[1:]], serializer),
+        ([replace(first, table=other_cell), *examples[1:]], serializer),
+        ([replace(first, table=replace(first.table, passages={})), *examples[1:]], serializer),
+        (examples, TapasSerializer(serializer.tokenizer, max_tokens=97)),
+        (examples, TapasSerializer(serializer.tokenizer, max_tokens=96, sentences=1)),
+    ]
+    for some, how in variants:
+        encode_split(some, how, tmp_path, "dev")
+    assert len(list(tmp_path.glob("*.arrow"))) == len(variants)
+
+
+def test_what_cannot_be_encoded_is_kept_with_its_reason(examples, serializer, tmp_path):
+    wide = replace(examples[3].table, header=(Cell("x"),) * 300, rows=((Cell("y"),) * 300,))
+    split = encode_split([*examples[:3], replace(examples[3], table=wide)], serializer, tmp_path, "dev")
+    assert len(split) == 3
+    assert list(split.failures) == [examples[3].example_id]
+    assert "column" in split.failures[examples[3].example_id]
+
+
+def test_a_cache_that_cannot_be_written_is_named(examples, serializer, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"encodings cannot be written.*paths\.cache"):
+        encode_split(examples, serializer, tmp_path / "file" / "cache", "dev")
+
+
+def test_padding_is_zero_and_masked(examples, serializer):
+    encodings = serializer.encode(examples)
+    batch = collate(encodings, reset_positions=False, max_positions=512)
+    for row, encoding in enumerate(encodings):
+        assert batch.attention_mask[row].sum() == len(encoding)
+        for name in ARRAYS:
+            assert getattr(batch, name)[row, : len(encoding)].tolist() == getattr(encoding, name).tolist()
+            assert not getattr(batch, name)[row, len(encoding) :].any()
+    assert batch.example_ids == tuple(encoding.example_id for encoding in encodings)
+
+
+def test_reset_positions_begin_at_zero_in_every_cell(examples, serializer):
+    batch = collate(serializer.encode(examples[:1]), reset_positions=True, max_positions=512)
+    seen: dict[tuple[int, int], int] = {}
+    rows, columns, positions = (getattr(batch, n)[0].tolist() for n in ("row_ids", "column_ids", "position_ids"))
+    for row, column, position in zip(rows, columns, positions, strict=True):
+        assert position == seen.get((row, column), 0)
+        seen[row, column] = position + 1
+
+
+def loading(tmp_path, workers):
+    return Loading(4, workers, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_train=40)
+
+
+def test_workers_do_not_change_the_order(serializer, tmp_path):
+    orders = []
+    for workers in (0, 2):
+        data = TableDataModule(Sample(), serializer, loading(tmp_path, workers), list, list)
+        data.schedule = Schedule(batch_size=4, micro_batch=4, total_steps=12)
+        orders.append([batch.example_ids for batch in data.train_dataloader()])
+    assert orders[0] == orders[1]
+    assert len(orders[0]) == 12
+
+
+def test_an_empty_split_is_named(serializer, tmp_path):
+    data = TableDataModule(Sample(), serializer, loading(tmp_path, 0), lambda _: [], list)
+    with pytest.raises(DataError, match="no usable example in split 'train'"):
+        data.encodings("train", training=True)
