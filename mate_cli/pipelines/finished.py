@@ -96,7 +96,8 @@ def _single(folder: RunFolder, cfg: DictConfig) -> tuple[Parts, DictConfig]:
 
 
 def _stage(folder: RunFolder, name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
-    return _single(open_run(folder.read_record().stages[name]), cfg)
+    below = folder.path / name  # also right after the whole run was moved
+    return _single(open_run(str(below) if below.exists() else folder.read_record().stages[name]), cfg)
 
 
 def _questions(parts: Parts, path: str) -> list[TableExample]:
