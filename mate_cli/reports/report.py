@@ -73,10 +73,13 @@ def build_report(
     """
     check_statuses(status)
     loaded = load_runs(folders)
-    runs = tuple(run for run in loaded.runs if not status or run.status in status)
+    trained = [run for run in loaded.runs if run.text("command") != "benchmark"]  # whose figures are no run's
+    if not trained:
+        raise RunError("there are benchmarks, but no runs", remedy="Start one with `mate train experiment=<name>`")
+    runs = tuple(run for run in trained if not status or run.status in status)
     if not runs:
         raise RunError(
-            f"none of the {plural(len(loaded.runs), 'run')} is {' or '.join(status)}", remedy="Leave `status` out"
+            f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}", remedy="Leave `status` out"
         )
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status))
     chosen = choose_metric(groups, metric)
