@@ -128,9 +128,9 @@ def _receive(url: str, part: Path) -> None:
             failure = error
         if attempt < ATTEMPTS - 1:
             time.sleep(PAUSE * 2**attempt)
-    reason = "no network" if isinstance(failure, requests.ConnectionError) else str(failure)
+    reason = "no network" if isinstance(failure, requests.ConnectionError) else type(failure).__name__
     raise DataError(
-        f"{urlsplit(url).hostname} cannot be reached ({reason})",
+        f"could not be fetched from {urlsplit(url).hostname} ({reason})",
         where=url,
         remedy=f"Give the same command again to go on; without network, bring {part.with_suffix('')} there by hand",
     ) from failure

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from mate_cli.cli import app, completion
+from mate_cli.cli.config_dir import config_dir
 
+HARDWARE = sorted(path.stem for path in (config_dir() / "hardware").glob("*.yaml"))
 LINES = {
     "mate tr": ["train"],
     "mate completion ": ["bash", "zsh", "fish"],
     "mate train --mul": ["--multirun"],
     "mate train optimiz": ["optimizer.", "optimizer="],
     "mate train optimizer.l": ["optimizer.lr="],
-    "mate train hardware=": ["hardware=cpu", "hardware=gpu", "hardware=gpu_bf16"],
+    "mate train hardware=": [f"hardware={name}" for name in HARDWARE],
     "mate train seed=2 hardware=gpu_": ["hardware=gpu_bf16"],
     "mate train trainer.max_": ["trainer.max_epochs=", "trainer.max_steps="],
     "mate data dow": ["download"],
@@ -25,7 +27,7 @@ LINES = {
 }
 IN_BASH = {
     "mate tr": ["train"],
-    "mate train hardware=": ["cpu", "gpu", "gpu_bf16"],
+    "mate train hardware=": HARDWARE,
     "mate train hardware=gpu_": ["gpu_bf16"],
     "mate train seed=2 trainer.max_": ["trainer.max_epochs=", "trainer.max_steps="],
 }
