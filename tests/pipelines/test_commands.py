@@ -105,6 +105,21 @@ def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
     assert record(copy)["metrics"] == state["metrics"]
 
 
+def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys):
+    outputs = tmp_path / "outputs"
+    copy = outputs / "train" / "quickstart" / chain.name
+    shutil.copytree(chain, copy)
+    state = record(copy)
+    for folder in (copy, copy / "span_reading"):
+        (folder / "record.json").write_text(json.dumps({**record(folder), "status": "running", "metrics": {}}))
+    (copy / "span_reading" / "checkpoints" / "final.safetensors").unlink()
+    assert main(["train", "experiment=quickstart", f"paths.outputs={outputs}", *SMALL, "resume=last"]) == 0
+    assert "step 6/6" not in capsys.readouterr().out
+    assert record(copy)["metrics"] == state["metrics"]
+    weights = "span_reading/checkpoints/final.safetensors"
+    assert (copy / weights).read_bytes() == (chain / weights).read_bytes()
+
+
 def test_a_finished_stage_can_be_taken_from_another_run(chain, tmp_path, capsys):
     taken = f"stages.cell_selection.run={chain / 'cell_selection'}"
     assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 0
