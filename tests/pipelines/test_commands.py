@@ -193,6 +193,18 @@ def test_options_train_alike(tmp_path, overrides):
     assert rows[-1]["step"] == (2 if stopped_early else 6)
 
 
+def test_a_run_that_stopped_early_stays_stopped(tmp_path):
+    early = ["trainer.early_stopping=1", "trainer.val_every=0.125", "optimizer.lr=1e-30"]
+    arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none", *early]
+    assert main(["train", *arguments]) == 0
+    (folder,) = tmp_path.glob("train/quickstart_cells/*")
+    state, rows = record(folder), (folder / "metrics.jsonl").read_text()
+    (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))
+    assert main(["train", *arguments, "resume=last"]) == 0
+    assert (folder / "metrics.jsonl").read_text() == rows
+    assert record(folder)["weights_sha256"] == state["weights_sha256"]
+
+
 @pytest.mark.parametrize("command", [["evaluate"], ["predict", "input=x.json", "output=y.json"]])
 def test_a_folder_that_is_no_run_is_named(tmp_path, capsys, command):
     assert main([*command, f"run={tmp_path}"]) == 2

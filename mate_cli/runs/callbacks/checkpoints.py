@@ -51,6 +51,7 @@ class Checkpoints(pl.Callback):
         """Take over Ctrl-C and the scheduler's stop signal."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._remember)
+        trainer.should_stop = self._out_of_patience()  # a run that was killed after it had stopped early stays stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
@@ -85,10 +86,13 @@ class Checkpoints(pl.Callback):
         if score > self.best_score:
             self.best_score, self.best_step, self.validations_since_best = score, trainer.global_step, 0
             save_module(pl_module, self.folder.checkpoints / "best.safetensors")
-        if self.patience is not None and self.validations_since_best >= self.patience:
+        if self._out_of_patience():
             trainer.should_stop = True
         self._save_last(trainer)
         self._leave_if_asked()
+
+    def _out_of_patience(self) -> bool:
+        return self.patience is not None and self.validations_since_best >= self.patience
 
     def _leave_if_asked(self) -> None:
         if self.signal is not None:
