@@ -24,6 +24,12 @@ class AttentionPattern(ABC):
     def __init__(self, *head_groups: int) -> None:
         self.head_groups = tuple(heads for heads in head_groups if heads)
 
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.head_groups))
+
     @property
     def num_heads(self) -> int:
         """The number of heads N."""
@@ -51,38 +57,34 @@ class SegmentedPattern(Protocol):
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """The segment of every token, for each group of heads: Int64 [groups, B, T]."""
 
+    def global_tokens(self, batch: TableBatch) -> Tensor:
+        """Which tokens see and are seen by all: Bool [B, T]."""
+
 
 class AttentionBackend(Protocol):
     """A way to compute a pattern; equal to the others wherever `supports` lets it pass."""
 
-    def supports(self, pattern: AttentionPattern) -> None:
-        """Accept the pattern.
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept the pattern, and the share of attention weights to be dropped in training.
 
         Raises:
             ConfigError: this backend cannot compute it.
         """
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        plan: AttentionPlan,
-        key_bias: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:
-        """Attend: query, key, value [B, N, T, H] to [B, N, T, H].
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Derive what `forward` will ask of the plan; runs where batches are made, on the CPU."""
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend among the P real tokens of a batch.
 
         Args:
-            query: what each token asks for.
-            key: what each token is found by.
-            value: what each token gives.
+            qkv: query, key and value of every token, [P, 3, N, H].
             plan: the pattern on this batch, shared by all layers.
-            key_bias: added to the scaled scores of every key, [B, T].
+            key_bias: added to the scaled scores of every key, [P].
             dropout: the probability of dropping an attention weight.
 
         Returns:
-            The attended values; those of padding tokens are finite and mean nothing.
+            The attended values [P, N, H].
         """
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from mate_cli.attention.base import AttentionPattern
+from torch import Tensor
+
+from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.packing import Packing, find_packing
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from mate_cli.tokenization.layout import TableBatch
 
 Derived = TypeVar("Derived")
@@ -21,12 +23,13 @@ class AttentionPlan:
 
     Args:
         pattern: the definition.
-        batch: the tokens it is applied to.
+        batch: the tokens it is applied to; what was prepared with it is not derived again.
     """
 
     def __init__(self, pattern: AttentionPattern, batch: TableBatch) -> None:
         self.pattern, self.batch = pattern, batch
-        self._derived: dict[Hashable, object] = {}
+        self.derived: dict[Hashable, object] = dict(batch.prepared)
+        self.packing: Packing = self.derive("packing", find_packing)
 
     @cached_property
     def mask(self) -> Tensor:
@@ -35,6 +38,34 @@ class AttentionPlan:
 
     def derive(self, name: Hashable, build: Callable[[AttentionPlan], Derived]) -> Derived:
         """What `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
-        if name not in self._derived:
-            self._derived[name] = build(self)
-        return self._derived[name]  # type: ignore[return-value]
+        key = (self.pattern, name)
+        if key not in self.derived:
+            self.derived[key] = build(self)
+        return self.derived[key]  # type: ignore[return-value]
+
+    def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:
+        """Query, key and value with padding, each [B, N, T, H], of the packed projections [P, 3, N, H]."""
+        return self.packing.unpack(qkv).permute(2, 0, 3, 1, 4).unbind()
+
+    def pack_heads(self, output: Tensor) -> Tensor:
+        """The attended values without padding: [B, N, T, H] to [P, N, H]."""
+        return self.packing.pack(output.transpose(1, 2))
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Derives what attention will ask of a batch ahead of time, where batches are made.
+
+    Args:
+        pattern: the definition.
+        backend: what will compute it.
+    """
+
+    pattern: AttentionPattern
+    backend: AttentionBackend
+
+    def __call__(self, batch: TableBatch) -> TableBatch:
+        """The batch with its plan prepared, to be pinned and moved with it."""
+        plan = AttentionPlan(self.pattern, batch)
+        self.backend.prepare(plan)
+        return replace(batch, prepared=plan.derived)

@@ -1,26 +1,20 @@
-"""Index tables that turn a pattern of segments into small dense attentions, built once per batch.
-
-Every task is one small attention: a segment's tokens ask the global tokens and their own segment; the global
-tokens ask everything. Tasks of like length are padded to one class, so that a few fused calls compute them all.
-"""
+"""Index tables with which a few fused calls compute all segments: tasks of like length are padded to one class."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mate_cli.attention.base import SegmentedPattern, global_tokens
+from mate_cli.attention.segment_tasks import Ints, SegmentTasks, segment_tasks
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan
-
-Ints = NDArray[np.int64]
 
 CALL_COST = 3000
 """What one more fused call costs, in (query, key) pairs; measured on two CPU cores."""
@@ -30,43 +24,54 @@ PADDING_COST = 1.08
 
 
 @dataclass(frozen=True)
-class Routing:
-    """Which row of a table goes to which slot, and back: a matrix of zeros and ones in both orders.
+class Gather:
+    """Which row of a table goes to which slot; Int32.
 
     Args:
         rows: the row in every filled slot, in the order of the slots.
-        slot_offsets: where each slot begins in `rows`, [slots + 1]; an empty slot has no row.
-        slots: the slots that hold each row, in the order of the rows.
-        row_offsets: where each row begins in `slots`, [rows + 1].
-        class_sizes: how many slots each class has, in the order of the slots.
+        offsets: where each slot begins in `rows`, [slots + 1]; an empty slot has no row, a slot of sums has several.
     """
 
     rows: Tensor
-    slot_offsets: Tensor
-    slots: Tensor
-    row_offsets: Tensor
-    class_sizes: list[int] = field(default_factory=list)
+    offsets: Tensor
 
-    @property
-    def transposed(self) -> Routing:
-        """From the slots back to the rows, adding up what one row sent to several slots."""
-        return Routing(self.slots, self.row_offsets, self.rows, self.slot_offsets)
+    def __call__(self, table: Tensor) -> Tensor:
+        """The table [rows, C] as slots [slots, C]; zeros where a slot is empty."""
+        if not len(self.rows):
+            return table.new_zeros(len(self.offsets) - 1, table.shape[1])
+        return torch.embedding_bag(table, self.rows, self.offsets, include_last_offset=True)[0]
 
 
-class TaskClass(NamedTuple):
-    """Tasks padded to one shape.
+@dataclass(frozen=True)
+class TaskClass:
+    """Segments padded to one shape: S tasks of as many queries and keys.
 
     Args:
-        tasks: their number S.
+        tasks: the number S.
         queries: slots for queries in each.
         keys: slots for keys in each.
-        real_keys: Bool [S, 1, 1, keys], False on empty slots; None when none is empty.
+        key_counts: filled slots for keys, Int32 [S].
+        projections: from the table of projections to all query slots, then all key slots, then all value slots.
+        outputs: from the table of outputs to all query slots.
     """
 
     tasks: int
     queries: int
     keys: int
-    real_keys: Tensor | None
+    key_counts: Tensor
+    projections: Gather
+    outputs: Gather
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many slots there are for queries, keys and values."""
+        return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
+
+    @cached_property
+    def empty_keys(self) -> Tensor | None:
+        """Bool [S, keys], True on empty slots; None when there is none."""
+        empty = torch.arange(self.keys, device=self.key_counts.device) >= self.key_counts[:, None]
+        return empty if bool(empty.any()) else None
 
 
 @dataclass(frozen=True)
@@ -74,101 +79,61 @@ class SegmentTables:
     """All that the segments backend needs of a batch.
 
     Args:
-        blocks: groups of heads that see alike, V; the table of a projection has B * T * V rows.
-        queries: from rows to the query slots of all classes, one after the other.
-        keys: the same for keys and values.
-        classes: the shapes of the classes, in the order of their slots.
+        blocks: the number V of blocks of heads.
+        classes: of segments.
+        gradients: from all slots, class after class, back to the table of projections.
+        output_slots: the query slot of every row of the table of outputs, class after class; 0 where a global token
+            asks, which is in no class. Int32 [P * V].
+        globals: the global tokens of every example, as places in the packed stream; Int64.
+        spans: where every example begins and ends in the packed stream.
     """
 
     blocks: int
-    queries: Routing
-    keys: Routing
     classes: tuple[TaskClass, ...]
+    gradients: Gather
+    output_slots: Tensor
+    globals: tuple[Tensor, ...]
+    spans: tuple[tuple[int, int], ...]
+
+    def asking(self) -> list[tuple[Tensor, tuple[int, int]]]:
+        """Global tokens and span of every example that has global tokens."""
+        return [pair for pair in zip(self.globals, self.spans, strict=True) if len(pair[0])]
 
 
-class _Tasks(NamedTuple):
-    """One entry per task; starts point into `rows`, where every (block, example) lies as globals, then segments."""
+def segment_tables(plan: AttentionPlan) -> SegmentTables:
+    """The tables of a plan, derived once per batch; a few milliseconds on the CPU.
 
-    rows: Ints
-    query_start: Ints
-    queries: Ints
-    global_start: Ints
-    globals: Ints
-    local_start: Ints
-    keys: Ints
-    asks_all: NDArray[np.bool_]
+    Projections [P, 3, N, H] are a table of P * 3 * V rows, outputs [P, N, H] one of P * V rows.
+    """
+    return plan.derive("segment_tables", _build_tables)
 
 
-def build_segment_tables(plan: AttentionPlan) -> SegmentTables:
-    """Derive the tables of a batch; a few milliseconds, on the CPU."""
-    device = plan.batch.input_ids.device
-    ids = _block_ids(plan)
-    tasks = _list_tasks(ids, global_tokens(plan.batch).cpu().numpy(), (plan.batch.attention_mask == 1).cpu().numpy())
-    members = [
-        chosen
-        for kind in (tasks.asks_all, ~tasks.asks_all)
-        for chosen in _length_classes(np.flatnonzero(kind), tasks.keys, tasks.queries)
-    ]
-    query_slots = [_query_slots(tasks, chosen) for chosen in members]
-    key_slots = [_key_slots(tasks, chosen) for chosen in members]
+def _build_tables(plan: AttentionPlan) -> SegmentTables:
+    tasks = segment_tasks(plan)
+    keys, queries = (tasks.globals + tasks.locals).numpy(), tasks.queries.numpy()
+    is_segment = (tasks.local_start == tasks.query_start).numpy()
+    members = _length_classes(np.flatnonzero(is_segment), keys, queries)
+    slots = [_slots(tasks, chosen) for chosen in members]
+    output_slots, gradients = _invert(slots, tasks)
+    ends = np.cumsum(plan.packing.lengths).tolist()
     return SegmentTables(
-        blocks=len(ids),
-        queries=_route(query_slots, ids.size, device),
-        keys=_route(key_slots, ids.size, device),
-        classes=tuple(_task_class(*slots, device) for slots in zip(query_slots, key_slots, strict=True)),
+        blocks=tasks.blocks,
+        classes=tuple(_task_class(*one, tasks.blocks) for one in slots),
+        gradients=gradients,
+        output_slots=output_slots,
+        globals=_global_tokens(tasks, ends),
+        spans=tuple(zip([0, *ends], ends, strict=False)),
     )
 
 
-def _block_ids(plan: AttentionPlan) -> Ints:
-    """Segment ids [V, B, T] for V blocks of equally many heads (the greatest number that divides all groups)."""
-    pattern = plan.pattern
-    assert isinstance(pattern, SegmentedPattern)
-    size = gcd(*pattern.head_groups)
-    ids: Ints = pattern.segment_ids(plan.batch).cpu().numpy()
-    return ids.repeat([heads // size for heads in pattern.head_groups], axis=0)
-
-
-def _list_tasks(ids: Ints, is_global: NDArray[np.bool_], is_real: NDArray[np.bool_]) -> _Tasks:
-    """Sort tokens by (block, example, globals first, segment) and read one task off every run of equal keys."""
-    blocks, examples, tokens = ids.shape
-    spread = int(ids.max(initial=0)) + 2
-    within = np.where(is_global, 0, ids + 1)
-    block, example, token = np.nonzero(np.broadcast_to(is_real, ids.shape))
-    owner = block * examples + example
-    key = owner * spread + within[block, example, token]
-    order = np.argsort(key, kind="stable")
-    key, starts, lengths = _runs(key[order])
-    run_owner, asks_all = key // spread, key % spread == 0
-    owned = np.bincount(owner, minlength=blocks * examples)
-    owner_start = np.cumsum(owned) - owned
-    num_globals = np.bincount(run_owner[asks_all], weights=lengths[asks_all], minlength=len(owned)).astype(np.int64)
-    global_start, own_globals = owner_start[run_owner], num_globals[run_owner]
-    return _Tasks(
-        rows=((example * tokens + token) * blocks + block)[order],
-        query_start=starts,
-        queries=lengths,
-        global_start=global_start,
-        globals=own_globals,
-        local_start=np.where(asks_all, global_start + own_globals, starts),
-        keys=np.where(asks_all, owned[run_owner], own_globals + lengths),
-        asks_all=asks_all,
-    )
-
-
-def _runs(values: Ints) -> tuple[Ints, Ints, Ints]:
-    """The value, start and length of every run of equal values."""
-    starts = np.flatnonzero(np.diff(values, prepend=-1))
-    return values[starts], starts, np.diff(starts, append=len(values))
-
-
-def _length_classes(tasks: Ints, keys: Ints, queries: Ints) -> list[Ints]:
-    """Split tasks by number of keys so that padding and calls together cost least (dynamic programming)."""
-    if not len(tasks):
+def _length_classes(segments: Ints, keys: Ints, queries: Ints) -> list[Ints]:
+    """Split segments by number of keys so that padding and calls together cost least (dynamic programming)."""
+    if not len(segments):
         return []
-    tasks = tasks[np.argsort(keys[tasks], kind="stable")]
-    lengths, ends = np.unique(keys[tasks], return_index=True)
-    ends = np.append(ends, len(tasks))
-    pairs = lengths * np.maximum.accumulate(np.maximum.reduceat(queries[tasks], ends[:-1]))
+    segments = segments[np.argsort(keys[segments], kind="stable")]
+    lengths, ends = np.unique(keys[segments], return_index=True)
+    ends = np.append(ends, len(segments))
+    pairs = lengths * np.maximum.accumulate(np.maximum.reduceat(queries[segments], ends[:-1]))
     best, first = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.int64)
     for last in range(1, len(ends)):
         padding = np.where(np.arange(last) == last - 1, 1.0, PADDING_COST)
@@ -177,43 +142,81 @@ def _length_classes(tasks: Ints, keys: Ints, queries: Ints) -> list[Ints]:
         best[last] = cost[first[last]]
     classes, last = [], len(ends) - 1
     while last:
-        classes.append(tasks[ends[first[last]] : ends[last]])
+        classes.append(segments[ends[first[last]] : ends[last]])
         last = first[last]
     return classes
 
 
-def _query_slots(tasks: _Tasks, chosen: Ints) -> Ints:
-    """The row of every query slot [S, queries], -1 where empty."""
-    slot = np.arange(tasks.queries[chosen].max())
-    position = tasks.query_start[chosen, None] + slot
-    return _rows_at(tasks.rows, position, slot < tasks.queries[chosen, None])
-
-
-def _key_slots(tasks: _Tasks, chosen: Ints) -> Ints:
-    """The row of every key slot [S, keys], -1 where empty: the globals, then the task's own tokens."""
-    slot, num_globals = np.arange(tasks.keys[chosen].max()), tasks.globals[chosen, None]
-    local = tasks.local_start[chosen, None] + slot - num_globals
-    position = np.where(slot < num_globals, tasks.global_start[chosen, None] + slot, local)
-    return _rows_at(tasks.rows, position, slot < tasks.keys[chosen, None])
+def _slots(tasks: SegmentTasks, chosen: Ints) -> tuple[Ints, Ints]:
+    """The row of the table of outputs in every query slot [S, queries] and key slot [S, keys], -1 where empty."""
+    rows, start, queries, global_start, num_globals = (
+        x.numpy() for x in (tasks.rows, tasks.query_start, tasks.queries, tasks.global_start, tasks.globals)
+    )
+    start, queries, global_start, num_globals = (x[chosen, None] for x in (start, queries, global_start, num_globals))
+    slot = np.arange((queries + num_globals).max())
+    position = np.where(slot < num_globals, global_start + slot, start + slot - num_globals)
+    own = np.arange(queries.max())
+    return (
+        _rows_at(rows, start + own, own < queries),
+        _rows_at(rows, position, slot < num_globals + queries),
+    )
 
 
 def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
-    return np.where(filled, rows[np.where(filled, position, 0)], -1)
+    return np.where(filled, rows[np.where(filled, position, 0)].astype(np.int64), -1)
 
 
-def _route(slots: list[Ints], num_rows: int, device: torch.device) -> Routing:
-    """The routing that fills these slots, one class after the other."""
-    flat = np.concatenate([rows.ravel() for rows in slots]) if slots else np.zeros(0, dtype=np.int64)
-    filled = flat >= 0
-    rows = flat[filled]
-    row_offsets = np.cumsum(np.bincount(rows, minlength=num_rows))
-    by_row = np.flatnonzero(filled)[np.argsort(rows, kind="stable")]
-    arrays = (rows, np.append(0, np.cumsum(filled)), by_row, np.append(0, row_offsets))
-    in_slot_order, slot_offsets, in_row_order, rows_end = (torch.from_numpy(array).to(device) for array in arrays)
-    return Routing(in_slot_order, slot_offsets, in_row_order, rows_end, [rows.size for rows in slots])
+def _projection_rows(rows: Ints, which: int, blocks: int) -> Ints:
+    """From rows of the table of outputs to those of query (0), key (1) or value (2); -1 stays."""
+    return np.where(rows < 0, -1, rows // blocks * 3 * blocks + which * blocks + rows % blocks)
 
 
-def _task_class(query_slots: Ints, key_slots: Ints, device: torch.device) -> TaskClass:
-    (tasks, queries), keys, filled = query_slots.shape, key_slots.shape[1], key_slots >= 0
-    real_keys = None if filled.all() else torch.from_numpy(filled)[:, None, None, :].to(device)
-    return TaskClass(tasks, queries, keys, real_keys)
+def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
+    """The row of the table of projections in every slot of a class, -1 where empty."""
+    kinds = enumerate((query_slots, key_slots, key_slots))
+    return np.concatenate([_projection_rows(rows.ravel(), which, blocks) for which, rows in kinds])
+
+
+def _task_class(query_slots: Ints, key_slots: Ints, blocks: int) -> TaskClass:
+    return TaskClass(
+        tasks=len(query_slots),
+        queries=query_slots.shape[1],
+        keys=key_slots.shape[1],
+        key_counts=_int32((key_slots >= 0).sum(1)),
+        projections=_gather(_all_slots(query_slots, key_slots, blocks)),
+        outputs=_gather(query_slots.ravel()),
+    )
+
+
+def _gather(slots: Ints) -> Gather:
+    """From the row of every slot, -1 where empty."""
+    filled = slots >= 0
+    return Gather(_int32(slots[filled]), _int32(np.append(0, np.cumsum(filled))))
+
+
+def _invert(slots: list[tuple[Ints, Ints]], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
+    """Where every row of the outputs is found, and what every row of the projections receives."""
+    num_rows, nothing = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
+    asking = np.concatenate([nothing, *(queries.ravel() for queries, _ in slots)])
+    output_slots = np.zeros(num_rows, dtype=np.int64)
+    output_slots[asking[asking >= 0]] = np.flatnonzero(asking >= 0)
+    receiving = np.concatenate([nothing, *(_all_slots(*one, tasks.blocks) for one in slots)])
+    filled = np.flatnonzero(receiving >= 0)
+    rows = receiving[filled]
+    offsets = np.append(0, np.cumsum(np.bincount(rows, minlength=3 * num_rows)))
+    return _int32(output_slots), Gather(_int32(filled[np.argsort(rows, kind="stable")]), _int32(offsets))
+
+
+def _global_tokens(tasks: SegmentTasks, ends: list[int]) -> tuple[Tensor, ...]:
+    """The global tokens of every example, from the first block's part of the rows, which is sorted by example."""
+    asks_all = tasks.local_start > tasks.query_start
+    places = [torch.zeros(0, dtype=torch.int64)] * len(ends)
+    for start, count in zip(tasks.query_start[asks_all].tolist(), tasks.queries[asks_all].tolist(), strict=True):
+        if ends and start < ends[-1]:
+            found = tasks.rows[start : start + count].long() // tasks.blocks
+            places[int(np.searchsorted(ends, start, side="right"))] = found
+    return tuple(places)
+
+
+def _int32(array: NDArray[np.integer]) -> Tensor:
+    return torch.from_numpy(array.astype(np.int32))

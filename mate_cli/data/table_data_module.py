@@ -40,6 +40,8 @@ class Loading:
         reset_positions: see `collate`.
         max_positions: see `collate`.
         cache: where encodings are kept.
+        prepare: what is done to each batch where it is made, such as planning its attention.
+        pin_memory: keep batches in memory from which copies to a GPU overlap with work.
         limit_train: use only the first examples of the training split.
         limit_dev: use only the first examples of every other split.
     """
@@ -50,6 +52,8 @@ class Loading:
     reset_positions: bool
     max_positions: int
     cache: Path
+    prepare: Callable[[TableBatch], TableBatch] | None = None
+    pin_memory: bool = False
     limit_train: int | None = None
     limit_dev: int | None = None
 
@@ -61,12 +65,13 @@ class Batches(Dataset[TableBatch]):
         self.encodings, self.loading = encodings, loading
 
     def __getitem__(self, indices: list[int]) -> TableBatch:
-        """Collate the encodings at `indices`."""
-        return collate(
+        """Collate and prepare the encodings at `indices`."""
+        batch = collate(
             [self.encodings[index] for index in indices],
             reset_positions=self.loading.reset_positions,
             max_positions=self.loading.max_positions,
         )
+        return self.loading.prepare(batch) if self.loading.prepare else batch
 
 
 class TableDataModule(pl.LightningDataModule):
@@ -155,6 +160,7 @@ class TableDataModule(pl.LightningDataModule):
             batch_size=None,
             num_workers=workers,
             persistent_workers=workers > 0,
+            pin_memory=self.loading.pin_memory,
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.models.layers.embeddings import TableEmbeddings
 from mate_cli.models.layers.encoder import Encoder, LayerOptions, Pooler
 from mate_cli.models.sizes import EncoderSize, encoder_size
@@ -61,8 +61,9 @@ class TableEncoder(nn.Module):
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__()
-        attention.supports(pattern)
+        attention.supports(pattern, attention_dropout)
         self.size, self.pattern, self.activation = encoder_size(size), pattern, activation
+        self.planner = Planner(pattern, attention)
         self.embeddings = TableEmbeddings(self.size, vocab_size, hidden_dropout)
         options = LayerOptions(attention, activation, hidden_dropout, attention_dropout)
         self.encoder = Encoder(self.size, options, gradient_checkpointing=gradient_checkpointing)
@@ -70,8 +71,9 @@ class TableEncoder(nn.Module):
         self.apply(initialise)
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
-        """Encode a batch."""
-        states = self.encoder(self.embeddings(batch), AttentionPlan(self.pattern, batch))
+        """Encode a batch; no work is spent on padding, whose states are zero."""
+        plan = AttentionPlan(self.pattern, batch)
+        states = plan.packing.unpack(self.encoder(self.embeddings(batch, plan.packing), plan))
         return EncoderOutput(states, self.pooler(states))
 
 

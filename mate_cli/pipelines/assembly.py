@@ -85,6 +85,8 @@ def assemble(cfg: DictConfig) -> Parts:
         reset_positions=serializer.reset_positions,
         max_positions=encoder.size.max_positions,
         cache=Path(cfg.paths.cache).expanduser() / "encodings",
+        prepare=encoder.planner,
+        pin_memory=cfg.hardware.accelerator == "gpu",
         limit_train=cfg.trainer.limit_train,
         limit_dev=cfg.trainer.limit_dev,
     )

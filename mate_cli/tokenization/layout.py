@@ -10,8 +10,8 @@ Source: google-research/tapas, `table_bert.get_token_type_features` and `attenti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class TableBatch:
         attention_mask: 1 on real tokens, 0 on padding.
         label_ids: as in `TableEncoding`; None when the answers are not known.
         example_ids: B names; empty when they are not needed.
+        prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
     """
 
     input_ids: torch.Tensor
@@ -78,18 +79,33 @@ class TableBatch:
     attention_mask: torch.Tensor
     label_ids: torch.Tensor | None = None
     example_ids: tuple[str, ...] = ()
+    prepared: Mapping[Hashable, object] = field(default_factory=dict)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
         """The tensor fields by name, leaving out those that are None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in values.items() if name != "example_ids" and value is not None}
+        return {name: value for name, value in values.items() if hasattr(value, "device")}
 
     def to(self, *args: Any, **kwargs: Any) -> TableBatch:  # noqa: ANN401 - the signature of torch.Tensor.to
-        """Move every tensor, as `torch.Tensor.to` does."""
-        moved: dict[str, Any] = {name: tensor.to(*args, **kwargs) for name, tensor in self.tensors().items()}
-        return replace(self, **moved)
+        """Move every tensor, as `torch.Tensor.to` does; the copy of pinned memory to a GPU overlaps with work."""
+        return self._map(lambda tensor: tensor.to(*args, **{"non_blocking": tensor.is_pinned(), **kwargs}))
 
     def pin_memory(self) -> TableBatch:
         """Pin every tensor, so that copies to a GPU overlap with work."""
-        pinned: dict[str, Any] = {name: tensor.pin_memory() for name, tensor in self.tensors().items()}
-        return replace(self, **pinned)
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
+        changed: dict[str, Any] = {name: change(tensor) for name, tensor in self.tensors().items()}
+        prepared = {name: map_tensors(value, change) for name, value in self.prepared.items()}
+        return replace(self, **changed, prepared=prepared)
+
+
+def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting
+    """The same nesting of tuples and dataclasses with every tensor changed."""
+    if hasattr(value, "device"):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(map_tensors(item, change) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: map_tensors(getattr(value, f.name), change) for f in fields(value)})
+    return value

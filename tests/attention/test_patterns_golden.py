@@ -5,13 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
-from batches import batch_from
+from batches import attend_padded, batch_from, exact_backends
 from golden import tapas
 
 from mate_cli.attention.backends.bucketed import Bucketed
-from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
@@ -19,6 +16,7 @@ from mate_cli.errors import ConfigError
 
 MASKS = np.load(tapas("g1_masks.npz"))
 LAYER = np.load(tapas("g2_bucketed_attention.npz"))
+EXACT = exact_backends(RowColumnHeads(2))
 CASES = json.loads(tapas("g2_settings.json").read_text())["cases"]
 
 
@@ -72,10 +70,10 @@ def difference(output, expected, plan):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("backend", [Eager(), Sdpa(), Segments()], ids=lambda backend: type(backend).__name__)
-def test_exact_backends_equal_the_reference_with_masks(backend, case):
-    plan, inputs = layer(case)
-    output = backend.forward(*inputs, plan)
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_backends_equal_the_reference_with_masks(name, case):
+    (plan, inputs), backend = layer(case), EXACT[name]
+    output = attend_padded(backend, inputs, plan)
     assert difference(output, LAYER[f"{case}/context_mask_unbucketed"], plan) < 2e-5
 
 
@@ -89,21 +87,21 @@ def paper_backend(case, **options):
 @pytest.mark.parametrize("case", CASES)
 def test_bucketed_equals_the_reference_with_its_edges(case):
     plan, inputs = layer(case)
-    output = paper_backend(case, pad=False).forward(*inputs, plan)
+    output = attend_padded(paper_backend(case, pad=False), inputs, plan)
     assert difference(output, LAYER[f"{case}/context_sap1"], plan) < 2e-5
 
 
 @pytest.mark.parametrize("case", ["case02", "case03", "case06", "case23"])
 def test_padding_to_three_buckets_removes_the_duplicates(case):
     plan, inputs = layer(case)
-    output = paper_backend(case).forward(*inputs, plan)
+    output = attend_padded(paper_backend(case), inputs, plan)
     assert difference(output, LAYER[f"{case}/context_sap1"], plan) > 1e-2
 
 
 @pytest.mark.parametrize("case", ["case04", "case10", "case14", "case18"])
 def test_bucketed_is_an_approximation(case):
     plan, inputs = layer(case)
-    output = paper_backend(case).forward(*inputs, plan)
+    output = attend_padded(paper_backend(case), inputs, plan)
     assert difference(output, LAYER[f"{case}/context_mask_unbucketed"], plan) > 1
 
 

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from batches import exact_backends
 from golden import tapas
 
 from mate_cli.attention.backends.bucketed import Bucketed
-from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
@@ -21,7 +21,7 @@ CONFIG = json.loads(tapas("g3_config.json").read_text())["config"]
 WEIGHTS = np.load(tapas("g3_encoder_weights.npz"))
 OUTPUTS = np.load(tapas("g3_encoder_outputs.npz"))
 SIZE = EncoderSize(32, 2, 4, 48, 40)
-EXACT = [Eager(), Sdpa(), Segments()]
+EXACT = exact_backends(RowColumnHeads(4))
 RENAMED = {
     "input_ids": "input_ids",
     "segment_ids": "segment_ids",
@@ -75,7 +75,7 @@ def check(variant, model, reset):
     torch.testing.assert_close(output.pooled, torch.from_numpy(OUTPUTS[f"{variant}/pooled"]), atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("attention", EXACT, ids=lambda backend: type(backend).__name__)
+@pytest.mark.parametrize("attention", EXACT.values(), ids=EXACT)
 @pytest.mark.parametrize("variant", ["full", "full_reset", "headwise", "headwise_reset", "headwise_r25"])
 def test_exact_variants(variant, attention):
     if variant.startswith("full"):
@@ -91,36 +91,33 @@ def test_efficient_variants(variant):
     check(variant, network(Mate, Bucketed(first, bucket, pad=False)), variant.endswith("reset"))
 
 
-@pytest.mark.parametrize("attention", EXACT, ids=lambda backend: type(backend).__name__)
+@pytest.mark.parametrize("attention", EXACT.values(), ids=EXACT)
 def test_weights_on_tokens(attention):
     """The reference's fractional masks are biases on keys: the logarithm of the weight."""
     model, given = network(Tapas, attention), batch(reset=False)
     weights = torch.from_numpy(OUTPUTS["features/token_weights"])
     bias = weights.log().clamp(min=-10000.0)
     with torch.no_grad():
-        states = model.encoder(model.embeddings(given), AttentionPlan(model.pattern, given), bias)
+        plan = AttentionPlan(model.pattern, given)
+        states = model.encoder(model.embeddings(given, plan.packing), plan, plan.packing.pack(bias))
     real = given.attention_mask == 1
     expected = torch.from_numpy(OUTPUTS["full_token_weights/layer1"])
-    torch.testing.assert_close(states[real], expected[real], atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(states, expected[real], atol=2e-5, rtol=1e-4)
 
 
 def test_embeddings():
     with torch.no_grad():
-        states = network(Tapas, Sdpa()).embeddings(batch(reset=True))
+        model, given = network(Tapas, Sdpa()), batch(reset=True)
+        states = model.embeddings(given, AttentionPlan(model.pattern, given).packing)
     expected = torch.from_numpy(OUTPUTS["full_reset/embedding"])
-    torch.testing.assert_close(states, expected, atol=2e-5, rtol=1e-4)
+    torch.testing.assert_close(states, expected[given.attention_mask == 1], atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 @pytest.mark.parametrize(
     ("variant", "attention"),
-    [
-        ("headwise", Eager()),
-        ("headwise", Sdpa()),
-        ("headwise", Segments()),
-        ("efficient_b4_h8", Bucketed(8, 4, pad=False)),
-    ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+    [*(("headwise", backend) for backend in EXACT.values()), ("efficient_b4_h8", Bucketed(8, 4, pad=False))],
+    ids=[*EXACT, "bucketed"],
 )
 def test_gradients(variant, attention, checkpointing):
     model, given = network(Mate, attention, gradient_checkpointing=checkpointing), batch(reset=False)
@@ -130,8 +127,11 @@ def test_gradients(variant, attention, checkpointing):
     expected = {name.split("/grad/")[1]: OUTPUTS[name] for name in OUTPUTS.files if name.startswith(f"{variant}/grad/")}
     assert len(expected) == 2
     np.testing.assert_allclose(loss.item(), OUTPUTS[f"{variant}/grad_loss"], rtol=1e-3)
-    parameters = dict(model.named_parameters())
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.data = parameter.grad
+    gradients = model.state_dict()  # named as in a checkpoint
     for name, gradient in expected.items():
-        ours = parameters[torch_name(name)].grad.numpy()
+        ours = gradients[torch_name(name)].numpy()
         ours = ours.T if name.endswith("kernel") else ours[: len(gradient)]
         np.testing.assert_allclose(ours, gradient, rtol=1e-3, atol=2e-5)

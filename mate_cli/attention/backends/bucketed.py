@@ -6,7 +6,7 @@ behaviour is kept: neighbours are cyclic, and with fewer than three buckets the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from torch.nn.functional import pad as pad_end
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype, split_heads
-from mate_cli.attention.base import AttentionPattern, SegmentedPattern, global_tokens
+from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 
@@ -22,7 +23,8 @@ MINIMUM_BUCKETS = 3
 """With fewer, the next bucket is also the previous one."""
 
 
-class _View(NamedTuple):
+@dataclass(frozen=True)
+class _View:
     """What the heads of one group need; T' is the number of tokens after padding.
 
     Args:
@@ -56,38 +58,33 @@ class Bucketed:
             )
         self.first_section, self.bucket_size, self.pad = first_section, bucket_size, pad
 
-    def supports(self, pattern: AttentionPattern) -> None:
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Accept patterns made of segments.
 
         Raises:
             ConfigError: the pattern has none.
         """
-        if not isinstance(pattern, SegmentedPattern):
+        if isinstance(pattern, Full) or not isinstance(pattern, SegmentedPattern):
             name = type(pattern).__name__
             raise ConfigError(f"bucketed cannot compute {name}", where="attention", remedy="Use attention=sdpa")
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        plan: AttentionPlan,
-        key_bias: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:
-        """Attend: query, key, value [B, N, T, H] to [B, N, T, H].
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Sort the tokens and mask the windows."""
+        self._views(plan)
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend: [P, 3, N, H] to [P, N, H].
 
         Raises:
             ConfigError: the length does not fit and `pad` is False.
         """
-        tokens, dtype = query.shape[2], attention_dtype(query)
+        dtype, tokens = attention_dtype(qkv), plan.packing.shape[1]
         padding = self.padding(tokens)
-        views = plan.derive(("bucketed", self.first_section, self.bucket_size, padding), self._build_views)
-        bias = None if key_bias is None else pad_end(key_bias.to(dtype), (0, padding))
-        padded = (pad_end(x.to(dtype), (0, 0, 0, padding)) for x in (query, key, value))
-        groups_of = (split_heads(x, plan.pattern) for x in padded)
-        groups = zip(*groups_of, views, strict=True)
-        return torch.cat([self._attend(q, k, v, view, bias, dropout)[:, :, :tokens] for q, k, v, view in groups], 1)
+        bias = None if key_bias is None else pad_end(plan.packing.unpack(key_bias).to(dtype), (0, padding))
+        padded = (pad_end(x.to(dtype), (0, 0, 0, padding)) for x in plan.heads(qkv))
+        groups = zip(*(split_heads(x, plan.pattern) for x in padded), self._views(plan), strict=True)
+        outputs = [self._attend(q, k, v, view, bias, dropout)[:, :, :tokens] for q, k, v, view in groups]
+        return plan.pack_heads(torch.cat(outputs, 1))
 
     def padding(self, tokens: int) -> int:
         """How many masked tokens to append to this length.
@@ -108,14 +105,17 @@ class Bucketed:
         buckets = max(MINIMUM_BUCKETS, -(-(tokens - first) // bucket))
         return first + buckets * bucket - tokens
 
-    def _build_views(self, plan: AttentionPlan) -> list[_View]:
+    def _views(self, plan: AttentionPlan) -> tuple[_View, ...]:
+        return plan.derive(("bucketed", self.first_section, self.bucket_size), self._build_views)
+
+    def _build_views(self, plan: AttentionPlan) -> tuple[_View, ...]:
         assert isinstance(plan.pattern, SegmentedPattern)
         padding = self.padding(plan.batch.input_ids.shape[1])
         is_global, real = (
-            pad_end(x, (0, padding)) for x in (global_tokens(plan.batch), plan.batch.attention_mask == 1)
+            pad_end(x, (0, padding)) for x in (plan.pattern.global_tokens(plan.batch), plan.batch.attention_mask == 1)
         )
         ids = pad_end(plan.pattern.segment_ids(plan.batch), (0, padding))
-        return [self._build_view(group, is_global, real) for group in ids]
+        return tuple(self._build_view(group, is_global, real) for group in ids)
 
     def _build_view(self, ids: Tensor, is_global: Tensor, real: Tensor) -> _View:
         """Sort with padding last (stable, so that equal ids keep their order) and mask both sections."""

@@ -13,21 +13,22 @@ from mate_cli.attention.plan import AttentionPlan
 class Eager:
     """Dense masked attention in the open: slow, for reading and for checking the others."""
 
-    def supports(self, pattern: AttentionPattern) -> None:
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Accept every pattern."""
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        plan: AttentionPlan,
-        key_bias: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:
-        """Attend: query, key, value [B, N, T, H] to [B, N, T, H]."""
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Nothing: the mask is quadratic, and cheaper to make than to move."""
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend: [P, 3, N, H] to [P, N, H]."""
+        probabilities = self.probabilities(qkv, plan, key_bias)
+        _, _, value = plan.heads(qkv)
+        return plan.pack_heads(drop(probabilities, dropout) @ value)
+
+    def probabilities(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None) -> Tensor:
+        """How much every query attends to every key: [P, 3, N, H] to [B, N, T, T]."""
+        query, key, _ = plan.heads(qkv)
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
         if key_bias is not None:
-            scores = scores + key_bias[:, None, None, :]
-        scores = scores.masked_fill(~plan.mask, torch.finfo(scores.dtype).min)
-        return drop(scores.softmax(-1), dropout) @ value
+            scores = scores + plan.packing.unpack(key_bias)[:, None, None, :]
+        return scores.masked_fill(~plan.mask, torch.finfo(scores.dtype).min).softmax(-1)

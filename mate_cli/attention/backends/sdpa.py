@@ -13,27 +13,23 @@ from mate_cli.attention.plan import AttentionPlan
 class Sdpa:
     """`scaled_dot_product_attention` with the mask added to the scores, one call for each group of heads."""
 
-    def supports(self, pattern: AttentionPattern) -> None:
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Accept every pattern."""
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        plan: AttentionPlan,
-        key_bias: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:
-        """Attend: query, key, value [B, N, T, H] to [B, N, T, H]."""
-        dtype = attention_dtype(query)
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Nothing: the mask is quadratic, and cheaper to make than to move."""
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend: [P, 3, N, H] to [P, N, H]."""
+        dtype = attention_dtype(qkv)
         masks = plan.derive(("sdpa", dtype), lambda plan: _additive(plan, dtype))
-        projections = (split_heads(x, plan.pattern) for x in (query, key, value))
+        bias = None if key_bias is None else plan.packing.unpack(key_bias)
+        projections = (split_heads(x, plan.pattern) for x in plan.heads(qkv))
         outputs = [
-            scaled_dot_product_attention(q, k, v, attn_mask=with_key_bias(mask, key_bias, dtype), dropout_p=dropout)
+            scaled_dot_product_attention(q, k, v, attn_mask=with_key_bias(mask, bias, dtype), dropout_p=dropout)
             for q, k, v, mask in zip(*projections, masks, strict=True)
         ]
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
+        return plan.pack_heads(outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1))
 
 
 def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, ...]:
@@ -41,10 +37,10 @@ def split_heads(projection: Tensor, pattern: AttentionPattern) -> tuple[Tensor, 
     return torch.split(projection, list(pattern.head_groups), dim=1)
 
 
-def attention_dtype(query: Tensor) -> torch.dtype:
-    """The type in which the fused kernel will run: that of the query, or autocast's."""
-    device = query.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
+def attention_dtype(projections: Tensor) -> torch.dtype:
+    """The type in which the fused kernel will run: that of the projections, or autocast's."""
+    device = projections.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else projections.dtype
 
 
 def additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,116 +13,230 @@ from mate_cli.attention.backends.sdpa import Sdpa, additive_mask, attention_dtyp
 from mate_cli.attention.base import AttentionPattern, SegmentedPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.attention.segment_tables import Routing, SegmentTables, build_segment_tables
+from mate_cli.attention.segment_tables import SegmentTables, TaskClass, segment_tables
 from mate_cli.errors import ConfigError
+
+Context = Any
+"""What torch hands to the two passes of a function of our own."""
+
+Masks = Sequence[Tensor | None]
+"""Added to the scores of each class, [S, 1, 1, keys]; None where no slot is empty."""
+
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
 class Segments:
     """Gathers every row and column with the global tokens, attends within, and puts the results back.
 
-    Costs T * (G + mean segment) instead of T * T, with the same numbers. The full pattern is one segment, which
-    the fused dense kernel computes.
+    Costs T * (G + mean segment) instead of T * T, with the same numbers. In the full pattern every example is one
+    segment, so that examples of different lengths need no padding.
     """
 
-    def supports(self, pattern: AttentionPattern) -> None:
-        """Accept patterns made of segments, and the full one.
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept patterns made of segments.
 
         Raises:
-            ConfigError: the pattern is neither.
+            ConfigError: the pattern has none.
         """
-        if not isinstance(pattern, (Full, SegmentedPattern)):
+        if not isinstance(pattern, SegmentedPattern):
             name = type(pattern).__name__
-            raise ConfigError(f"segments cannot compute {name}", where="attention", remedy="Use attention=sdpa")
+            raise ConfigError(
+                f"segments cannot compute {name}, whose heads see several segments at once",
+                where="attention",
+                remedy="Use attention=sdpa or attention=auto",
+            )
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        plan: AttentionPlan,
-        key_bias: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:
-        """Attend: query, key, value [B, N, T, H] to [B, N, T, H]."""
-        if isinstance(plan.pattern, Full):
-            return Sdpa().forward(query, key, value, plan, key_bias, dropout)
-        tables = plan.derive("segments", build_segment_tables)
-        batch, heads, tokens, size = query.shape
-        dtype = _kernel_dtype(query)
-        queries = _gather(_rows(query.to(dtype), tables.blocks), tables.queries)
-        keys, values = (_gather(_rows(x.to(dtype), tables.blocks), tables.keys) for x in (key, value))
-        masks = _masks(plan, tables, key_bias, dtype)
-        classes = zip(queries, keys, values, masks, tables.classes, strict=True)
-        with torch.autocast(query.device.type, enabled=False):
-            outputs = [_attend(q, k, v, mask, c.tasks, size, dropout) for q, k, v, mask, c in classes]
-        slots = torch.cat(outputs) if outputs else _rows(query, tables.blocks)[:0]
-        output = _route(slots, tables.queries.transposed)
-        return output.view(batch, tokens, heads, size).transpose(1, 2).to(attention_dtype(query))
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Build the index tables."""
+        segment_tables(plan)
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend: [P, 3, N, H] to [P, N, H]."""
+        if isinstance(plan.pattern, Full) and plan.packing.places is None:
+            return Sdpa().forward(qkv, plan, key_bias, dropout)
+        dtype = attention_dtype(qkv)
+        if not len(qkv):
+            return qkv[:, 0].to(dtype)
+        tables, qkv = segment_tables(plan), qkv.to(_kernel_dtype(qkv)).contiguous()
+        key_bias = None if key_bias is None else key_bias.to(qkv.dtype)
+        masks = plan.derive(("segments", qkv.dtype), lambda _: tuple(_mask(one, qkv.dtype) for one in tables.classes))
+        with torch.autocast(qkv.device.type, enabled=False):
+            if qkv.device.type != "cpu" or dropout or (key_bias is not None and key_bias.requires_grad):
+                output = _attend(qkv, tables, masks, key_bias, dropout)
+            else:
+                output = _Fused.apply(qkv, tables, masks, key_bias)  # type: ignore[no-untyped-call]
+        return output.to(dtype)
 
 
-def _kernel_dtype(query: Tensor) -> torch.dtype:
+def _kernel_dtype(qkv: Tensor) -> torch.dtype:
     """On a CPU, training attends in float32: the fused kernel's backward pass takes twice as long in bfloat16."""
-    dtype = attention_dtype(query)
+    dtype = attention_dtype(qkv)
     narrow = torch.finfo(dtype).bits < 32
-    return torch.float32 if narrow and query.device.type == "cpu" and torch.is_grad_enabled() else dtype
+    return torch.float32 if narrow and qkv.device.type == "cpu" and torch.is_grad_enabled() else dtype
 
 
-class _Route(torch.autograd.Function):
-    """Rows to slots by one fused sum of rows; the gradient goes back the same way, without atomic adds."""
+def _mask(one: TaskClass, dtype: torch.dtype) -> Tensor | None:
+    """Added to the scores of a class, [S, 1, 1, keys]."""
+    return None if one.empty_keys is None else additive_mask(~one.empty_keys, dtype)[:, None, None]
+
+
+class _Fused(torch.autograd.Function):
+    """All tasks by the fused CPU kernel; keeps projections and outputs, and gathers again in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, routing: Routing) -> Tensor:  # noqa: ANN401 - torch's own context
-        ctx.routing = routing
-        return _sum_rows(table, routing.rows, routing.slot_offsets)
+    def forward(ctx: Context, qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None) -> Tensor:
+        if key_bias is not None:
+            bias = _bias_table(key_bias, tables)
+            masks = _biased(masks, tables, [one.projections(bias) for one in tables.classes])
+        table, slots, log_sums = _table(qkv, tables), [], []
+        for one, mask in zip(tables.classes, masks, strict=True):
+            output, log_sum = _flash(*_class_heads(one, one.projections(table), qkv), attn_mask=mask)
+            slots.append(_join_heads(output))
+            log_sums.append(log_sum)
+        outputs = _assemble(slots, tables, qkv)
+        for places, span in tables.asking():
+            output, log_sum = _flash(*_global_heads(qkv, places, span), attn_mask=_span_bias(key_bias, span))
+            outputs[places] = output[0].transpose(0, 1)
+            log_sums.append(log_sum)
+        ctx.tables, ctx.masks, ctx.key_bias = tables, masks, key_bias
+        ctx.save_for_backward(qkv, outputs, *log_sums)
+        return outputs
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's own context
-        return _sum_rows(gradient.contiguous(), ctx.routing.slots, ctx.routing.row_offsets), None
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        qkv, outputs, *log_sums = ctx.saved_tensors
+        gradient, count = gradient.contiguous(), len(ctx.masks)
+        result = _segment_gradients(ctx, qkv, outputs, gradient, log_sums[:count])
+        for (places, span), log_sum in zip(ctx.tables.asking(), log_sums[count:], strict=True):
+            sent, output = (x[places].transpose(0, 1)[None] for x in (gradient, outputs))
+            heads, mask = _global_heads(qkv, places, span), _span_bias(ctx.key_bias, span)
+            found = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
+            query, key, value = (x[0].transpose(0, 1) for x in found)
+            result[places, 0] = query
+            result[slice(*span), 1] += key
+            result[slice(*span), 2] += value
+        return result, None, None, None
 
 
-def _sum_rows(table: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:
-    """Output i is the sum of the rows between offsets i and i + 1; zero when there are none."""
-    if not len(rows):
-        return table.new_zeros(len(offsets) - 1, table.shape[1])
-    return torch.embedding_bag(table, rows, offsets, include_last_offset=True)[0]
-
-
-def _rows(projection: Tensor, blocks: int) -> Tensor:
-    """[B, N, T, H] as a table of (example, token, block of heads), [B * T * V, N / V * H]."""
-    batch, heads, tokens, size = projection.shape
-    return projection.transpose(1, 2).reshape(batch * tokens * blocks, heads // blocks * size)
-
-
-def _route(table: Tensor, routing: Routing) -> Tensor:
-    return _Route.apply(table, routing)  # type: ignore[no-untyped-call]
-
-
-def _gather(table: Tensor, routing: Routing) -> tuple[Tensor, ...]:
-    """The slots of each class, split once so that the backward pass joins their gradients once."""
-    return torch.split(_route(table, routing), routing.class_sizes) if routing.class_sizes else ()
-
-
-def _masks(
-    plan: AttentionPlan, tables: SegmentTables, key_bias: Tensor | None, dtype: torch.dtype
-) -> list[Tensor | None]:
-    """One additive mask [S, 1, 1, keys] per class, None where no slot is empty."""
-    masks = plan.derive(("segments", dtype), lambda _: [_additive(c.real_keys, dtype) for c in tables.classes])
-    if key_bias is None:
-        return masks
-    rows = key_bias.to(dtype)[:, :, None].expand(-1, -1, tables.blocks).reshape(-1, 1)
-    biases = _gather(rows, tables.keys)
-    biased = [bias.view(c.tasks, 1, 1, c.keys) for bias, c in zip(biases, tables.classes, strict=True)]
-    return [bias if mask is None else bias + mask for bias, mask in zip(biased, masks, strict=True)]
-
-
-def _additive(real_keys: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    return None if real_keys is None else additive_mask(real_keys, dtype)
-
-
-def _attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, tasks: int, size: int, dropout: float
+def _segment_gradients(
+    ctx: Context, qkv: Tensor, outputs: Tensor, gradient: Tensor, log_sums: Sequence[Tensor]
 ) -> Tensor:
-    """All tasks of a class in one call: slots in, slots out, [S * queries, N / V * H]."""
-    q, k, v = (x.view(tasks, -1, x.shape[1] // size, size).transpose(1, 2) for x in (query, key, value))
-    output = scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-    return output.transpose(1, 2).reshape(query.shape)
+    """What the segments give back to the projections, [P, 3, N, H]; class after class, so that little is held."""
+    tables: SegmentTables = ctx.tables
+    table, size, begin = _table(qkv, tables), qkv.shape[-1], 0
+    received = table.new_empty(sum(sum(one.sizes) for one in tables.classes), table.shape[1])
+    for one, mask, log_sum in zip(tables.classes, ctx.masks, log_sums, strict=True):
+        asked = (one.outputs(x.view(-1, table.shape[1])) for x in (gradient, outputs))
+        sent, output = (_split_heads(x, one.tasks, size) for x in asked)
+        heads = _class_heads(one, one.projections(table), qkv)
+        found = _flash_backward(sent, *heads, output, log_sum, 0.0, False, attn_mask=mask)
+        for part, slots in zip(found, one.sizes, strict=True):
+            _split_heads(received[begin : begin + slots], one.tasks, size).copy_(part)
+            begin += slots
+    return tables.gradients(received).view(qkv.shape)
+
+
+def _attend(qkv: Tensor, tables: SegmentTables, masks: Masks, key_bias: Tensor | None, dropout: float) -> Tensor:
+    """The same through torch's own derivatives: for dropout, for biases that learn, and for GPUs."""
+    if key_bias is not None:
+        masks = _biased(masks, tables, _GatherAll.apply(_bias_table(key_bias, tables), tables))  # type: ignore[no-untyped-call]
+    gathered = _GatherAll.apply(_table(qkv, tables), tables)  # type: ignore[no-untyped-call]
+    slots = [
+        _join_heads(_sdpa(_class_heads(one, x, qkv), mask, dropout))
+        for one, x, mask in zip(tables.classes, gathered, masks, strict=True)
+    ]
+    outputs = _Assemble.apply(tables, qkv, *slots)  # type: ignore[no-untyped-call]
+    examples = torch.split(qkv, [end - begin for begin, end in tables.spans])
+    asking, answers = [], []
+    for places, span, example in zip(tables.globals, tables.spans, examples, strict=True):
+        if len(places):
+            heads = _global_heads(example, places - span[0], (0, len(example)))
+            answer = _sdpa(heads, _span_bias(key_bias, span), dropout)
+            asking.append(places)
+            answers.append(answer[0].transpose(0, 1))
+    return outputs.index_copy(0, torch.cat(asking), torch.cat(answers)) if asking else outputs
+
+
+def _sdpa(heads: tuple[Tensor, ...], mask: Tensor | None, dropout: float) -> Tensor:
+    query, key, value = heads
+    return scaled_dot_product_attention(query, key, value, mask, dropout)
+
+
+class _GatherAll(torch.autograd.Function):
+    """The slots of all classes; their gradients are summed up once, without atomic adds."""
+
+    @staticmethod
+    def forward(ctx: Context, table: Tensor, tables: SegmentTables) -> tuple[Tensor, ...]:
+        ctx.tables = tables
+        return tuple(one.projections(table) for one in tables.classes)
+
+    @staticmethod
+    def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.tables.gradients(torch.cat(gradients)), None
+
+
+class _Assemble(torch.autograd.Function):
+    """The outputs of all query slots, put back in the order of tokens."""
+
+    @staticmethod
+    def forward(ctx: Context, tables: SegmentTables, like: Tensor, *slots: Tensor) -> Tensor:
+        ctx.tables = tables
+        return _assemble(slots, tables, like)
+
+    @staticmethod
+    def backward(ctx: Context, gradient: Tensor) -> tuple[None, ...]:
+        tables = ctx.tables
+        table = gradient.reshape(tables.output_slots.numel(), -1)
+        return None, None, *(one.outputs(table) for one in tables.classes)
+
+
+def _assemble(slots: Sequence[Tensor], tables: SegmentTables, like: Tensor) -> Tensor:
+    """Query slots of all classes to [P, N, H]; what global tokens get is left open."""
+    shape = (len(like), *like.shape[2:])
+    return torch.cat(list(slots)).index_select(0, tables.output_slots).view(shape) if slots else like.new_zeros(shape)
+
+
+def _table(qkv: Tensor, tables: SegmentTables) -> Tensor:
+    """[P, 3, N, H] as the table of projections, [P * 3 * V, N / V * H]."""
+    return qkv.view(3 * tables.output_slots.numel(), -1)
+
+
+def _bias_table(key_bias: Tensor, tables: SegmentTables) -> Tensor:
+    """[P] as a table of one column with the rows of the table of projections."""
+    return key_bias[:, None].expand(-1, 3 * tables.blocks).reshape(-1, 1)
+
+
+def _biased(masks: Masks, tables: SegmentTables, slots: Sequence[Tensor]) -> Masks:
+    """Masks with the bias that is in the key slots of every class."""
+    keys = [
+        torch.split(x, one.sizes)[1].view(one.tasks, 1, 1, one.keys)
+        for one, x in zip(tables.classes, slots, strict=True)
+    ]
+    return tuple(bias if mask is None else bias + mask for bias, mask in zip(keys, masks, strict=True))
+
+
+def _span_bias(key_bias: Tensor | None, span: tuple[int, int]) -> Tensor | None:
+    return None if key_bias is None else key_bias[None, None, None, slice(*span)]
+
+
+def _class_heads(one: TaskClass, slots: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+    """Queries, keys and values of a class, each [S, N / V, slots, H]."""
+    return tuple(_split_heads(x, one.tasks, like.shape[-1]) for x in torch.split(slots, one.sizes))
+
+
+def _global_heads(qkv: Tensor, places: Tensor, span: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Queries of an example's global tokens [1, N, G, H], keys and values of all its tokens [1, N, L, H]."""
+    everything = len(places) == span[1] - span[0]
+    query = qkv[slice(*span), 0] if everything else qkv[places, 0]
+    return tuple(x.transpose(0, 1)[None] for x in (query, qkv[slice(*span), 1], qkv[slice(*span), 2]))
+
+
+def _split_heads(slots: Tensor, tasks: int, size: int) -> Tensor:
+    """[S * slots, N / V * H] to [S, N / V, slots, H]."""
+    return slots.view(tasks, -1, slots.shape[1] // size, size).transpose(1, 2)
+
+
+def _join_heads(heads: Tensor) -> Tensor:
+    """[S, N / V, slots, H] to [S * slots, N / V * H]."""
+    return heads.transpose(1, 2).flatten(2).flatten(0, 1)

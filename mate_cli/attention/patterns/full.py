@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from mate_cli.attention.base import AttentionPattern
 
 if TYPE_CHECKING:
@@ -21,6 +23,14 @@ class Full(AttentionPattern):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)
+
+    def segment_ids(self, batch: TableBatch) -> Tensor:
+        """One segment, in which all are global: Int64 [1, B, T]."""
+        return torch.zeros_like(batch.row_ids)[None]
+
+    def global_tokens(self, batch: TableBatch) -> Tensor:
+        """All real tokens, Bool [B, T]."""
+        return batch.attention_mask == 1
 
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Bool [B, 1, T, T], the same row for every query (a view that takes no memory)."""

@@ -45,6 +45,10 @@ class RowColumnHeads(AttentionPattern):
         views = [batch.row_ids] * (self.num_row_heads > 0) + [batch.column_ids] * (self.num_row_heads < self.num_heads)
         return torch.stack(views)
 
+    def global_tokens(self, batch: TableBatch) -> Tensor:
+        """The question and the special tokens, Bool [B, T]."""
+        return global_tokens(batch)
+
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Bool [B, groups, T, T]; padding sees all that is real, so that no query is left without a key."""
         ids = self.segment_ids(batch).transpose(0, 1)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
+from mate_cli.attention.packing import Packing
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
@@ -36,12 +38,15 @@ class TableEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, batch: TableBatch) -> Tensor:
-        """States [B, T, D]; positions beyond the table are its last, types beyond theirs add nothing."""
-        positions = batch.position_ids.clamp(max=self.position_embeddings.num_embeddings - 1)
-        states = self.word_embeddings(batch.input_ids) + self.position_embeddings(positions)
-        for i, name in enumerate(TOKEN_TYPES):
-            states = states + _lookup(self.get_submodule(f"token_type_embeddings_{i}"), getattr(batch, name))
+    def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
+        """States of real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
+        names = ("input_ids", "position_ids", *TOKEN_TYPES)
+        ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
+        words, positions, *types = ids.unbind(-1)
+        positions = positions.clamp(max=self.position_embeddings.num_embeddings - 1)
+        states = self.word_embeddings(words) + self.position_embeddings(positions)
+        for i, values in enumerate(types):
+            states = states + _lookup(self.get_submodule(f"token_type_embeddings_{i}"), values)
         return self.dropout(self.LayerNorm(states))
 
 

@@ -34,26 +34,43 @@ class LayerOptions:
     attention_dropout: float = 0.1
 
 
+PROJECTIONS = ("query", "key", "value")
+
+
 class SelfAttention(nn.Module):
-    """Projects to queries, keys and values, and lets the backend attend."""
+    """Projects to queries, keys and values in one product, and lets the backend attend.
+
+    In a state dict the product is three layers, `query`, `key` and `value`, as in BERT.
+    """
 
     def __init__(self, size: EncoderSize, options: LayerOptions) -> None:
         super().__init__()
-        self.heads, self.head_size = size.num_heads, size.head_size
+        self.shape = (len(PROJECTIONS), size.num_heads, size.head_size)
         self.backend, self.attention_dropout = options.attention, options.attention_dropout
-        self.query = nn.Linear(size.hidden_size, size.hidden_size)
-        self.key = nn.Linear(size.hidden_size, size.hidden_size)
-        self.value = nn.Linear(size.hidden_size, size.hidden_size)
+        self.projections = nn.Linear(size.hidden_size, len(PROJECTIONS) * size.hidden_size)
+        self.register_state_dict_post_hook(_split_projections)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_join_projections)  # type: ignore[no-untyped-call]
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States [B, T, D] to the concatenated heads [B, T, D]."""
-        query, key, value = (
-            dense(states).unflatten(-1, (self.heads, self.head_size)).transpose(1, 2)
-            for dense in (self.query, self.key, self.value)
-        )
+        """States [P, D] to the concatenated heads [P, D]."""
+        qkv = self.projections(states).unflatten(-1, self.shape)
         dropout = self.attention_dropout if self.training else 0.0
-        context = self.backend.forward(query, key, value, plan, key_bias, dropout)
-        return context.transpose(1, 2).flatten(2)
+        return self.backend.forward(qkv, plan, key_bias, dropout).flatten(1)
+
+
+def _split_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, _: object) -> None:
+    """Replace the one product by three views of it."""
+    for leaf in ("weight", "bias"):
+        parts = state.pop(f"{prefix}projections.{leaf}").chunk(len(PROJECTIONS))
+        state.update({f"{prefix}{name}.{leaf}": part for name, part in zip(PROJECTIONS, parts, strict=True)})
+
+
+def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    """Replace three layers by one product, where all three are there."""
+    for leaf in ("weight", "bias"):
+        names = [f"{prefix}{name}.{leaf}" for name in PROJECTIONS]
+        if all(name in state for name in names):
+            state[f"{prefix}projections.{leaf}"] = torch.cat([state.pop(name) for name in names])
 
 
 class ResidualOutput(nn.Module):
@@ -66,7 +83,7 @@ class ResidualOutput(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
-        """[B, T, inputs] and [B, T, D] to [B, T, D]."""
+        """[P, inputs] and [P, D] to [P, D]."""
         return self.LayerNorm(self.dropout(self.dense(states)) + residual)
 
 
@@ -86,7 +103,7 @@ class EncoderLayer(nn.Module):
         self.output = ResidualOutput(size.intermediate_size, size, options.hidden_dropout)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
-        """States [B, T, D] to states [B, T, D]."""
+        """States [P, D] to states [P, D]."""
         states = self.attention["output"](self.attention["self"](states, plan, key_bias), states)
         return self.output(self.activation(self.intermediate["dense"](states)), states)
 
@@ -106,7 +123,7 @@ class Encoder(nn.Module):
         self.gradient_checkpointing = gradient_checkpointing
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None) -> Tensor:
-        """States [B, T, D] to states [B, T, D]; `key_bias` [B, T] is added to all scores of a key."""
+        """States [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key."""
         for layer in self.layer:
             if self.gradient_checkpointing and torch.is_grad_enabled():
                 states = checkpoint(layer, states, plan, key_bias, use_reentrant=False)

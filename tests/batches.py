@@ -1,10 +1,33 @@
-"""Random batches of token ids: any table shape, globals anywhere or nowhere, padding anywhere."""
+"""Random batches of token ids: any table shape, globals anywhere or nowhere, padding anywhere; and all backends."""
 
+from pathlib import Path
+
+import hydra
 import numpy as np
 import torch
+from golden import ROOT
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
+from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
+
+BACKENDS = sorted(Path(ROOT, "conf", "attention").glob("*.yaml"))
+"""Every backend there is; a new file here is tested by all that follows."""
+
+
+def exact_backends(pattern):
+    """The backends, by name, that compute this pattern here and do not approximate it."""
+    found = {path.stem: hydra.utils.instantiate(OmegaConf.load(path)) for path in BACKENDS if path.stem != "bucketed"}
+    return {name: backend for name, backend in found.items() if not refuses(backend, pattern)}
+
+
+def refuses(backend, pattern, dropout=0.0):
+    try:
+        backend.supports(pattern, dropout)
+    except ConfigError:
+        return True
+    return False
 
 
 def batch_from(rows, columns, segments, mask, **more) -> TableBatch:
@@ -61,3 +84,10 @@ def projections(batch: TableBatch, heads: int = 4, size: int = 8, dtype=torch.fl
     count, tokens = batch.input_ids.shape
     shape = (3, count, heads, tokens, size)
     return [x.requires_grad_() for x in torch.randn(shape, generator=generator, dtype=dtype).unbind()]
+
+
+def attend_padded(backend, inputs, plan, key_bias=None, **options):
+    """Outputs [B, N, T, H] of a backend, with zeros at padding, from padded query, key and value; bias [B, T]."""
+    qkv = plan.packing.pack(torch.stack(list(inputs)).permute(1, 3, 0, 2, 4))
+    bias = None if key_bias is None else plan.packing.pack(key_bias)
+    return plan.packing.unpack(backend.forward(qkv, plan, bias, **options)).transpose(1, 2)
