@@ -1,0 +1,137 @@
+"""Exact attention by segments on a GPU: Triton kernels that gather rows by index; nothing is padded or copied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mate_cli.attention.backends.sdpa import attention_dtype
+from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.segment_tasks import SegmentTasks, segment_tasks
+from mate_cli.errors import ConfigError
+from mate_cli.tokenization.layout import map_tensors
+
+if TYPE_CHECKING:
+    from mate_cli.attention.plan import AttentionPlan
+
+LONG = 1024
+"""Tiles with more keys than this go to the launch of the largest tiles, which is long enough to hide them."""
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """What the kernels need of a batch.
+
+    Args:
+        blocks: of heads, V.
+        heads: in each block.
+        rows: the table rows in the order of the tasks, Int32 [V * P].
+        tiles: one launch each, Int32 [tiles, 6], longest first: the first and the end of its rows, then start and
+            number of the global partners, then of the other ones.
+    """
+
+    blocks: int
+    heads: int
+    rows: Tensor
+    tiles: tuple[Tensor, ...]
+
+
+class Triton:
+    """One program per tile of queries and head, which gathers its keys by index; deterministic, without atomics.
+
+    Not measured on a GPU yet: the sizes below are reasoned, not tuned.
+
+    Args:
+        tiles: queries in a tile, one launch for each size; a task goes to the smallest tile that holds it.
+        step: keys that a program takes at a time.
+
+    Raises:
+        ConfigError: a size is not a power of two, or under 16.
+    """
+
+    def __init__(self, tiles: Sequence[int] = (32, 64), step: int = 64) -> None:
+        self.tiles, self.step = tuple(sorted(tiles)), step
+        if not self.tiles or any(size < 16 or size & (size - 1) for size in (*self.tiles, step)):
+            problem = f"tiles {list(self.tiles)} with step {step} cannot be computed"
+            raise ConfigError(problem, where="attention", remedy="Choose powers of two from 16 on")
+
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept patterns made of segments, where Triton can run.
+
+        Raises:
+            ConfigError: the pattern is not made of segments, or there is no CUDA device, or no Triton.
+        """
+        if not isinstance(pattern, SegmentedPattern):
+            name = type(pattern).__name__
+            raise ConfigError(f"triton cannot compute {name}", where="attention", remedy="Use attention=sdpa")
+        if not torch.cuda.is_available() and not interpreted():
+            remedy = "Use attention=auto or attention=segments"
+            raise ConfigError("triton needs a CUDA device", where="attention", remedy=remedy)
+        if not interpreted() and torch.cuda.get_device_capability() < (8, 0):
+            raise ConfigError("triton needs a GPU of 2020 or later", where="attention", remedy="Use attention=segments")
+        if find_spec("triton") is None:
+            raise ConfigError("Triton is not installed", where="attention", remedy="pip install triton")
+
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Cut the tasks into tiles."""
+        self._tiling(plan)
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend: [P, 3, N, H] to [P, N, H].
+
+        Raises:
+            ConfigError: the tensors are not on a GPU, or in double precision.
+        """
+        from mate_cli.attention.backends.triton_op import segment_attention
+
+        dtype = attention_dtype(qkv)
+        if dtype not in DTYPES or not (qkv.is_cuda or interpreted()):
+            raise ConfigError(f"triton cannot compute {dtype} on {qkv.device}", where="attention", remedy="Use sdpa")
+        tiling = self._tiling(plan)
+        bias = None if key_bias is None else key_bias.float()
+        # From the CPU's generator: torch.manual_seed and activation checkpointing govern it, and no GPU waits.
+        seed = torch.randint(2**31 - 1, (1,)) if dropout else torch.zeros(1, dtype=torch.int64)
+        return segment_attention(qkv.to(dtype), bias, seed, tiling, [*self.tiles, self.step], dropout)
+
+    def _tiling(self, plan: AttentionPlan) -> Tiling:
+        return plan.derive(("triton", self.tiles), self._cut)
+
+    def _cut(self, plan: AttentionPlan) -> Tiling:
+        device = plan.batch.input_ids.device
+        tiling: Tiling = map_tensors(cut(segment_tasks(plan), self.tiles), lambda tensor: tensor.to(device))
+        return tiling
+
+
+def interpreted() -> bool:
+    """Whether Triton was told to run its kernels in Python, on any tensor."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def cut(tasks: SegmentTasks, sizes: Sequence[int]) -> Tiling:
+    """Cut every task's queries into tiles of one of these sizes (ascending)."""
+    starts, queries, *partners = (
+        getattr(tasks, name).cpu().numpy()
+        for name in ("query_start", "queries", "global_start", "globals", "local_start", "locals")
+    )
+    keys = partners[1] + partners[3]
+    chosen = np.minimum(np.searchsorted(sizes, queries), len(sizes) - 1)
+    chosen[keys > LONG] = len(sizes) - 1
+    tables = []
+    for number, size in enumerate(sizes):
+        mine = np.flatnonzero(chosen == number)
+        mine = mine[np.argsort(-keys[mine], kind="stable")]
+        count = -(-queries[mine] // size)
+        offset = np.arange(count.sum()) - (np.cumsum(count) - count).repeat(count)
+        mine = mine.repeat(count)
+        columns = (starts[mine] + offset * size, starts[mine] + queries[mine], *(part[mine] for part in partners))
+        tables.append(torch.from_numpy(np.stack(columns, axis=1).astype(np.int32)))
+    return Tiling(tasks.blocks, tasks.heads, tasks.rows, tuple(tables))

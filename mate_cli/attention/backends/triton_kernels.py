@@ -1,0 +1,272 @@
+"""The kernels of the triton backend: one program per tile of queries (or of keys) and head, no atomics.
+
+A table row r = token * V + block stands for a token in one of the V blocks of heads, so that r * HEADS + head is its
+place in [P, N]. A tile is six integers: the first and the end of its rows, then the start and number of the global
+partners, then of the other ones. Which queries see a key is symmetric, so the same tiles serve both roles.
+Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", algorithms 1 and 2;
+Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox, for dropout).
+"""
+
+# ruff: noqa: N803 - capitals mark what Triton compiles in.
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+LOG2E = tl.constexpr(1.4426950408889634)
+"""Scores are kept in base 2, which GPUs exponentiate faster."""
+
+QUERY, KEY, VALUE = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+"""Where each projection lies in the second axis of [P, 3, N, H]."""
+
+
+@triton.jit
+def _own_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
+    """The table rows of a tile, and which of them exist."""
+    positions = tl.load(tile) + tl.arange(0, TILE)
+    real = positions < tl.load(tile + 1)
+    return tl.load(rows + positions, mask=real, other=0), real
+
+
+@triton.jit
+def _partners(tile: tl.tensor) -> tl.tensor:
+    """Where the globals begin, how many they are, what a later slot adds to find its place, and all partners."""
+    num_globals = tl.load(tile + 3)
+    return tl.load(tile + 2), num_globals, tl.load(tile + 4) - num_globals, num_globals + tl.load(tile + 5)
+
+
+@triton.jit
+def _partner_rows(
+    rows: tl.tensor,
+    slot: tl.tensor,
+    global_start: tl.tensor,
+    num_globals: tl.tensor,
+    local_start: tl.tensor,
+    num_partners: tl.tensor,
+) -> tl.tensor:
+    """The table rows of the partners in these slots, globals first, and which of them exist."""
+    real = slot < num_partners
+    positions = slot + tl.where(slot < num_globals, global_start, local_start)
+    return tl.load(rows + positions, mask=real, other=0), real
+
+
+@triton.jit
+def _places(row: tl.tensor, head: tl.tensor, HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr) -> tl.tensor:
+    """Where rows of one head lie in [P, N, H], and which columns of the padded width exist."""
+    column = tl.arange(0, WIDTH)
+    return (row.to(tl.int64) * HEADS + head)[:, None] * SIZE + column[None, :], (column < SIZE)[None, :]
+
+
+@triton.jit
+def _shift(
+    row: tl.tensor, PART: tl.constexpr, BLOCKS: tl.constexpr, HEADS: tl.constexpr, SIZE: tl.constexpr
+) -> tl.tensor:
+    """What to add to places in [P, N, H] to find the query, key or value in [P, 3, N, H]."""
+    return ((row // BLOCKS).to(tl.int64) * 2 + PART)[:, None] * (BLOCKS * HEADS * SIZE)
+
+
+@triton.jit
+def _dot(a: tl.tensor, b: tl.tensor, PRECISION: tl.constexpr, WIDEN: tl.constexpr) -> tl.tensor:
+    """A matrix product summed in float32; WIDEN for the interpreter, which cannot multiply bfloat16."""
+    if WIDEN:
+        a, b = a.to(tl.float32), b.to(tl.float32)
+    return tl.dot(a, b, input_precision=PRECISION)
+
+
+@triton.jit
+def _bias(key_bias: tl.tensor, row: tl.tensor, real: tl.tensor, BLOCKS: tl.constexpr) -> tl.tensor:
+    """The bias of the keys, in base 2."""
+    return tl.load(key_bias + row // BLOCKS, mask=real, other=0.0) * LOG2E
+
+
+@triton.jit
+def _kept(seed: tl.tensor, query_row: tl.tensor, key_row: tl.tensor, head: tl.tensor, dropout: tl.tensor) -> tl.tensor:
+    """Which weights stay: a function of seed, query, key and head alone, so that every kernel draws the same."""
+    zero = query_row * 0 + key_row * 0
+    bits, _, _, _ = tl.philox(seed, query_row + zero, key_row + zero, head + zero, zero)
+    return tl.uint_to_uniform_float(bits) >= dropout
+
+
+@triton.jit(do_not_specialize=["seed"])
+def attend(
+    qkv: tl.tensor,
+    key_bias: tl.tensor,
+    output: tl.tensor,
+    lse: tl.tensor,
+    rows: tl.tensor,
+    tiles: tl.tensor,
+    scale: tl.tensor,
+    dropout: tl.tensor,
+    seed: tl.tensor,
+    BLOCKS: tl.constexpr,
+    HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+    STEP: tl.constexpr,
+    BIASED: tl.constexpr,
+    DROPPED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    WIDEN: tl.constexpr,
+) -> None:
+    """Attended values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
+    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    query_row, real_query = _own_rows(rows, tile, TILE)
+    place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
+    exists = real_query[:, None] & real_column
+    query = tl.load(qkv + place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=exists, other=0.0)
+    # Finite, so that a first step whose keys all have a bias of -inf gives no NaN.
+    top = tl.full([TILE], -1e30, tl.float32)
+    total = tl.zeros([TILE], tl.float32)
+    attended = tl.zeros([TILE, WIDTH], tl.float32)
+    global_start, num_globals, local_start, num_partners = _partners(tile)
+    for start in range(0, num_partners, STEP):
+        slot = start + tl.arange(0, STEP)
+        key_row, real_key = _partner_rows(rows, slot, global_start, num_globals, local_start, num_partners)
+        key_place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
+        key_exists = real_key[:, None] & real_column
+        key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
+        value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
+        scores = _dot(query, tl.trans(key), PRECISION, WIDEN) * (scale * LOG2E)
+        if BIASED:
+            scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :]
+        scores = tl.where(real_key[None, :], scores, float("-inf"))
+        higher = tl.maximum(top, tl.max(scores, 1))
+        weights = tl.exp2(scores - higher[:, None])
+        shrink = tl.exp2(top - higher)
+        total = total * shrink + tl.sum(weights, 1)
+        if DROPPED:
+            weights = tl.where(_kept(seed, query_row[:, None], key_row[None, :], head, dropout), weights, 0.0)
+        attended = attended * shrink[:, None] + _dot(weights.to(value.dtype), value, PRECISION, WIDEN)
+        top = higher
+    attended = attended / (total * (1 - dropout))[:, None]
+    tl.store(output + place, attended.to(output.dtype.element_ty), mask=exists)
+    tl.store(lse + query_row * HEADS + head, top + tl.log2(total), mask=real_query)
+
+
+@triton.jit(do_not_specialize=["seed"])
+def query_gradient(
+    qkv: tl.tensor,
+    key_bias: tl.tensor,
+    output: tl.tensor,
+    lse: tl.tensor,
+    gradient: tl.tensor,
+    delta: tl.tensor,
+    qkv_gradient: tl.tensor,
+    rows: tl.tensor,
+    tiles: tl.tensor,
+    scale: tl.tensor,
+    dropout: tl.tensor,
+    seed: tl.tensor,
+    BLOCKS: tl.constexpr,
+    HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+    STEP: tl.constexpr,
+    BIASED: tl.constexpr,
+    DROPPED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    WIDEN: tl.constexpr,
+) -> None:
+    """The gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
+    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    query_row, real_query = _own_rows(rows, tile, TILE)
+    place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
+    exists, query_shift = real_query[:, None] & real_column, _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
+    query = tl.load(qkv + place + query_shift, mask=exists, other=0.0)
+    given = tl.load(gradient + place, mask=exists, other=0.0)
+    result = tl.load(output + place, mask=exists, other=0.0)
+    own_delta = tl.sum(given.to(tl.float32) * result.to(tl.float32), 1)
+    tl.store(delta + query_row * HEADS + head, own_delta, mask=real_query)
+    own_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=0.0)
+    summed = tl.zeros([TILE, WIDTH], tl.float32)
+    global_start, num_globals, local_start, num_partners = _partners(tile)
+    for start in range(0, num_partners, STEP):
+        slot = start + tl.arange(0, STEP)
+        key_row, real_key = _partner_rows(rows, slot, global_start, num_globals, local_start, num_partners)
+        key_place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
+        key_exists = real_key[:, None] & real_column
+        key = tl.load(qkv + key_place + _shift(key_row, KEY, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
+        value = tl.load(qkv + key_place + _shift(key_row, VALUE, BLOCKS, HEADS, SIZE), mask=key_exists, other=0.0)
+        scores = _dot(query, tl.trans(key), PRECISION, WIDEN) * (scale * LOG2E)
+        if BIASED:
+            scores += _bias(key_bias, key_row, real_key, BLOCKS)[None, :]
+        weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - own_lse[:, None])
+        pull = _dot(given, tl.trans(value), PRECISION, WIDEN)
+        if DROPPED:
+            kept = _kept(seed, query_row[:, None], key_row[None, :], head, dropout)
+            pull = tl.where(kept, pull / (1 - dropout), 0.0)
+        pull = weights * (pull - own_delta[:, None])
+        summed += _dot(pull.to(key.dtype), key, PRECISION, WIDEN)
+    summed = (summed * scale).to(qkv_gradient.dtype.element_ty)
+    tl.store(qkv_gradient + place + query_shift, summed, mask=exists)
+
+
+@triton.jit(do_not_specialize=["seed"])
+def key_value_gradient(
+    qkv: tl.tensor,
+    key_bias: tl.tensor,
+    lse: tl.tensor,
+    gradient: tl.tensor,
+    delta: tl.tensor,
+    qkv_gradient: tl.tensor,
+    bias_gradient: tl.tensor,
+    rows: tl.tensor,
+    tiles: tl.tensor,
+    scale: tl.tensor,
+    dropout: tl.tensor,
+    seed: tl.tensor,
+    BLOCKS: tl.constexpr,
+    HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TILE: tl.constexpr,
+    STEP: tl.constexpr,
+    BIASED: tl.constexpr,
+    DROPPED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    WIDEN: tl.constexpr,
+) -> None:
+    """The gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
+    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    key_row, real_key = _own_rows(rows, tile, TILE)
+    place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
+    exists, key_shift = real_key[:, None] & real_column, _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
+    value_shift = _shift(key_row, VALUE, BLOCKS, HEADS, SIZE)
+    key = tl.load(qkv + place + key_shift, mask=exists, other=0.0)
+    value = tl.load(qkv + place + value_shift, mask=exists, other=0.0)
+    key_sum = tl.zeros([TILE, WIDTH], tl.float32)
+    value_sum = tl.zeros([TILE, WIDTH], tl.float32)
+    bias_sum = tl.zeros([TILE], tl.float32)
+    global_start, num_globals, local_start, num_partners = _partners(tile)
+    for start in range(0, num_partners, STEP):
+        slot = start + tl.arange(0, STEP)
+        query_row, real_query = _partner_rows(rows, slot, global_start, num_globals, local_start, num_partners)
+        query_place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
+        seen = real_query[:, None] & real_column
+        query = tl.load(qkv + query_place + _shift(query_row, QUERY, BLOCKS, HEADS, SIZE), mask=seen, other=0.0)
+        given = tl.load(gradient + query_place, mask=seen, other=0.0)
+        # With an infinite log-sum-exp the queries that do not exist weigh nothing.
+        their_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=float("inf"))
+        their_delta = tl.load(delta + query_row * HEADS + head, mask=real_query, other=0.0)
+        scores = _dot(key, tl.trans(query), PRECISION, WIDEN) * (scale * LOG2E)
+        if BIASED:
+            scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None]
+        weights = tl.exp2(scores - their_lse[None, :])
+        pull = _dot(value, tl.trans(given), PRECISION, WIDEN)
+        used = weights
+        if DROPPED:
+            kept = _kept(seed, query_row[None, :], key_row[:, None], head, dropout)
+            used = tl.where(kept, weights / (1 - dropout), 0.0)
+            pull = tl.where(kept, pull / (1 - dropout), 0.0)
+        value_sum += _dot(used.to(given.dtype), given, PRECISION, WIDEN)
+        pull = weights * (pull - their_delta[None, :])
+        key_sum += _dot(pull.to(query.dtype), query, PRECISION, WIDEN)
+        if BIASED:
+            bias_sum += tl.sum(pull, 1)
+    key_sum = (key_sum * scale).to(qkv_gradient.dtype.element_ty)
+    tl.store(qkv_gradient + place + key_shift, key_sum, mask=exists)
+    tl.store(qkv_gradient + place + value_shift, value_sum.to(qkv_gradient.dtype.element_ty), mask=exists)
+    if BIASED:
+        tl.store(bias_gradient + key_row * HEADS + head, bias_sum, mask=real_key)

@@ -1,0 +1,129 @@
+"""The triton backend without a GPU: its tiles, its refusals, its kernels in Python and compiled for an H100."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from batches import batches, one_table, pad
+from hypothesis import given, settings
+
+from mate_cli.attention.backends.triton import Triton, cut, interpreted
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.segment_tasks import segment_tasks
+from mate_cli.errors import ConfigError
+
+SIZES = (16, 64)
+
+
+def run(*command, **environment):
+    """A process of its own: Triton reads TRITON_INTERPRET once, when it is imported."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TRITON_"))}
+    done = subprocess.run(
+        [sys.executable, *command], env=inherited | environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_kernels_in_python():
+    pytest.importorskip("triton")
+    tests = Path(__file__).with_name("triton_interpreted.py")
+    run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tests), TRITON_INTERPRET="1")
+
+
+def test_other_backends_do_without_triton():
+    run("-c", "import sys, mate_cli.attention.backends.triton as t; t.Triton(); assert 'triton' not in sys.modules")
+
+
+@pytest.mark.parametrize("pattern", [RowColumnHeads(4), RowColumnHeads(3, 0.34), Full(2)], ids=str)
+@settings(max_examples=30)
+@given(batch=batches())
+def test_tiles_cover_every_task_once(pattern, batch):
+    tasks = segment_tasks(AttentionPlan(pattern, batch))
+    tiling = cut(tasks, SIZES)
+    queries, pairs = [], 0
+    for size, table in zip(SIZES, tiling.tiles, strict=True):
+        for first, end, _, num_globals, _, num_locals in table.tolist():
+            own = range(first, min(end, first + size))
+            assert own
+            queries += own
+            pairs += len(own) * (num_globals + num_locals)
+        lengths = table[:, 3] + table[:, 5]
+        assert bool((lengths.diff() <= 0).all())
+    assert sorted(queries) == list(range(len(tasks.rows)))
+    assert pairs * tasks.heads == tasks.pairs
+
+
+def test_short_tasks_get_small_tiles_and_long_key_lists_the_large_ones():
+    batch = pad([one_table(np.random.default_rng(0), 8, 300, 4, 2)])
+    small, large = cut(segment_tasks(AttentionPlan(RowColumnHeads(2), batch)), SIZES).tiles
+    assert int((small[:, 1] - small[:, 0]).max()) <= 16
+    keys = large[:, 3] + large[:, 5]
+    assert int(keys[0]) == batch.input_ids.numel() > 1024
+    assert small[:, 3].unique().tolist() == [8]
+
+
+def test_a_batch_of_padding_alone_has_no_tiles():
+    batch = pad([one_table(np.random.default_rng(0), 2, 1, 1, 1)])
+    empty = batch.__class__(**{**batch.tensors(), "attention_mask": torch.zeros_like(batch.attention_mask)})
+    assert [len(table) for table in cut(segment_tasks(AttentionPlan(Full(2), empty)), SIZES).tiles] == [0, 0]
+
+
+def test_refusals_name_the_remedy(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="attention=segments"):
+        Triton().supports(Full(2))
+    with pytest.raises(ConfigError, match="attention=sdpa"):
+        Triton().supports(SameRowOrColumn(2))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
+    with pytest.raises(ConfigError, match="2020"):
+        Triton().supports(Full(2))
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    monkeypatch.setattr("mate_cli.attention.backends.triton.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="pip install triton"):
+        Triton().supports(Full(2))
+
+
+@pytest.mark.parametrize("options", [{"tiles": [24]}, {"tiles": [8]}, {"step": 100}, {"tiles": []}])
+def test_sizes_must_be_powers_of_two(options):
+    with pytest.raises(ConfigError, match="powers of two"):
+        Triton(**options)
+
+
+POINTERS = dict.fromkeys(["qkv", "output", "gradient", "qkv_gradient"])
+SCALARS = {"scale": "fp32", "dropout": "fp32", "seed": "i32", "rows": "*i32", "tiles": "*i32"}
+
+
+@pytest.mark.parametrize(("dtype", "tile", "step"), [("bf16", 64, 64), ("fp32", 32, 32)])
+@pytest.mark.parametrize("name", ["attend", "query_gradient", "key_value_gradient"])
+def test_the_kernels_compile_for_an_h100(name, dtype, tile, step, tmp_path, monkeypatch):
+    triton = pytest.importorskip("triton")
+    if interpreted():
+        pytest.skip("the interpreter compiles nothing")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from mate_cli.attention.backends import triton_kernels
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    kernel = getattr(triton_kernels, name)
+    constants = {"BLOCKS": 2, "HEADS": 6, "SIZE": 64, "WIDTH": 64, "TILE": tile, "STEP": step, "WIDEN": False}
+    constants |= {"BIASED": True, "DROPPED": True, "PRECISION": "ieee"}
+    types = {argument: "*" + dtype if argument in POINTERS else "*fp32" for argument in kernel.arg_names}
+    types |= {argument: SCALARS[argument] for argument in types if argument in SCALARS}
+    types |= dict.fromkeys(constants, "constexpr")
+    places = {(kernel.arg_names.index(argument),): value for argument, value in constants.items()}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, type_ in enumerate(types.values()) if type_.startswith("*")}
+    source = ASTSource(fn=kernel, signature=types, constexprs=places, attrs=aligned)
+    options = {"num_warps": 4, "num_stages": 2 if dtype == "bf16" else 1}
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert compiled.metadata.shared < 99 * 1024  # what every GPU from Ampere on has for a program
+    assert ("warp_group_dot" in compiled.asm["ttgir"]) == (dtype == "bf16")
