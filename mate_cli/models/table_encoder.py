@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -37,7 +38,7 @@ class TableEncoder(nn.Module):
     Args:
         size: a name in `SIZES`, or a size.
         pattern: what each head may see, made for the number of heads.
-        attention: how it is computed.
+        attention: how it is computed, in all layers or in each; what the last one prepares is prepared ahead.
         vocab_size: word pieces.
         activation: of the feed-forward layers, by its name in transformers.
         hidden_dropout: after every dense layer and the embeddings.
@@ -48,12 +49,15 @@ class TableEncoder(nn.Module):
         ConfigError: there is no such size or activation, or the backend cannot compute the pattern.
     """
 
+    shape_remedies: ClassVar[Mapping[str, str]] = {}
+    """What to do when weights of another shape are loaded, by the first part of their name."""
+
     def __init__(
         self,
         size: str | EncoderSize,
         pattern: AttentionPattern,
         *,
-        attention: AttentionBackend,
+        attention: AttentionBackend | Sequence[AttentionBackend],
         vocab_size: int = 30522,
         activation: str = "gelu",
         hidden_dropout: float = 0.1,
@@ -61,14 +65,20 @@ class TableEncoder(nn.Module):
         gradient_checkpointing: bool = False,
     ) -> None:
         super().__init__()
-        attention.supports(pattern, attention_dropout)
         self.size, self.pattern, self.activation = encoder_size(size), pattern, activation
-        self.planner = Planner(pattern, attention)
+        backends = attention if isinstance(attention, Sequence) else [attention] * self.size.num_layers
+        for backend in backends:
+            backend.supports(pattern, attention_dropout)
+        self.planner = Planner(pattern, backends[-1])
         self.embeddings = TableEmbeddings(self.size, vocab_size, hidden_dropout)
-        options = LayerOptions(attention, activation, hidden_dropout, attention_dropout)
-        self.encoder = Encoder(self.size, options, gradient_checkpointing=gradient_checkpointing)
+        options = [LayerOptions(backend, activation, hidden_dropout, attention_dropout) for backend in backends]
+        self.encoder = self.build_layers(options, gradient_checkpointing)
         self.pooler = Pooler(self.size)
         self.apply(initialise)
+
+    def build_layers(self, options: Sequence[LayerOptions], gradient_checkpointing: bool) -> nn.Module:
+        """The layers; a network whose layers are of another kind builds its own."""
+        return Encoder(self.size, options, gradient_checkpointing=gradient_checkpointing)
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch; no work is spent on padding, whose states are zero."""

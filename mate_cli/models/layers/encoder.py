@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ from mate_cli.models.sizes import EncoderSize
 
 @dataclass(frozen=True)
 class LayerOptions:
-    """What all layers share besides their size.
+    """What a layer is besides its size.
 
     Args:
         attention: how attention is computed.
@@ -112,14 +112,16 @@ class Encoder(nn.Module):
     """Layers, one after the other.
 
     Args:
-        size: their number and shape.
-        options: what they share.
+        size: their shape.
+        options: of every layer.
         gradient_checkpointing: recompute layers in the backward pass instead of keeping their inner states.
     """
 
-    def __init__(self, size: EncoderSize, options: LayerOptions, *, gradient_checkpointing: bool = False) -> None:
+    def __init__(
+        self, size: EncoderSize, options: Sequence[LayerOptions], *, gradient_checkpointing: bool = False
+    ) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(EncoderLayer(size, options) for _ in range(size.num_layers))
+        self.layer = nn.ModuleList(EncoderLayer(size, own) for own in options)
         self.gradient_checkpointing = gradient_checkpointing
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None) -> Tensor:
