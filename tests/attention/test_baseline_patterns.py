@@ -10,10 +10,10 @@ from hypothesis import given
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
-from mate_cli.attention.patterns.sat import Sat
+from mate_cli.attention.patterns.sat import SatLayer
 
 MASKS = np.load(tapas("g1_masks.npz"))
-LOWER, UPPER = Sat(4, columns=False), Sat(4, columns=True)
+LOWER, UPPER = SatLayer(4, columns=False), SatLayer(4, columns=True)
 BASELINES = pytest.mark.parametrize("pattern", [SameRowOrColumn(4), LOWER, UPPER], ids=["same", "lower", "upper"])
 
 

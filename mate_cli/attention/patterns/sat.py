@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
 
 
-class Sat(AttentionPattern):
+class SatLayer(AttentionPattern):
     """A token sees its row, the header row and the global tokens, and its column too where `columns` says so.
 
     Unlike in `SameRowOrColumn` a body cell sees the headers of other columns. The header sees only what all see
