@@ -153,7 +153,8 @@ def test_init_configs(path):
 def test_model_configs(path):
     import hydra
 
-    config = OmegaConf.create({"init": {"size": "tiny", "activation": "gelu"}, "model": OmegaConf.load(path)})
+    others = {"init": {"size": "tiny", "activation": "gelu"}, "encoding": {"max_tokens": 64}}
+    config = OmegaConf.create({**others, "model": OmegaConf.load(path)})
     model = hydra.utils.instantiate(config.model, attention=Sdpa(), vocab_size=30)
     assert model.size == SIZES["tiny"]
 

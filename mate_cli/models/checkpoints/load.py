@@ -188,7 +188,7 @@ def _copy(model: TableEncoder, tensors: dict[str, Tensor]) -> LoadReport:
             raise CheckpointError(
                 f"it is {tuple(tensors[name].shape)}, the network's {tuple(state[name].shape)}",
                 where=name,
-                remedy="Name weights of this architecture",
+                remedy=model.shape_remedies.get(name.partition(".")[0], "Name weights of this architecture"),
             )
         state[name][:rows] = tensors[name][:rows]
     new, unused = (tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state)))

@@ -1,0 +1,156 @@
+"""Linformer: keys and values of all positions are mixed into a fixed number of slots before attention.
+
+Source: Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020; the MATE paper's baseline with 256 slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.patterns.full import Full
+from mate_cli.errors import ConfigError
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+
+if TYPE_CHECKING:
+    from mate_cli.attention.plan import AttentionPlan
+
+Sharing = Literal["headwise", "key_value", "layerwise"]
+
+INITIAL_GAIN = 0.5**0.5
+"""Of the slots before training; official code (fairseq): keeps mixed keys at the scale of keys."""
+
+
+class Linformer(TableEncoder):
+    """A table encoder whose cost grows with the length only, not with its square; the length is part of its weights.
+
+    Every token attends to the same slots, whatever row or column it is in. Padding never reaches a slot.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        attention: not used, this network computes its own.
+        length: tokens of the longest input, n; a shorter one uses the first positions only.
+        slots: what positions are mixed into, k.
+        sharing: who shares the mixing weights: the heads of a layer (headwise), also its keys and values (key_value),
+            or all layers, keys and values (layerwise).
+        **options: those of `TableEncoder`.
+
+    Raises:
+        ConfigError: a number is not positive, or there is no such sharing.
+    """
+
+    shape_remedies: ClassVar[Mapping[str, str]] = {
+        "mixers": "Set encoding.max_tokens and model.slots to what the weights were trained with"
+    }
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        length: int,
+        slots: int = 256,
+        sharing: Sharing = "key_value",
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        if min(length, slots) < 1:
+            raise ConfigError(f"length is {length} and slots is {slots}", where="model", remedy="Both are at least 1")
+        if sharing not in ("headwise", "key_value", "layerwise"):
+            raise ConfigError(
+                f"{sharing!r} is no way to share", where="model.sharing", remedy="Use headwise, key_value or layerwise"
+            )
+        shape = encoder_size(size)
+        mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(_mixers(shape, sharing))]
+        backends = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
+        super().__init__(size, Full(shape.num_heads), attention=backends, **options)
+        self.mixers = nn.ModuleList(mixers)
+
+
+class Mixer(nn.Module):
+    """The weights that mix positions into slots.
+
+    Args:
+        length: positions n.
+        slots: their number k.
+        shared: keys and values are mixed alike.
+    """
+
+    def __init__(self, length: int, slots: int, shared: bool) -> None:
+        super().__init__()
+        self.keys = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, length), INITIAL_GAIN))
+        self.values: nn.Parameter | None = None
+        if not shared:
+            self.values = nn.Parameter(nn.init.xavier_uniform_(torch.empty(slots, length), INITIAL_GAIN))
+
+    def forward(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values [B, N, T, H], zero on padding, to [B, N, k, H].
+
+        Raises:
+            ConfigError: there are more tokens than positions.
+        """
+        tokens, length = key.shape[2], self.keys.shape[1]
+        if tokens > length:
+            raise ConfigError(
+                f"an input has {tokens} tokens, this Linformer was made for {length}",
+                where="model.length",
+                remedy=f"Set encoding.max_tokens={length}, or train with a greater length",
+            )
+        of_values = self.keys if self.values is None else self.values
+        return _mix(self.keys[:, :tokens], key), _mix(of_values[:, :tokens], value)
+
+
+class MixedAttention:
+    """Attention of every token to the slots of a mixer; what one layer of `Linformer` has for a backend.
+
+    It holds the mixer without owning it, so that layers can share one and it is saved once.
+
+    Args:
+        mixer: mixes positions into slots.
+    """
+
+    def __init__(self, mixer: Mixer) -> None:
+        self.mixer = mixer
+
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept full attention: once positions are mixed, no pair of tokens can be hidden.
+
+        Raises:
+            ConfigError: the pattern hides some.
+        """
+        if not isinstance(pattern, Full):
+            raise ConfigError(
+                f"Linformer cannot compute {type(pattern).__name__}", where="model", remedy="Use model=mate"
+            )
+
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Nothing."""
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend: [P, 3, N, H] to [P, N, H]; keys and values of padding are zero, after the bias of their projection.
+
+        Raises:
+            ConfigError: keys have a bias, or there are too many tokens.
+        """
+        if key_bias is not None:
+            raise ConfigError("Linformer cannot weigh single keys", where="model", remedy="Use model=mate or tapas")
+        query, key, value = plan.heads(qkv)
+        keys, values = self.mixer(key, value)
+        return plan.pack_heads(scaled_dot_product_attention(query, keys, values, dropout_p=dropout))
+
+
+def _mixers(size: EncoderSize, sharing: Sharing) -> int:
+    return 1 if sharing == "layerwise" else size.num_layers
+
+
+def _mix(weights: Tensor, states: Tensor) -> Tensor:
+    """[k, T] on [B, N, T, H]: [B, N, k, H]; a sum over thousands of float16 numbers is kept in float32."""
+    if states.dtype != torch.float16:
+        return weights @ states
+    with torch.autocast(states.device.type, enabled=False):
+        return (weights.float() @ states.float()).to(states.dtype)
