@@ -53,6 +53,8 @@ def print_start(
 def print_results(console: Console, folder: RunFolder, record: RunRecord) -> None:
     """Print the metrics by split, in percent, with the baselines below, and where everything lies."""
     console.print(results_table(record.metrics, f"{record.experiment}: {record.model}, seed {record.seed}"))
+    for name, fact in record.facts.items():
+        console.print(f"{name}: {fact}")
     console.print(f"run folder: {folder.path}", soft_wrap=True)
 
 

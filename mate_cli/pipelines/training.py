@@ -17,6 +17,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
+from mate_cli.attention.backends.auto import Auto
 from mate_cli.data.batching import plan_schedule
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
@@ -253,6 +254,9 @@ def _score(run: Run, parts: Parts) -> None:
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_predictions(run.folder, split, result)
         run.trackers.table(f"predictions/{split}", *result.table())
+    backend = parts.task.encoder.planner.backend
+    if isinstance(backend, Auto):
+        run.record.facts["attention"] = backend.summary()
     print_results(run.console, run.folder, run.record)
 
 

@@ -1,19 +1,22 @@
 """Every backend computes the definition: the same outputs and gradients on real tokens, whatever the table."""
 
+import pickle
+
 import hydra
 import numpy as np
 import pytest
 import torch
-from batches import BACKENDS, attend_padded, batch_from, batches, one_table, pad, projections, refuses
+from batches import BACKENDS, attend_padded, batch_from, batches, exact_backends, one_table, pad, projections, refuses
 from hypothesis import given, settings
 from omegaconf import OmegaConf
 
+from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.errors import ConfigError
 
 PATTERNS = [Full(4), *(RowColumnHeads(4, ratio) for ratio in (0.0, 0.25, 0.5, 1.0))]
@@ -182,6 +185,40 @@ def test_gradients_in_double_precision(backend):
     assert torch.autograd.gradcheck(lambda *x: attend_padded(backend, x, plan), inputs)
 
 
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_two_passes_are_equal_bit_for_bit(path):
+    random = np.random.default_rng(11)
+    batch = pad([one_table(random, 6, 9, 3, 6), one_table(random, 3, 2, 4, 6)], extra=3)
+    pattern, inputs = RowColumnHeads(4), projections(batch)
+    assert_same(*(attend(make(path, batch), pattern, batch, inputs) for _ in range(2)), 0)
+
+
+def error(backend, pattern, batch, dtype):
+    """The largest error of outputs and gradients in a type, against the definition in double precision."""
+    exact = attend(Eager(), pattern, batch, projections(batch, dtype=torch.float64))
+    rounded = [x.detach().to(dtype).requires_grad_() for x in projections(batch, dtype=torch.float64)]
+    got = attend(backend, pattern, batch, rounded)
+    return max((a.detach().double() - b.detach()).abs().max().item() for a, b in zip(got, exact, strict=True))
+
+
+@pytest.mark.parametrize("name", exact_backends(RowColumnHeads(4)))
+def test_bfloat16_is_no_worse_than_torch(name):
+    random, pattern = np.random.default_rng(12), RowColumnHeads(4)
+    batch = pad([one_table(random, 10, 8, 4, 9), one_table(random, 5, 20, 3, 5)], extra=3)
+    backend = exact_backends(pattern)[name]
+    assert error(backend, pattern, batch, torch.bfloat16) <= 1.2 * error(Sdpa(), pattern, batch, torch.bfloat16)
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+def test_a_plan_made_in_a_worker_gives_the_same(path):
+    random = np.random.default_rng(13)
+    batch = pad([one_table(random, 5, 8, 3, 9), one_table(random, 3, 2, 4, 6)], extra=3)
+    pattern, inputs, backend = RowColumnHeads(4), projections(batch), make(path, batch)
+    planned = pickle.loads(pickle.dumps(Planner(pattern, backend)(batch))).to(torch.device("cpu"))
+    assert set(planned.prepared) >= {(pattern, "packing")}
+    assert_same(attend(backend, pattern, planned, inputs), attend(backend, pattern, batch, inputs), 0)
+
+
 def test_segments_names_the_remedy_for_other_patterns():
     class Odd(Full):
         pass
@@ -218,3 +255,16 @@ def test_a_gpu_gives_the_same(path):
     there = [x.detach().cuda().requires_grad_() for x in inputs]
     got = attend(make(path, batch), RowColumnHeads(4), batch.to("cuda"), there)
     assert_same([x.cpu() for x in got], expected, 1e-4)
+
+
+def test_auto_is_dense_for_short_tables_and_segmented_for_long_ones():
+    random, pattern, auto = np.random.default_rng(4), RowColumnHeads(4), Auto()
+    short = pad([one_table(random, 5, 3, 3, 4)])
+    long = pad([one_table(random, 20, 20, 6, 16)])
+    one_row = pad([one_table(random, 20, 0, 1, 1600)])
+    plans = [AttentionPlan(pattern, batch) for batch in (short, long, one_row)]
+    assert [auto.choose(plan) for plan in plans] == ["sdpa", "segments", "sdpa"]
+    for plan in plans:
+        for _ in range(2):  # two layers count as one batch
+            attend_padded(auto, projections(plan.batch), plan)
+    assert auto.summary() == "sdpa in 2, segments in 1 of 3 batches"
