@@ -2,7 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.plan import Planner
 from mate_cli.data.batching import Schedule
 from mate_cli.data.cache import encode_split
 from mate_cli.data.collate import ARRAYS, collate
@@ -105,6 +109,20 @@ def test_workers_do_not_change_the_order(serializer, tmp_path):
         orders.append([batch.example_ids for batch in data.train_dataloader()])
     assert orders[0] == orders[1]
     assert len(orders[0]) == 12
+
+
+def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
+    pattern = RowColumnHeads(4)
+    planned = []
+    for workers in (0, 2):
+        options = replace(loading(tmp_path, workers), prepare=Planner(pattern, Segments()))
+        data = TableDataModule(Sample(), serializer, options, list, list)
+        data.schedule = Schedule(batch_size=4, micro_batch=4, total_steps=3)
+        planned.append([batch.prepared[pattern, "segment_tables"] for batch in data.train_dataloader()])
+    for here, there in zip(*planned, strict=True):
+        assert len(here.classes) == len(there.classes) > 1
+        assert torch.equal(here.gradients.rows, there.gradients.rows)
+        assert torch.equal(here.output_slots, there.output_slots)
 
 
 def test_an_empty_split_is_named(serializer, tmp_path):
