@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.models.layers.embeddings import TableEmbeddings
-from mate_cli.models.layers.encoder import Encoder, LayerOptions, Pooler
+from mate_cli.models.layers.encoder import Encoder, EncoderLayer, LayerOptions, Pooler
 from mate_cli.models.sizes import EncoderSize, encoder_size
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class TableEncoder(nn.Module):
         ConfigError: there is no such size or activation, or the backend cannot compute the pattern.
     """
 
+    layer_class: ClassVar[type[EncoderLayer]] = EncoderLayer
+    """What the layers are."""
+
     shape_remedies: ClassVar[Mapping[str, str]] = {}
     """What to do when weights of another shape are loaded, by the first part of their name."""
 
@@ -71,14 +74,11 @@ class TableEncoder(nn.Module):
             backend.supports(pattern, attention_dropout)
         self.planner = Planner(pattern, backends[-1])
         self.embeddings = TableEmbeddings(self.size, vocab_size, hidden_dropout)
-        options = [LayerOptions(backend, activation, hidden_dropout, attention_dropout) for backend in backends]
-        self.encoder = self.build_layers(options, gradient_checkpointing)
+        options = (LayerOptions(backend, activation, hidden_dropout, attention_dropout) for backend in backends)
+        layers = (self.layer_class(self.size, own) for own in options)
+        self.encoder = Encoder(layers, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size)
         self.apply(initialise)
-
-    def build_layers(self, options: Sequence[LayerOptions], gradient_checkpointing: bool) -> nn.Module:
-        """The layers; a network whose layers are of another kind builds its own."""
-        return Encoder(self.size, options, gradient_checkpointing=gradient_checkpointing)
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch; no work is spent on padding, whose states are zero."""

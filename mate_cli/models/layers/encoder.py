@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -112,16 +112,13 @@ class Encoder(nn.Module):
     """Layers, one after the other.
 
     Args:
-        size: their shape.
-        options: of every layer.
+        layers: in this order.
         gradient_checkpointing: recompute layers in the backward pass instead of keeping their inner states.
     """
 
-    def __init__(
-        self, size: EncoderSize, options: Sequence[LayerOptions], *, gradient_checkpointing: bool = False
-    ) -> None:
+    def __init__(self, layers: Iterable[EncoderLayer], *, gradient_checkpointing: bool = False) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(EncoderLayer(size, own) for own in options)
+        self.layer = nn.ModuleList(layers)
         self.gradient_checkpointing = gradient_checkpointing
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None) -> Tensor:
