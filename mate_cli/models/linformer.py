@@ -6,20 +6,19 @@ Source: Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020; t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
 
 Sharing = Literal["headwise", "key_value", "layerwise"]
 
@@ -69,6 +68,7 @@ class Linformer(TableEncoder):
         mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(_mixers(shape, sharing))]
         backends = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
         super().__init__(size, Full(shape.num_heads), attention=backends, **options)
+        self.planner = Planner(self.pattern, Eager())  # nothing to prepare, and no weights where batches are made
         self.mixers = nn.ModuleList(mixers)
 
 

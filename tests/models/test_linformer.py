@@ -5,10 +5,10 @@ import pytest
 import torch
 from batches import batch_from, one_table, pad, refuses
 from golden import others
+from largest_tensor import LargestTensor
 from safetensors.torch import save_file
 from test_encoder_golden import CONFIG, OUTPUTS, WEIGHTS, batch, torch_name
 from test_encoder_golden import SIZE as GOLDEN_SIZE
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
@@ -181,18 +181,6 @@ def test_layers_share_one_mixer_and_its_gradient():
     assert model.mixers[0].keys.grad.any()
     backends = [layer.attention["self"].backend for layer in model.encoder.layer]
     assert all(backend.mixer is model.mixers[0] for backend in backends)
-
-
-class LargestTensor(TorchDispatchMode):
-    """Keeps the number of elements of the largest tensor made."""
-
-    numel = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        output = function(*args, **(kwargs or {}))
-        tensors = [x for x in torch.utils._pytree.tree_leaves(output) if isinstance(x, torch.Tensor)]
-        self.numel = max([self.numel, *(x.numel() for x in tensors)])
-        return output
 
 
 def largest(model, tokens):
