@@ -1,0 +1,222 @@
+"""ETC's attention: tokens see a window of tokens and all slots, slots see everything, one softmax over both.
+
+Source: Ainslie et al., "ETC: Encoding Long and Structured Inputs in Transformers", EMNLP 2020, section 3;
+google-research, `etcmodel`. Which slots there are: MATE paper, section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout as drop
+from torch.nn.functional import pad
+
+from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.errors import ConfigError
+from mate_cli.models.sizes import EncoderSize
+
+SLOTS_OF_A_KIND = 128
+"""Slots for rows, and as many for columns; MATE paper, section 5."""
+
+RELATIVE_DEVIATION = 0.5
+"""Of the relative vectors before training; google-research, `etcmodel`."""
+
+
+@dataclass(frozen=True)
+class GlobalLocalOptions:
+    """How far tokens see and how finely they tell distances apart.
+
+    Args:
+        radius: tokens to the left and to the right in the window of a token.
+        max_distance: distances beyond this count as this one.
+    """
+
+    radius: int
+    max_distance: int
+
+    @property
+    def not_linked(self) -> int:
+        """The relation of a token and a slot that is not its own; the next number is that of its own."""
+        return 2 * self.max_distance + 1
+
+    @property
+    def relations(self) -> int:
+        """Their number: a distance to either side, not linked, linked."""
+        return self.not_linked + 2
+
+
+@dataclass(frozen=True)
+class Links:
+    """Which tokens and slots of a batch are real, and which belong together.
+
+    Args:
+        real: Bool [B, T], False on padding.
+        used: Bool [B, G], False on slots that an example does not need.
+        linked: Bool [B, T, G], True where the slot is that of the token's row or column.
+        slots: the place of every slot among all slots, Int64 [G].
+    """
+
+    real: Tensor
+    used: Tensor
+    linked: Tensor
+    slots: Tensor
+
+
+def find_links(plan: AttentionPlan) -> Links:
+    """Which slots the batch of a plan needs, and whose they are.
+
+    Row r, the header being row 0, has slot r; column c has slot 127 + c. Rows and columns beyond the slots have none,
+    nor has the question. Slots that no example of the batch needs are left out.
+    """
+    batch = plan.batch
+    real = batch.attention_mask == 1
+    in_table = real & (batch.segment_ids != 0)
+    every = torch.arange(2 * SLOTS_OF_A_KIND, device=real.device)
+    rows, columns = every[:SLOTS_OF_A_KIND], every[SLOTS_OF_A_KIND:] - SLOTS_OF_A_KIND + 1
+    of_rows = batch.row_ids[:, :, None] == rows
+    of_columns = batch.column_ids[:, :, None] == columns
+    linked = torch.cat([of_rows, of_columns], dim=-1) & in_table[:, :, None]
+    used = linked.any(1)
+    needed = used.any(0)
+    needed[0] = True  # a batch without any table still has a memory
+    slots = needed.nonzero().squeeze(1)
+    return Links(real, used[:, slots], linked[:, :, slots], slots)
+
+
+def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
+    """The relation of a key this far to the right of the query: 0, 1 ... D to the right, D + 1 ... 2 D to the left."""
+    distance = offsets.abs().clamp(max=max_distance)
+    return torch.where(offsets < 0, distance + max_distance, distance)
+
+
+class RelativeScores(nn.Module):
+    """What the relation of a query and a key adds to their score: a vector and a bias for each relation and head.
+
+    Args:
+        size: number N and size H of heads.
+        relations: their number.
+    """
+
+    def __init__(self, size: EncoderSize, relations: int) -> None:
+        super().__init__()
+        self.vectors = nn.Parameter(torch.empty(relations, size.num_heads, size.head_size))
+        self.bias = nn.Parameter(torch.zeros(relations, size.num_heads))
+        nn.init.trunc_normal_(self.vectors, std=RELATIVE_DEVIATION, a=-2 * RELATIVE_DEVIATION, b=2 * RELATIVE_DEVIATION)
+
+    def forward(self, query: Tensor, ids: Tensor) -> Tensor:
+        """Queries [B, N, Q, H] and the relation of each key, broadcast to [B, N, Q, K], to scores [B, N, Q, K]."""
+        scores = query @ self.vectors.permute(1, 2, 0) + self.bias.T[:, None]
+        return scores.gather(-1, ids.expand(*scores.shape[:-1], -1))
+
+
+class GlobalLocal(nn.Module):
+    """The attention of one layer in which tokens and slots share projections, each side with its own relations.
+
+    Args:
+        size: number N and size H of heads.
+        options: the window and the relations.
+    """
+
+    def __init__(self, size: EncoderSize, options: GlobalLocalOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.of_tokens = RelativeScores(size, options.relations)
+        self.of_slots = RelativeScores(size, options.relations)
+
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept full attention: what is seen is this layer's own matter.
+
+        Raises:
+            ConfigError: the pattern hides something.
+        """
+        if not isinstance(pattern, Full):
+            name = type(pattern).__name__
+            raise ConfigError(f"TableETC cannot compute {name}", where="model", remedy="Use model=mate")
+
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Derive the links."""
+        plan.derive("links", find_links)
+
+    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
+        """Attend: those of the P tokens, then of the slots of every example, [P + B * G, 3, N, H] to [P + B * G, N, H].
+
+        Raises:
+            ConfigError: keys have a bias.
+        """
+        if key_bias is not None:
+            raise ConfigError("TableETC cannot weigh single keys", where="model", remedy="Use model=mate or tapas")
+        links = plan.derive("links", find_links)
+        count = sum(plan.packing.lengths)
+        slots = qkv[count:].view(*links.used.shape, *qkv.shape[1:]).permute(2, 0, 3, 1, 4).unbind()
+        tokens_out, slots_out = self.attend(plan.heads(qkv[:count]), slots, links, dropout)
+        return torch.cat([plan.pack_heads(tokens_out), slots_out.transpose(1, 2).flatten(0, 1)])
+
+    def attend(
+        self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Query, key and value of tokens, each [B, N, T, H], and of slots, each [B, N, G, H], to the values of both."""
+        return self._attend_tokens(tokens, slots, links, dropout), self._attend_slots(tokens, slots, links, dropout)
+
+    def _attend_slots(
+        self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
+    ) -> Tensor:
+        """Slots see slots and tokens: [B, N, G, H]."""
+        query, key, value = (torch.cat(pair, dim=2) for pair in zip(slots, tokens, strict=True))
+        query = query[:, :, : slots[0].shape[2]]
+        between = relative_ids(links.slots - links.slots[:, None], self.options.max_distance)
+        to_tokens = self.options.not_linked + links.linked.transpose(1, 2).long()
+        ids = torch.cat([between.expand(len(to_tokens), -1, -1), to_tokens], dim=-1)[:, None]
+        seen = torch.cat([links.used, links.real], dim=1)[:, None, None]
+        scores = query @ key.transpose(-1, -2) + self.of_slots(query, ids)
+        return drop(_weights(scores, seen, query.shape[-1]), dropout) @ value
+
+    def _attend_tokens(
+        self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
+    ) -> Tensor:
+        """Tokens see their window and the slots: [B, N, T, H]; the queries of a block share one run of keys."""
+        length, radius = tokens[0].shape[2], min(self.options.radius, tokens[0].shape[2] - 1)
+        end = (0, -length % (radius + 1))
+        query, key, value = (pad(x, (0, 0, *end)) for x in tokens)
+        near = self._near_scores(query, _windows(key, radius), radius)
+        relations = self.options.not_linked + pad(links.linked, (0, 0, *end)).long()
+        far = query @ slots[1].transpose(-1, -2) + self.of_tokens(query, relations[:, None])
+        real = _windows(pad(links.real, end)[:, None, :, None], radius).transpose(-1, -2)
+        seen = real & (_offsets(radius, real.device).abs() <= radius)
+        used = links.used[:, None, None, None].expand(*seen.shape[:-1], -1)
+        scores = torch.cat([near, _blocks(far, radius)], dim=-1)
+        weights = drop(_weights(scores, torch.cat([seen, used], dim=-1), query.shape[-1]), dropout)
+        keys = near.shape[-1]
+        local = weights[..., :keys] @ _windows(value, radius)
+        return (local.flatten(2, 3) + weights[..., keys:].flatten(2, 3) @ slots[2])[:, :, :length]
+
+    def _near_scores(self, query: Tensor, windows: Tensor, radius: int) -> Tensor:
+        """Of queries [B, N, T', H] and the keys of their blocks, [B, N, blocks, block, keys]."""
+        ids = relative_ids(_offsets(radius, query.device), self.options.max_distance)
+        relative = self.of_tokens(query, ids.repeat(query.shape[2] // (radius + 1), 1))
+        return _blocks(query, radius) @ windows.transpose(-1, -2) + _blocks(relative, radius)
+
+
+def _weights(scores: Tensor, seen: Tensor, size: int) -> Tensor:
+    """One softmax over all keys that are seen; a query that sees none sees all alike."""
+    return (scores / size**0.5).masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1)
+
+
+def _offsets(radius: int, device: torch.device) -> Tensor:
+    """How far to the right of each query of a block each key of its window is, [block, keys]."""
+    query, key = torch.arange(radius + 1, device=device), torch.arange(3 * radius + 1, device=device)
+    return key - radius - query[:, None]
+
+
+def _blocks(x: Tensor, radius: int) -> Tensor:
+    """[B, N, T', ...] to [B, N, blocks, block, ...]."""
+    return x.view(*x.shape[:2], -1, radius + 1, x.shape[-1])
+
+
+def _windows(x: Tensor, radius: int) -> Tensor:
+    """The keys of every block, those within `radius` of it: [B, N, T', H] to [B, N, blocks, 3 radius + 1, H]."""
+    block = radius + 1
+    return pad(x, (0, 0, radius, radius)).unfold(2, block + 2 * radius, block).transpose(-1, -2)

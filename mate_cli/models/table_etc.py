@@ -1,0 +1,112 @@
+"""TableETC: tokens see their neighbours and a memory of one slot for each row and each column.
+
+Source: MATE paper, section 5 (the slots and their relations; the code was not released); Ainslie et al., "ETC:
+Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything else).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.errors import ConfigError
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
+from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, ResidualOutput
+from mate_cli.models.layers.global_local import SLOTS_OF_A_KIND, GlobalLocal, GlobalLocalOptions, find_links
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import EncoderOutput, TableEncoder, initialise
+
+if TYPE_CHECKING:
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class TableEtcLayer(EncoderLayer):
+    """A layer over tokens and slots; they differ in what follows attention, and share everything else."""
+
+    def __init__(self, size: EncoderSize, options: LayerOptions) -> None:
+        super().__init__(size, options)
+        self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options.hidden_dropout)
+
+    def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
+        """States of tokens and, behind them, of slots, [P + B * G, D]."""
+        context = self.attention["self"](states, plan, key_bias)
+        tokens = sum(plan.packing.lengths)
+        parts = (("output", slice(tokens)), ("slot_output", slice(tokens, None)))
+        states = torch.cat([self.attention[name](context[part], states[part]) for name, part in parts])
+        return self.output(self.activation(self.intermediate["dense"](states)), states)
+
+
+class TableEtc(TableEncoder):
+    """A table encoder with a memory of 256 slots; every token is told which slots are its own row and column.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        attention: not used, this network computes its own.
+        radius: how many tokens to either side a token sees.
+        max_distance: distances beyond this count as this one.
+        **options: those of `TableEncoder`.
+
+    Raises:
+        ConfigError: `radius` or `max_distance` is too small.
+    """
+
+    layer_class = TableEtcLayer
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        radius: int = 84,
+        max_distance: int = 12,
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        if radius < 0 or max_distance < 1:
+            raise ConfigError(
+                f"radius is {radius} and max_distance is {max_distance}",
+                where="model",
+                remedy="The radius is at least 0, the distance at least 1",
+            )
+        shape, reach = encoder_size(size), GlobalLocalOptions(radius, max_distance)
+        layers = [GlobalLocal(shape, reach) for _ in range(shape.num_layers)]
+        super().__init__(size, Full(shape.num_heads), attention=layers, **options)
+        self.planner = Planner(self.pattern, Eager())  # no weights where batches are made
+        self.slot_embeddings = SlotEmbeddings(shape, self.embeddings.dropout.p).apply(initialise)
+
+    def forward(self, batch: TableBatch) -> EncoderOutput:
+        """Encode a batch; the slots are left behind."""
+        plan = AttentionPlan(self.pattern, batch)
+        tokens = self.embeddings(batch, plan.packing)
+        slots = plan.derive("links", find_links).slots
+        rows, columns = (self.embeddings.get_submodule(f"token_type_embeddings_{i}").weight for i in (2, 1))
+        memory = self.slot_embeddings(slots.repeat(len(batch.input_ids)), rows, columns)
+        states = self.encoder(torch.cat([tokens, memory]), plan)[: len(tokens)]
+        padded = plan.packing.unpack(states)
+        return EncoderOutput(padded, self.pooler(padded))
+
+
+class SlotEmbeddings(nn.Module):
+    """What slots begin with: their kind, and the embedding that tokens of that row or column carry.
+
+    Args:
+        size: width D.
+        dropout: the probability of dropping a number of the result.
+    """
+
+    def __init__(self, size: EncoderSize, dropout: float) -> None:
+        super().__init__()
+        self.kind = nn.Embedding(2, size.hidden_size)
+        self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, slots: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        """Places of slots [B * G] and the tables of row and column embeddings to states [B * G, D]."""
+        is_column = slots >= SLOTS_OF_A_KIND
+        places = torch.cat([rows[:SLOTS_OF_A_KIND], columns[1 : SLOTS_OF_A_KIND + 1]])
+        return self.dropout(self.LayerNorm(self.kind(is_column.long()) + places[slots]))

@@ -1,0 +1,169 @@
+"""TableETC: its links, its slots, and what reaches what through its layers."""
+
+import numpy as np
+import pytest
+import torch
+from batches import batch_from, batches, one_table, pad, refuses
+from hypothesis import given, settings
+from largest_tensor import LargestTensor
+from safetensors.torch import save_file
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.errors import ConfigError
+from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.layers.global_local import GlobalLocal, GlobalLocalOptions, find_links
+from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.table_etc import TableEtc
+from mate_cli.models.tapas import Tapas
+
+SIZE = EncoderSize(16, 2, 4, 32, 40)
+
+
+def make(layers=2, radius=2, seed=0, **options):
+    torch.manual_seed(seed)
+    size = EncoderSize(16, layers, 4, 32, 40)
+    return TableEtc(size, attention=Sdpa(), radius=radius, max_distance=3, vocab_size=50, **options).eval()
+
+
+def links_of(batch):
+    return find_links(AttentionPlan(Full(4), batch))
+
+
+def with_words(batch, words):
+    ids = (batch.row_ids, batch.column_ids, batch.segment_ids, batch.attention_mask)
+    return batch_from(*ids, input_ids=words, position_ids=batch.position_ids)
+
+
+def some_table(extra=0):
+    random = np.random.default_rng(1)
+    batch = pad([one_table(random, 3, 4, 3, 3), one_table(random, 2, 2, 2, 2)], extra)
+    words = np.random.default_rng(2).integers(1, 50, (2, 400))[:, : batch.input_ids.shape[1]]
+    return with_words(batch, words)
+
+
+def test_rows_have_the_first_slots_and_columns_the_others():
+    """A question, header, body, a row and a column beyond the slots, the last ones within, padding."""
+    rows = [[0, 0, 0, 1, 1, 200, 3, 127, 0]]
+    columns = [[0, 1, 3, 1, 3, 200, 0, 128, 0]]
+    segments = [[0, 1, 1, 1, 1, 1, 1, 1, 0]]
+    links = links_of(batch_from(rows, columns, segments, [[1] * 8 + [0]]))
+    assert links.slots.tolist() == [0, 1, 3, 127, 128, 130, 255]
+    own = [links.slots[linked].tolist() for linked in links.linked[0]]
+    assert own == [[], [0, 128], [0, 130], [1, 128], [1, 130], [], [3], [127, 255], []]
+    assert links.used.all()
+
+
+def test_slots_that_only_another_example_needs_are_unused():
+    links = links_of(pad([np.array([[1], [2], [1]]), np.array([[1], [5], [2]])]))
+    assert links.slots.tolist() == [0, 2, 5, 128, 129]
+    assert links.used.tolist() == [[False, True, False, True, False], [False, False, True, False, True]]
+
+
+def test_slots_begin_with_the_embedding_of_their_row_or_column():
+    model = make()
+    rows, columns = (model.embeddings.get_submodule(f"token_type_embeddings_{i}").weight for i in (2, 1))
+    slots = torch.tensor([0, 5, 127, 128, 255])
+    got = model.slot_embeddings(slots, rows, columns)
+    kind, norm = model.slot_embeddings.kind.weight, model.slot_embeddings.LayerNorm
+    places = [rows[0] + kind[0], rows[5] + kind[0], rows[127] + kind[0], columns[1] + kind[1], columns[128] + kind[1]]
+    torch.testing.assert_close(got, norm(torch.stack(places)))
+
+
+@settings(max_examples=40)
+@given(batch=batches())
+def test_any_table_and_an_example_alone_equals_itself_in_a_batch(batch):
+    model = make()
+    words = torch.arange(batch.input_ids.numel()).view(batch.input_ids.shape) % 49 + 1
+    batch = with_words(batch, words)
+    together = model(batch)
+    assert together.states.isfinite().all()
+    real = batch.attention_mask[0] == 1
+    first = [getattr(batch, name)[:1] for name in ("row_ids", "column_ids", "segment_ids", "attention_mask")]
+    alone = model(batch_from(*first, input_ids=words[:1]))
+    torch.testing.assert_close(alone.states[0, real], together.states[0, real], atol=1e-5, rtol=1e-5)
+
+
+def test_padding_changes_nothing():
+    model, short, long = make(), some_table(), some_table(extra=7)
+    length, real = short.input_ids.shape[1], short.attention_mask == 1
+    assert torch.equal(long.input_ids[:, :length], short.input_ids)
+    expected, got = model(short).states, model(long).states
+    torch.testing.assert_close(got[:, :length][real], expected[real], atol=1e-5, rtol=1e-5)
+    assert not got[:, length:].any()
+
+
+def reached(model, batch, token):
+    words = batch.input_ids.clone()
+    words[0, token] = 49
+    with torch.no_grad():
+        change = model(with_words(batch, words)).states - model(batch).states
+    return (change.abs().amax(-1)[0] > 1e-7)[batch.attention_mask[0] == 1]
+
+
+def test_news_from_far_arrive_after_two_layers():
+    batch = some_table()
+    far = torch.arange(int(batch.attention_mask[0].sum())) > 2
+    assert reached(make(layers=1), batch, 0).tolist() == (~far).tolist()
+    assert reached(make(layers=2), batch, 0).all()
+
+
+def test_tokens_are_told_their_own_row_and_column():
+    """Rows and columns given to tokens in another way change the states, though embeddings do not tell them."""
+    model, batch = make(), some_table()
+    with torch.no_grad():
+        for i in (1, 2):
+            model.embeddings.get_submodule(f"token_type_embeddings_{i}").weight.zero_()
+    swapped = batch_from(
+        batch.column_ids, batch.row_ids, batch.segment_ids, batch.attention_mask, input_ids=batch.input_ids
+    )
+    assert not torch.allclose(model(batch).states, model(swapped).states, atol=1e-3)
+
+
+def test_the_number_of_parameters():
+    """Relations of each side and layer, the slots' own output and norm in each layer, their kinds and norm."""
+    dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
+    relations = 2 * 3 + 3
+    more = 2 * (2 * relations * (16 + 4) + 16 * 16 + 16 + 2 * 16) + 2 * 16 + 2 * 16
+    counts = [sum(p.numel() for p in model.parameters()) for model in (make(), dense)]
+    assert counts[0] == counts[1] + more
+
+
+def test_weights_of_bert_leave_only_what_bert_lacks_new(tmp_path):
+    dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
+    save_file(dense.state_dict(), tmp_path / "model.safetensors")
+    model = make()
+    report = load_weights(model, InitOptions("path", str(tmp_path)))
+    assert not report.unused
+    kinds = ("self.backend.of_", "slot_output", "slot_embeddings")
+    assert all(any(kind in name for kind in kinds) for name in report.new)
+    first, second = (network.encoder.layer[1].attention["self"].projections.weight for network in (model, dense))
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_memory_grows_with_the_length(dropout):
+    size = EncoderSize(16, 1, 4, 32, 40)
+
+    def largest(tokens):
+        table = np.array([[1] * tokens, [1 + i * 20 // tokens for i in range(tokens)], [1] * tokens])
+        torch.manual_seed(0)
+        model = TableEtc(size, attention=Sdpa(), radius=15, vocab_size=50, attention_dropout=dropout)
+        with LargestTensor() as mode:
+            model(pad([table])).states.square().mean().backward()
+        return mode.numel
+
+    peaks = [largest(tokens) for tokens in (512, 1024, 2048)]
+    assert peaks[1] == 2 * peaks[0]
+    assert peaks[2] == 2 * peaks[1]
+
+
+def test_messages():
+    with pytest.raises(ConfigError, match="radius is -1"):
+        make(radius=-1)
+    backend, plan = GlobalLocal(SIZE, GlobalLocalOptions(1, 1)), AttentionPlan(Full(4), some_table())
+    assert refuses(backend, RowColumnHeads(4))
+    with pytest.raises(ConfigError, match="cannot weigh single keys"):
+        backend.forward(torch.zeros(1), plan, key_bias=torch.zeros(1))
