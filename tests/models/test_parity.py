@@ -8,6 +8,7 @@ from transformers import BertConfig, BertModel, TapasConfig, TapasModel
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.models.checkpoints import InitOptions, load_weights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
@@ -85,7 +86,8 @@ def test_an_unknown_type_adds_nothing_and_a_late_position_is_the_last():
     with torch.no_grad():
         model.embeddings.token_type_embeddings_2.weight.zero_()
         last = TableBatch(**{**given.tensors(), "position_ids": torch.full_like(given.position_ids, 63)})
-        torch.testing.assert_close(model.embeddings(beyond), model.embeddings(last))
+        packing = AttentionPlan(model.pattern, given).packing
+        torch.testing.assert_close(model.embeddings(beyond, packing), model.embeddings(last, packing))
 
 
 def test_attention_dropout_only_while_training():

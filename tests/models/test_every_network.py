@@ -1,0 +1,121 @@
+"""What every network in conf/model must do; a new file there is tested by all that follows."""
+
+import copy
+
+import hydra
+import numpy as np
+import pytest
+import torch
+from batches import batch_from, one_table, pad
+from golden import ROOT
+from omegaconf import OmegaConf
+from safetensors.torch import load_file, save_file
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.lit_modules.cell_selection import CellSelection
+
+NETWORKS = pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)
+LENGTH = 80
+
+
+def make(path, seed=0, **options):
+    torch.manual_seed(seed)
+    others = {"init": {"size": "tiny", "activation": "gelu"}, "encoding": {"max_tokens": LENGTH}}
+    config = OmegaConf.create({**others, "model": OmegaConf.load(path)}).model
+    return hydra.utils.instantiate(config, attention=Sdpa(), vocab_size=99, **options).eval()
+
+
+def examples(extra=0, tables=((4, 3, 3, 2), (2, 5, 2, 3), (6, 1, 4, 4))):
+    """Tables of random words; the last cell of each holds the answer."""
+    random = np.random.default_rng(0)
+    batch = pad([one_table(random, *table) for table in tables], extra)
+    shape = batch.input_ids.shape
+    words = np.random.default_rng(1).integers(1, 99, (len(tables), LENGTH))[:, : shape[1]]
+    last = batch.attention_mask.sum(1, keepdim=True) - 1
+    answers = (batch.row_ids == batch.row_ids.gather(1, last)) & (batch.column_ids == batch.column_ids.gather(1, last))
+    names = ("row_ids", "column_ids", "segment_ids", "attention_mask")
+    places = np.broadcast_to(np.arange(shape[1]), shape) % 512
+    ids = [getattr(batch, name) for name in names]
+    return batch_from(*ids, input_ids=words, position_ids=places, label_ids=answers)
+
+
+@NETWORKS
+def test_states_of_padding_are_zero_and_padding_changes_nothing(path):
+    model, short, long = make(path), examples(), examples(extra=9)
+    length, real = short.input_ids.shape[1], short.attention_mask == 1
+    expected, got = model(short), model(long)
+    assert expected.states.shape == (*real.shape, 128)
+    assert not got.states[long.attention_mask == 0].any()
+    torch.testing.assert_close(got.states[:, :length][real], expected.states[real], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(got.pooled, expected.pooled, atol=1e-5, rtol=1e-5)
+
+
+@NETWORKS
+def test_an_example_does_not_know_its_batch(path):
+    model, tables = make(path), ((4, 3, 3, 2), (2, 5, 2, 3))
+    batch, other = examples(tables=tables), examples(tables=tables)
+    other.input_ids[1] = 7
+    real = batch.attention_mask[0] == 1
+    torch.testing.assert_close(model(other).states[0][real], model(batch).states[0][real])
+    assert not torch.equal(model(other).states[1], model(batch).states[1])
+
+
+@NETWORKS
+def test_preparing_a_batch_ahead_changes_nothing(path):
+    model, batch = make(path), examples()
+    assert torch.equal(model(model.planner(batch)).states, model(batch).states)
+
+
+@NETWORKS
+def test_every_weight_learns(path):
+    """Backward reaches all weights but those of the pooler, which cell selection does not use."""
+    model = make(path)
+    model(examples()).states.pow(3).sum().backward()
+    still = [name for name, p in model.named_parameters() if p.grad is None]
+    assert still == ["pooler.dense.weight", "pooler.dense.bias"]
+
+
+@NETWORKS
+def test_saved_weights_come_back(path, tmp_path):
+    model, batch = make(path), examples()
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    again = make(path, seed=1)
+    assert not torch.equal(again(batch).states, model(batch).states)
+    again.load_state_dict(load_file(tmp_path / "weights.safetensors"))
+    assert torch.equal(again(batch).states, model(batch).states)
+    assert torch.equal(copy.deepcopy(again)(batch).states, model(batch).states)
+
+
+@NETWORKS
+def test_recomputing_layers_gives_the_same_gradients(path):
+    found = []
+    for checkpointing in (False, True):
+        model = make(path, gradient_checkpointing=checkpointing).train()
+        torch.manual_seed(3)
+        model(examples()).states.pow(3).sum().backward()
+        found.append([p.grad for p in model.parameters() if p.grad is not None])
+    torch.testing.assert_close(*found)
+
+
+@NETWORKS
+def test_bfloat16_stays_near(path):
+    model, batch = make(path), examples()
+    with torch.autocast("cpu", torch.bfloat16):
+        states = model(batch).states
+    torch.testing.assert_close(states.float(), model(batch).states, atol=0.1, rtol=0.1)
+
+
+@NETWORKS
+def test_twenty_steps_learn_three_tables_by_heart(path):
+    batch = examples()
+    task = CellSelection(make(path, hidden_dropout=0.0, attention_dropout=0.0), dropout=0.0)
+    optimizer = torch.optim.AdamW(task.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = task.loss(batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > 1.2
+    assert losses[-1] < 0.1
