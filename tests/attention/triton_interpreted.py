@@ -107,10 +107,14 @@ def test_prepared_ahead_and_recomputed_by_checkpointing():
     assert all(torch.equal(a, b) for a, b in zip(plain, again, strict=True))
 
 
+ALIKE = RowColumnHeads(4)
+"""With two heads of each kind."""
+
+
 def dropped_weights(batch, size, dropout, seed):
     """What is left of every probability, over the probability: values that are unit vectors show the weights."""
-    query, key, value = (x.detach() for x in projections(batch, 2, size))
-    plan = AttentionPlan(HALF, batch)
+    query, key, value = (x.detach() for x in projections(batch, 4, size))
+    plan = AttentionPlan(ALIKE, batch)
     tokens = batch.input_ids.shape[1]
     unit = torch.eye(tokens, size).expand(value.shape)
     torch.manual_seed(seed)
@@ -122,13 +126,16 @@ def dropped_weights(batch, size, dropout, seed):
 def test_dropout_drops_its_share_and_the_gradients_know_which():
     batch, dropout = pad([table(6, 3, 3, 2)]), 0.3
     factor = dropped_weights(batch, 64, dropout, 5)
-    seen = HALF.mask(batch)[0]
+    seen = ALIKE.mask(batch)[0]
     kept = factor[0][seen] > 0.5
     torch.testing.assert_close(factor[0][seen][kept], torch.full_like(factor[0][seen][kept], 1 / 0.7))
     assert abs(float(kept.float().mean()) - 0.7) < 3 * (0.21 / kept.numel()) ** 0.5
-    assert not torch.equal(factor, dropped_weights(batch, 64, dropout, 6))
+    left = factor > 0.5
+    assert not torch.equal(left, dropped_weights(batch, 64, dropout, 6) > 0.5)
+    assert not torch.equal(left[:, 0], left[:, 1])
+    assert not torch.equal(left[:, 2], left[:, 3])
 
-    inputs, plan = projections(batch, 2, 64), AttentionPlan(HALF, batch)
+    inputs, plan = projections(batch, 4, 64), AttentionPlan(ALIKE, batch)
     probe = torch.linspace(-1, 1, inputs[0].numel()).view(inputs[0].shape)
     torch.manual_seed(5)
     output = attend_padded(SMALL, inputs, plan, dropout=dropout)
