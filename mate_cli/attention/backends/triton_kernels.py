@@ -4,7 +4,8 @@ A table row r = token * V + block stands for a token in one of the V blocks of h
 place in [P, N]. A tile is six integers: the first and the end of its rows, then the start and number of the global
 partners, then of the other ones. Which queries see a key is symmetric, so the same tiles serve both roles.
 Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", algorithms 1 and 2;
-Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox, for dropout).
+Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox); Wellons, "Prospecting for Hash Functions"
+(the constants of the mixing function).
 """
 
 # ruff: noqa: N803 - capitals mark what Triton compiles in.
@@ -80,11 +81,23 @@ def _bias(key_bias: tl.tensor, row: tl.tensor, real: tl.tensor, BLOCKS: tl.const
 
 
 @triton.jit
-def _kept(seed: tl.tensor, query_row: tl.tensor, key_row: tl.tensor, head: tl.tensor, dropout: tl.tensor) -> tl.tensor:
-    """Which weights stay: a function of seed, query, key and head alone, so that every kernel draws the same."""
-    zero = query_row * 0 + key_row * 0
-    bits, _, _, _ = tl.philox(seed, query_row + zero, key_row + zero, head + zero, zero)
-    return tl.uint_to_uniform_float(bits) >= dropout
+def _words(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.constexpr) -> tl.tensor:
+    """A random word for every row as a query or as a key, by Philox."""
+    zero = row * 0
+    bits, _, _, _ = tl.philox(seed, row, zero + head, zero + ROLE, zero)
+    return bits
+
+
+@triton.jit
+def _kept(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) -> tl.tensor:
+    """Which weights stay: a function of seed, query, key and head alone, so that every kernel draws the same.
+
+    Philox for every pair would take longer than the attention; mixing the words of query and key is enough.
+    """
+    bits = query_words + key_words
+    bits = (bits ^ (bits >> 16)) * 0x7FEB352D
+    bits = (bits ^ (bits >> 15)) * 0x846CA68B
+    return tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout
 
 
 @triton.jit(do_not_specialize=["seed"])
@@ -119,6 +132,7 @@ def attend(
     top = tl.full([TILE], -1e30, tl.float32)
     total = tl.zeros([TILE], tl.float32)
     attended = tl.zeros([TILE, WIDTH], tl.float32)
+    words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         slot = start + tl.arange(0, STEP)
@@ -136,7 +150,8 @@ def attend(
         shrink = tl.exp2(top - higher)
         total = total * shrink + tl.sum(weights, 1)
         if DROPPED:
-            weights = tl.where(_kept(seed, query_row[:, None], key_row[None, :], head, dropout), weights, 0.0)
+            kept = _kept(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
+            weights = tl.where(kept, weights, 0.0)
         attended = attended * shrink[:, None] + _dot(weights.to(value.dtype), value, PRECISION, WIDEN)
         top = higher
     attended = attended / (total * (1 - dropout))[:, None]
@@ -181,6 +196,7 @@ def query_gradient(
     tl.store(delta + query_row * HEADS + head, own_delta, mask=real_query)
     own_lse = tl.load(lse + query_row * HEADS + head, mask=real_query, other=0.0)
     summed = tl.zeros([TILE, WIDTH], tl.float32)
+    words = _words(seed, query_row, head, QUERY) if DROPPED else query_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         slot = start + tl.arange(0, STEP)
@@ -195,7 +211,7 @@ def query_gradient(
         weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - own_lse[:, None])
         pull = _dot(given, tl.trans(value), PRECISION, WIDEN)
         if DROPPED:
-            kept = _kept(seed, query_row[:, None], key_row[None, :], head, dropout)
+            kept = _kept(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
             pull = tl.where(kept, pull / (1 - dropout), 0.0)
         pull = weights * (pull - own_delta[:, None])
         summed += _dot(pull.to(key.dtype), key, PRECISION, WIDEN)
@@ -239,6 +255,7 @@ def key_value_gradient(
     key_sum = tl.zeros([TILE, WIDTH], tl.float32)
     value_sum = tl.zeros([TILE, WIDTH], tl.float32)
     bias_sum = tl.zeros([TILE], tl.float32)
+    words = _words(seed, key_row, head, KEY) if DROPPED else key_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
     for start in range(0, num_partners, STEP):
         slot = start + tl.arange(0, STEP)
@@ -257,7 +274,7 @@ def key_value_gradient(
         pull = _dot(value, tl.trans(given), PRECISION, WIDEN)
         used = weights
         if DROPPED:
-            kept = _kept(seed, query_row[None, :], key_row[:, None], head, dropout)
+            kept = _kept(_words(seed, query_row, head, QUERY)[None, :], words[:, None], dropout)
             used = tl.where(kept, weights / (1 - dropout), 0.0)
             pull = tl.where(kept, pull / (1 - dropout), 0.0)
         value_sum += _dot(used.to(given.dtype), given, PRECISION, WIDEN)
