@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
@@ -75,7 +75,7 @@ class TableEtc(TableEncoder):
             )
         shape, reach = encoder_size(size), GlobalLocalOptions(radius, max_distance)
         layers = [GlobalLocal(shape, reach) for _ in range(shape.num_layers)]
-        super().__init__(size, Full(shape.num_heads), attention=layers, **options)
+        super().__init__(size, Window(shape.num_heads, radius), attention=layers, **options)
         self.planner = Planner(self.pattern, Eager())  # no weights where batches are made
         self.slot_embeddings = SlotEmbeddings(shape, self.embeddings.dropout.p).apply(initialise)
 

@@ -11,10 +11,12 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
+from mate_cli.attention.patterns.window import Window
 
 MASKS = np.load(tapas("g1_masks.npz"))
 LOWER, UPPER = SatLayer(4, columns=False), SatLayer(4, columns=True)
 BASELINES = pytest.mark.parametrize("pattern", [SameRowOrColumn(4), LOWER, UPPER], ids=["same", "lower", "upper"])
+ALL = pytest.mark.parametrize("pattern", [SameRowOrColumn(4), LOWER, UPPER, Window(4, 2)], ids=lambda p: str(vars(p)))
 
 
 def golden_batch(name):
@@ -57,7 +59,7 @@ def test_lower_and_upper_differ(sat_case):
     assert torch.equal(lower & upper, lower)
 
 
-@BASELINES
+@ALL
 @given(batch=batches())
 def test_padding_is_never_seen_and_every_token_sees_itself(pattern, batch):
     mask, real = pattern.mask(batch)[:, 0], batch.attention_mask == 1
@@ -81,3 +83,11 @@ def test_who_sees_which_header():
     assert seen(SameRowOrColumn(2)) == [[0, 1, 2, 3, 4], [0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 3, 4], [0, 2, 3, 4]]
     assert seen(LOWER) == [[0, 1, 2, 3, 4], [0, 1, 2], [0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
     assert seen(UPPER) == [[0, 1, 2, 3, 4], [0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+
+
+def test_a_window_reaches_as_far_as_its_radius():
+    batch = batch_from(*[[[0] * 5]] * 3, [[1, 1, 1, 1, 0]])
+    seen = [mask.nonzero().flatten().tolist() for mask in Window(2, 1).mask(batch)[0, 0]]
+    assert seen == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3], [3]]
+    assert torch.equal(Window(2, 4).mask(batch), Full(2).mask(batch))
+    assert Window(2, 4) != Window(2, 3)

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.checkpoints import InitOptions, load_weights
@@ -165,5 +166,7 @@ def test_messages():
         make(radius=-1)
     backend, plan = GlobalLocal(SIZE, GlobalLocalOptions(1, 1)), AttentionPlan(Full(4), some_table())
     assert refuses(backend, RowColumnHeads(4))
+    assert refuses(backend, Window(4, 2))
+    assert not refuses(backend, Window(4, 1))
     with pytest.raises(ConfigError, match="cannot weigh single keys"):
         backend.forward(torch.zeros(1), plan, key_bias=torch.zeros(1))

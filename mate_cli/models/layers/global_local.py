@@ -14,7 +14,7 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import pad
 
 from mate_cli.attention.base import AttentionPattern
-from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.sizes import EncoderSize
@@ -128,12 +128,12 @@ class GlobalLocal(nn.Module):
         self.of_slots = RelativeScores(size, options.relations)
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept full attention: what is seen is this layer's own matter.
+        """Accept the window of these options; slots come on top of what it says.
 
         Raises:
-            ConfigError: the pattern hides something.
+            ConfigError: it is another pattern.
         """
-        if not isinstance(pattern, Full):
+        if not isinstance(pattern, Window) or pattern.radius != self.options.radius:
             name = type(pattern).__name__
             raise ConfigError(f"TableETC cannot compute {name}", where="model", remedy="Use model=mate")
 
