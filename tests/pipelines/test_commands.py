@@ -188,7 +188,7 @@ def test_options_train_alike(tmp_path, overrides):
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     losses = [row["train/loss"] for row in rows if "train/loss" in row]
     # Random weights spread their belief over some 20 cells, so the loss begins near log 20, whatever computes it.
-    assert losses[0] == pytest.approx(3.0, abs=0.5)
+    assert losses[0] == pytest.approx(3.0, abs=0.7)
     stopped_early = "trainer.early_stopping=1" in overrides
     assert rows[-1]["step"] == (2 if stopped_early else 6)
 
