@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -10,23 +11,26 @@ from omegaconf import DictConfig, OmegaConf
 
 from mate_cli.runs.clock import Clock
 from mate_cli.runs.folders import new_folder
-from mate_cli.runs.record import RunRecord, now
+from mate_cli.runs.record import RunFolder, RunRecord, now
+
+Figures = Mapping[str, float | str]
 
 
-def measure(cfg: DictConfig) -> dict[str, float]:
-    """Call the benchmark's function and write config.yaml and record.json of a new folder in outputs/benchmark/.
+def measure(cfg: DictConfig) -> RunFolder:
+    """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
 
     Args:
-        cfg: `benchmark` with its `_target_`, a function that returns figures by name.
+        cfg: `benchmark` with its `_target_`: a function that returns figures by name, or something to iterate over
+            that yields them part by part; then what was measured is kept even if the rest fails. A figure that is
+            a text (the machine's name, why something was not run) goes to the record's `facts`.
 
     Returns:
-        The figures.
+        The folder.
     """
     hydra = HydraConfig.get()
     name = str(hydra.runtime.choices["benchmark"])
     folder = new_folder(Path(cfg.paths.outputs), "benchmark", name, 0)
     folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    clock = Clock()
     record = RunRecord(
         command="benchmark",
         experiment=name,
@@ -38,13 +42,33 @@ def measure(cfg: DictConfig) -> dict[str, float]:
         task="benchmark",
         seed=cfg.seed,
     )
+    clock = Clock()
     try:
-        record.metrics = dict(instantiate(cfg.benchmark))
+        for figures in _parts(instantiate(cfg.benchmark)):
+            keep(record, figures)
+            record.wall_seconds = round(clock(), 1)
+            folder.write_record(record)
         record.status = "finished"
+    except KeyboardInterrupt:
+        record.status = "interrupted"
+        raise
     except BaseException as error:
         record.status, record.reason = "failed", f"{type(error).__name__}: {error}"
         raise
     finally:
         record.finished, record.wall_seconds = now(), round(clock(), 1)
         folder.write_record(record)
-    return record.metrics
+    return folder
+
+
+def keep(record: RunRecord, figures: Figures) -> None:
+    """Add numbers to the record's metrics and texts to its facts."""
+    for name, value in figures.items():
+        if isinstance(value, str):
+            record.facts[name] = value
+        else:
+            record.metrics[name] = value
+
+
+def _parts(measured: Figures | Iterable[Figures]) -> Iterable[Figures]:
+    return [measured] if isinstance(measured, Mapping) else measured

@@ -30,6 +30,7 @@ class RunRecord:
         reason: why it failed.
         peak_memory_mb: of the process, or of the GPU where there is one.
         stages: the run folder of each stage of a chain.
+        facts: what a benchmark says in words: the machine, and why something was not measured.
     """
 
     command: str
@@ -59,6 +60,7 @@ class RunRecord:
     peak_memory_mb: float = 0.0
     data: dict[str, int] = field(default_factory=dict)
     stages: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
 
