@@ -145,6 +145,7 @@ class Benchmark(Section):
     """`mate benchmark`."""
 
     benchmark: Node
+    show: str | None
     paths: Paths
     seed: NonNegativeInt
 

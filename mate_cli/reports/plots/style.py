@@ -35,18 +35,25 @@ def dash_of(index: int) -> str:
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     """Returns an empty figure (inches) with one quiet axes, made without pyplot and so without a display."""
+    figure, panels = new_panels(1, 1, width, height)
+    return figure, panels[0][0]
+
+
+def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """Returns an empty figure (inches) with rows of quiet axes; those of a row share what they measure."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context(FONT):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots()
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
-    axes.tick_params(length=0, colors=INK, labelsize=8.5)
-    axes.grid(color=GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
-    return figure, axes
+        panels = figure.subplots(rows, columns, squeeze=False, sharey="row")
+    for axes in panels.flat:
+        for side in ("top", "right", "left", "bottom"):
+            axes.spines[side].set_visible(False)
+        axes.tick_params(length=0, which="both", colors=INK, labelsize=8.5)
+        axes.grid(color=GRID, linewidth=0.7)
+        axes.set_axisbelow(True)
+    return figure, panels.tolist()
 
 
 def as_svg(figure: Figure, salt: str) -> str:

@@ -1,0 +1,44 @@
+"""A benchmark in the terminal: a table per case, an overview, the machine."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mate_cli.reports.benchmark_results import BOUND, BenchmarkResults
+from mate_cli.reports.benchmark_tables import BenchmarkTable, case_table, how_measured, overview_tables
+from mate_cli.reports.format import plural
+
+
+def print_benchmark(results: BenchmarkResults, console: Console) -> None:
+    """Print all tables."""
+    for table in [*(case_table(results, case) for case in results.cases), *overview_tables(results)]:
+        console.print(
+            Text(table.title, style="bold"), table_view(table), Text("\n".join([*table.notes, ""]), style="dim")
+        )
+    console.print(Text(f"{machine_text(results)}\n{how_measured(results)}", style="dim"))
+
+
+def machine_text(results: BenchmarkResults) -> str:
+    """The machine in one line."""
+    threads, peak = plural(results.threads, "thread"), results.fact("peak_gflops_per_second")
+    return f"{results.fact('cpu')}, {threads}, PyTorch {results.fact('torch')}, peak {peak} GFLOP/s"
+
+
+def table_view(table: BenchmarkTable) -> Table:
+    """Draw a table: the best in bold, the bound dim."""
+    view = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="dim",
+    )
+    view.add_column("\nvariant", no_wrap=True)
+    for over, under in table.heads:
+        view.add_column(f"{over}\n{under}", justify="right", no_wrap=True)
+    for name, cells, best in table.rows:
+        texts = [Text(cell, style="bold green" if wins else "") for cell, wins in zip(cells, best, strict=True)]
+        view.add_row(Text(name), *texts, style="dim" if name == BOUND else "")
+    return view

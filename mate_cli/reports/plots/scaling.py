@@ -1,0 +1,106 @@
+"""How cost grows with length: a panel per shape of tables, a line per variant, both axes logarithmic.
+
+Source: MATE paper, figures 4, 5 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, new_panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PANEL = (3.35, 2.75)
+LEGEND_HEIGHT = 0.55
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel.
+
+    Args:
+        title: above it.
+        lines: of each variant, its (length, cost) points.
+    """
+
+    title: str
+    lines: Mapping[str, Sequence[tuple[int, float]]]
+
+
+@dataclass(frozen=True)
+class ScalingFrame:
+    """What a figure shows.
+
+    Args:
+        name: tells the figure's lines from those of others.
+        unit: of the cost.
+        variants: all that may occur; the place of a variant gives its colour.
+        panels: rows of panels.
+    """
+
+    name: str
+    unit: str
+    variants: tuple[str, ...]
+    panels: tuple[tuple[Panel, ...], ...]
+
+
+def scaling_figure(frame: ScalingFrame) -> Figure:
+    """Draw the panels; panels of a row share their axis of cost."""
+    rows, columns = len(frame.panels), max(map(len, frame.panels))
+    figure, axes = new_panels(rows, columns, PANEL[0] * columns + 0.3, PANEL[1] * rows + LEGEND_HEIGHT)
+    for row, panels in enumerate(frame.panels):
+        for column, panel in enumerate(panels):
+            draw_panel(axes[row][column], panel, frame)
+        axes[row][0].set_ylabel(frame.unit, color=INK)
+    for axis in axes[-1]:
+        axis.set_xlabel("tokens", color=INK)
+    drawn = {line.get_label(): line for row in axes for axis in row for line in axis.get_lines()}
+    names = [literal(name) for name in frame.variants if literal(name) in drawn]
+    figure.legend(
+        [drawn[name] for name in names],
+        names,
+        loc="outside lower center",
+        ncols=min(len(names), 7),
+        frameon=False,
+        fontsize=8,
+        labelcolor=INK,
+    )
+    return figure
+
+
+def draw_panel(axes: Axes, panel: Panel, frame: ScalingFrame) -> None:
+    """Draw the lines of one panel, ticks at the lengths that were measured."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    for index, name in enumerate(frame.variants):
+        points = panel.lines.get(name)
+        if points:
+            (line,) = axes.plot(*zip(*points, strict=True), linewidth=1.5, marker="o", markersize=3.2)
+            line.set_label(literal(name))
+            line.set_gid(f"{frame.name}-{panel.title}-{name}".replace(" ", "_"))
+            line.set(color=color_of(index), linestyle=dash_of(index))
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    lengths = sorted({length for points in panel.lines.values() for length, _ in points})
+    axes.set_xticks(lengths, [length_text(length) for length in lengths])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow(panel) else (1.0,)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_title(literal(panel.title), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+
+
+def narrow(panel: Panel) -> bool:
+    """Whether costs span less than a factor of 100, so that powers of ten alone would be too few ticks."""
+    costs = [cost for points in panel.lines.values() for _, cost in points]
+    return bool(costs) and max(costs) < 100 * min(costs)
+
+
+def length_text(tokens: int) -> str:
+    """Write a length: 512, 2K, 8180."""
+    return f"{tokens // 1024}K" if tokens % 1024 == 0 else str(tokens)
