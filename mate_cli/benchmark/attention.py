@@ -1,0 +1,224 @@
+"""Attention alone: every way to compute it side by side, at any length."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import torch
+from pydantic import NonNegativeInt, PositiveInt
+from torch import Tensor
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.benchmark.backends import find_backends, known_backends
+from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
+from mate_cli.benchmark.counting import all_pairs, attention_flops, backend_flops, needed_pairs
+from mate_cli.benchmark.definition import attend_by_definition
+from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.options import BenchmarkOptions, announce
+from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
+from mate_cli.benchmark.timing import Timing, clock, timed, warm_up
+from mate_cli.errors import ConfigError
+from mate_cli.models.linformer import MixedAttention, Mixer
+from mate_cli.tokenization.layout import TableBatch
+
+DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
+REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
+DIRECTIONS = {"forward": False, "forward_backward": True}
+PLAN_ROUNDS = 3
+SMALL = 64
+"""Tokens that are enough to call everything once."""
+
+
+class Attention(NamedTuple):
+    """A variant: what may be seen, and how that is computed."""
+
+    pattern: AttentionPattern
+    backend: AttentionBackend
+
+
+class Ready(NamedTuple):
+    """A variant that is prepared for the batch of a case."""
+
+    attention: Attention
+    plan: AttentionPlan
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """Its weights, if it has any."""
+        mixer = getattr(self.attention.backend, "mixer", None)
+        return list(mixer.parameters()) if mixer is not None else []
+
+
+@dataclass(kw_only=True)
+class AttentionBenchmark(BenchmarkOptions):
+    """Measures attention on drawn and real tables; iterating over it yields the figures of one case after another.
+
+    Beside the names in `conf/attention` there are `dense` (PyTorch's kernel, everything seen, as in TAPAS),
+    `dense_mask` (the same kernel with MATE's pattern as its mask) and `linformer`.
+
+    Args:
+        backends: names of variants; None for all.
+        longest: variants that are not run on more tokens than this, because their memory is quadratic.
+        heads: half of them see rows, half columns.
+        head_size: the size H of one.
+        slots: into which Linformer mixes all tokens.
+        checked: outputs are compared with the definition in float64 up to so many tokens.
+        **options: those of `BenchmarkOptions`.
+    """
+
+    backends: list[str] | None
+    longest: dict[str, PositiveInt]
+    heads: PositiveInt
+    head_size: PositiveInt
+    slots: PositiveInt
+    checked: NonNegativeInt
+
+    def __iter__(self) -> Iterator[Figures]:
+        """Measure.
+
+        Raises:
+            ConfigError: a name is unknown, or the device is not there.
+        """
+        with self.pace() as pace:
+            self.rehearse(pace.device)
+            yield {**machine_facts(pace.device), "machine/peak_gflops_per_second": pace.peak}
+            for case in self.cases():
+                announce(case.name)
+                yield self.measure(case, pace)
+
+    def variants(self, tokens: int) -> dict[str, Attention]:
+        """Every variant for so many tokens, dense attention first.
+
+        Raises:
+            ConfigError: a name is unknown.
+        """
+        full, mate = Full(self.heads), RowColumnHeads(self.heads)
+        found = {
+            DENSE: Attention(full, Sdpa()),
+            DENSE_MASK: Attention(mate, Sdpa()),
+            **{name: Attention(mate, backend) for name, backend in self._backends.items()},
+            LINFORMER: Attention(full, MixedAttention(Mixer(tokens, self.slots, shared=True))),
+        }
+        return {name: one for name, one in found.items() if self.backends is None or name in self.backends}
+
+    @cached_property
+    def _backends(self) -> dict[str, AttentionBackend]:
+        """Those in `conf/attention`; sdpa is there already, as `dense_mask`."""
+        if self.backends is None:
+            return find_backends([name for name in known_backends() if name != "sdpa"])
+        return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
+
+    def rehearse(self, device: torch.device) -> None:
+        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed."""
+        (case,) = drawn_cases(["square"], [SMALL], [1])
+        _, ready = self._prepared(case, device)
+        for one in ready.values():
+            warm_up(partial(attend_and_back, one, self._projections(SMALL, device)), clock(device), device)
+
+    def measure(self, case: Case, pace: Pace) -> Figures:
+        """All figures of one case."""
+        named, ready = self._prepared(case, pace.device)
+        named |= bounds(case, self.heads, self.head_size)
+        qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
+        ran: set[str] = set()
+        for direction, backward in DIRECTIONS.items():
+            work = {name: self._work(one, case.batch, qkv, backward=backward) for name, one in ready.items()}
+            timings = measure_variants(work, pace)
+            ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
+            place = f"attention/{{}}/{case.name}/{direction}"
+            named |= figures(timings, work, place.format, REFERENCES, pace.peak)
+        if case.tokens <= self.checked:
+            errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
+            named |= {f"attention/{name}/{case.name}/forward/max_error": error for name, error in errors.items()}
+        return named
+
+    def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, Ready]]:
+        """The variants that can do a case, what their plans cost, and why others cannot."""
+        named: Figures = {}
+        ready: dict[str, Ready] = {}
+        for name, attention in self.variants(case.tokens).items():
+            place = f"attention/{name}/{case.name}"
+            refusal = self._refusal(name, attention, case)
+            if refusal:
+                named |= {f"{place}/{direction}/not_run": refusal for direction in DIRECTIONS}
+            else:
+                batch, named[f"{place}/plan/ms"] = timed_plan(Planner(*attention), case.batch)
+                ready[name] = Ready(attention, AttentionPlan(attention.pattern, batch.to(device)))
+        return named, ready
+
+    def _refusal(self, name: str, attention: Attention, case: Case) -> str | None:
+        if case.tokens > self.longest.get(name, case.tokens):
+            return f"more than {self.longest[name]:,} tokens take too much memory"
+        try:
+            attention.backend.supports(attention.pattern)
+        except ConfigError as error:
+            return error.problem
+        return None
+
+    def _projections(self, tokens: int, device: torch.device) -> Tensor:
+        generator = torch.Generator().manual_seed(0)
+        values = torch.randn(tokens, 3, self.heads, self.head_size, generator=generator)
+        return values.to(device, self.torch_dtype)
+
+    def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
+        call = partial(attend_and_back if backward else attend, ready, qkv)
+        pattern, backend = ready.attention
+        flops = backend_flops(backend, pattern, batch, self.head_size, backward=backward)
+        return Variant(call, flops / 1e9)
+
+
+@torch.no_grad()
+def attend(ready: Ready, qkv: Tensor) -> Tensor:
+    """The forward pass alone: [P, 3, N, H] to [P, N, H]."""
+    return ready.attention.backend.forward(qkv, ready.plan)
+
+
+def attend_and_back(ready: Ready, qkv: Tensor) -> tuple[Tensor, ...]:
+    """The forward and the backward pass; the output stands in for its own gradient."""
+    inputs = qkv.detach().requires_grad_()
+    output = ready.attention.backend.forward(inputs, ready.plan)
+    return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
+
+
+def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
+    """A batch with its plan, and the milliseconds that this takes on the CPU; the median of three."""
+    read, spent, planned = clock(torch.device("cpu")), [], batch
+
+    def plan() -> None:
+        nonlocal planned
+        planned = planner(batch)
+
+    for _ in range(PLAN_ROUNDS):
+        spent.append(timed(plan, read)[0])
+    return planned, 1000 * statistics.median(spent)
+
+
+def bounds(case: Case, heads: int, head_size: int) -> Figures:
+    """What an exact method could gain at most: all pairs, padding included, over the needed ones."""
+    dense, needed = all_pairs(Full(heads), case.batch), needed_pairs(RowColumnHeads(heads), case.batch)
+    named: Figures = {}
+    for direction, backward in DIRECTIONS.items():
+        place = f"attention/bound/{case.name}/{direction}"
+        named[f"{place}/speedup_vs_dense"] = dense / needed
+        named[f"{place}/gflop"] = attention_flops(needed, head_size, backward=backward) / 1e9
+    return named
+
+
+def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float]:
+    """The largest difference of any output from what the variant's pattern defines."""
+    exact: dict[AttentionPattern, Tensor] = {}
+    errors: dict[str, float] = {}
+    for name, one in ready.items():
+        pattern = one.attention.pattern
+        if pattern not in exact:
+            exact[pattern] = attend_by_definition(qkv, one.plan)
+        errors[name] = float((attend(one, qkv).double() - exact[pattern]).abs().max())
+    return errors

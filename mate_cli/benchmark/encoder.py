@@ -1,0 +1,242 @@
+"""Whole encoders side by side: ours with each backend, and those of `transformers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.patterns.full import Full
+from mate_cli.benchmark.attention import DIRECTIONS, SMALL, timed_plan
+from mate_cli.benchmark.backends import find_backends, known_backends
+from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
+from mate_cli.benchmark.counting import backend_flops, dense_flops
+from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.options import BenchmarkOptions, announce
+from mate_cli.benchmark.peers import PEERS
+from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
+from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
+from mate_cli.errors import ConfigError
+from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.models.linformer import Linformer
+from mate_cli.models.mate import Mate
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.tapas import Tapas
+from mate_cli.tokenization.layout import TableBatch
+
+MATE, PADDED = "mate_", "_padded"
+REFERENCES = {"bert": "transformers_bert", "tapas": "transformers_tapas", "dense": "tapas", "bucketed": "mate_bucketed"}
+OWN_SEGMENTS = 10_000
+"""Row and column ids from here on are those of padding that is declared real."""
+
+
+Autocast = Callable[[], AbstractContextManager[object]]
+
+
+class Job(NamedTuple):
+    """A model, and the batch that it is given.
+
+    Args:
+        model: ours or a peer.
+        batch: on the device, with the plan of our models prepared.
+        counted: the same on the CPU, to count from.
+    """
+
+    model: nn.Module
+    batch: TableBatch
+    counted: TableBatch
+
+
+@dataclass(kw_only=True)
+class EncoderBenchmark(BenchmarkOptions):
+    """Measures encoders with random weights, without dropout; iterating over it yields the figures case by case.
+
+    Variants are `mate_<name in conf/attention>`, `tapas` (ours, dense), `linformer`, `transformers_tapas` and
+    `transformers_bert`. Ours get their plan with the batch, as in training; what it costs is a figure of its own.
+
+    Args:
+        variants: their names; None for all.
+        padded: variants that are measured once more on batches with padding, as `<name>_padded`: padding is then
+            declared real, a token of segment 1 in a row and a column of its own, so that it goes through every layer
+            but attention has next to nothing to do for it.
+        size: a name in `SIZES`.
+        layers: their number; None for that of the size.
+        **options: those of `BenchmarkOptions`.
+    """
+
+    variants: list[str] | None
+    padded: list[str]
+    size: str
+    layers: PositiveInt | None
+
+    def __iter__(self) -> Iterator[Figures]:
+        """Measure.
+
+        Raises:
+            ConfigError: a name is unknown, or the device is not there.
+        """
+        with self.pace() as pace:
+            models = self.models(pace.device)
+            self.rehearse(models, pace.device)
+            yield {**machine_facts(pace.device), "machine/peak_gflops_per_second": pace.peak}
+            for case in self.cases():
+                announce(case.name)
+                yield self.measure(case, models, pace)
+
+    @property
+    def shape(self) -> EncoderSize:
+        """The size of all encoders."""
+        size = encoder_size(self.size)
+        return replace(size, num_layers=self.layers or size.num_layers)
+
+    def models(self, device: torch.device) -> dict[str, nn.Module]:
+        """Every variant in evaluation mode; a backend that cannot compute the pattern is left out when not asked for.
+
+        Raises:
+            ConfigError: a name is unknown, or a backend that was asked for cannot compute the pattern.
+        """
+        models: dict[str, nn.Module] = {}
+        for name in self._names():
+            try:
+                models[name] = self._model(name).to(device).eval()
+            except ConfigError:
+                if self.variants is not None:
+                    raise
+        return models
+
+    def _names(self) -> list[str]:
+        if self.variants is not None:
+            return self.variants
+        ours = [MATE + name for name in known_backends() if name not in ("eager", "sdpa")]
+        return ["transformers_tapas", "transformers_bert", "tapas", *ours, "linformer"]
+
+    def _model(self, name: str) -> nn.Module:
+        """A network with random weights.
+
+        Raises:
+            ConfigError: the name is unknown.
+        """
+        longest = max([*self.lengths, self.max_tokens])
+        if name in PEERS:
+            return PEERS[name](self.shape, longest)
+        if name == "tapas":
+            return Tapas(self.shape, attention=Sdpa(), vocab_size=VOCABULARY, attention_dropout=0.0)
+        if name == "linformer":
+            return Linformer(self.shape, attention=Sdpa(), length=longest, attention_dropout=0.0)
+        if name.startswith(MATE):
+            backend = find_backends([name.removeprefix(MATE)])[name.removeprefix(MATE)]
+            return Mate(self.shape, attention=backend, vocab_size=VOCABULARY, attention_dropout=0.0)
+        known = ["tapas", "linformer", *PEERS, *(MATE + one for one in known_backends())]
+        raise ConfigError(
+            f"no variant is called {name!r}", where="benchmark.variants", remedy=f"Choose from {', '.join(known)}"
+        )
+
+    def rehearse(self, models: Mapping[str, nn.Module], device: torch.device) -> None:
+        """Run every model once on a small table, so that what is compiled or loaded at first use is not timed."""
+        (case,) = drawn_cases(["square"], [SMALL], [1])
+        jobs, _ = self._jobs(case, models, device)
+        for job in jobs.values():
+            warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
+
+    def measure(self, case: Case, models: Mapping[str, nn.Module], pace: Pace) -> Figures:
+        """All figures of one case."""
+        place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
+        jobs, plans = self._jobs(case, models, pace.device)
+        named: Figures = {f"{place.format(name)}/plan/ms": ms for name, ms in plans.items()}
+        for direction, backward in DIRECTIONS.items():
+            work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
+            timings = measure_variants(work, pace)
+            prefix = f"{place}/{direction}"
+            named |= figures(timings, work, prefix.format, REFERENCES, pace.peak)
+            for name, ms in plans.items():
+                whole = named.get(f"{prefix.format(name)}/ms")
+                if isinstance(whole, float):
+                    named[f"{place.format(name)}/plan/share_of_{direction}"] = ms / whole
+            named |= packing_gains(timings, prefix.format)
+        return named
+
+    def _jobs(
+        self, case: Case, models: Mapping[str, nn.Module], device: torch.device
+    ) -> tuple[dict[str, Job], dict[str, float]]:
+        """Models with their batches, and what the plans of ours cost in ms."""
+        jobs: dict[str, Job] = {}
+        plans: dict[str, float] = {}
+        for name, model in models.items():
+            batches = {name: case.batch}
+            if name in self.padded and sum(real_lengths(case.batch)) < case.batch.input_ids.numel():
+                batches[name + PADDED] = with_padding_declared_real(case.batch)
+            for label, batch in batches.items():
+                planned = batch
+                if isinstance(model, TableEncoder):
+                    planned, plans[label] = timed_plan(model.planner, batch)
+                jobs[label] = Job(model, planned.to(device), batch)
+        return jobs, plans
+
+    def _work(self, job: Job, *, backward: bool) -> Variant:
+        gflop = encoder_flops(job, self.shape, backward=backward) / 1e9
+        return Variant(partial(encode_and_back if backward else encode, job, self._autocast), gflop)
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        half = self.torch_dtype != torch.float32
+        return torch.autocast(self.device, self.torch_dtype) if half else nullcontext()
+
+
+def with_padding_declared_real(batch: TableBatch) -> TableBatch:
+    """The same batch without padding: where it was are tokens that no other token sees, but for the global ones."""
+    padding = batch.attention_mask == 0
+    own = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids)
+    return replace(
+        batch,
+        attention_mask=torch.ones_like(batch.attention_mask),
+        segment_ids=batch.segment_ids.masked_fill(padding, 1),
+        row_ids=torch.where(padding, own, batch.row_ids),
+        column_ids=torch.where(padding, own, batch.column_ids),
+    )
+
+
+def encoder_flops(job: Job, size: EncoderSize, *, backward: bool) -> float:
+    """Operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
+    if isinstance(job.model, TableEncoder):
+        tokens, pattern = sum(real_lengths(job.counted)), job.model.pattern
+        backend = next(module.backend for module in job.model.modules() if isinstance(module, SelfAttention))
+    else:
+        tokens, pattern, backend = job.counted.input_ids.numel(), Full(size.num_heads), Sdpa()
+    attention = backend_flops(backend, pattern, job.counted, size.head_size, backward=backward)
+    return dense_flops(size, tokens, backward=backward) + size.num_layers * attention
+
+
+def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str], str]) -> Figures:
+    """How much faster than with padding declared real, of the variants that were measured both ways."""
+    pairs = {name: (timing, timings.get(name + PADDED)) for name, timing in timings.items()}
+    return {
+        f"{prefix(name)}/speedup_vs_padded": padded.ms / packed.ms
+        for name, (packed, padded) in pairs.items()
+        if isinstance(packed, Timing) and isinstance(padded, Timing)
+    }
+
+
+def encode(job: Job, autocast: Autocast) -> Tensor:
+    """The forward pass alone."""
+    with torch.no_grad(), autocast():
+        return states_of(job)
+
+
+def encode_and_back(job: Job, autocast: Autocast) -> tuple[Tensor | None, ...]:
+    """The forward and the backward pass to all weights; the states stand in for their own gradient."""
+    with autocast():
+        states = states_of(job)
+    return torch.autograd.grad(states, list(job.model.parameters()), states.detach(), allow_unused=True)
+
+
+def states_of(job: Job) -> Tensor:
+    """States [B, T, D] of ours or a peer."""
+    output = job.model(job.batch)
+    return output if isinstance(output, Tensor) else output.states

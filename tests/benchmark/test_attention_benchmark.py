@@ -1,0 +1,115 @@
+"""`benchmark=attention`, as typed and in parts."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from batches import batches, projections
+from hypothesis import given, settings
+
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.benchmark.definition import attend_by_definition
+from mate_cli.cli.app import main
+
+TINY = [
+    "benchmark=attention",
+    "benchmark.shapes=[tall]",
+    "benchmark.lengths=[32,64]",
+    "benchmark.batches=[1,mixed]",
+    "benchmark.real=null",
+    "benchmark.backends=[dense,dense_mask,bucketed,segments,eager,linformer]",
+    "benchmark.longest.eager=32",
+    "benchmark.heads=4",
+    "benchmark.head_size=8",
+    "benchmark.slots=8",
+    "benchmark.checked=32",
+    "benchmark.rounds=1",
+    "benchmark.threads=1",
+]
+COSTS = {"ms", "cpu_ms", "rounds", "gflop", "gflops_per_second", "share_of_peak"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    outputs = tmp_path_factory.mktemp("benchmark")
+    threads = torch.get_num_threads()
+    assert main(["benchmark", f"paths.outputs={outputs}", *TINY]) == 0
+    assert torch.get_num_threads() == threads
+    (folder,) = outputs.glob("benchmark/attention/*")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def record(folder) -> dict:
+    return json.loads((folder / "record.json").read_text())
+
+
+def figures_of(record, place):
+    return {name.removeprefix(f"{place}/") for name in record["metrics"] if name.startswith(f"{place}/")} - {"peak_mb"}
+
+
+def test_figures_have_the_promised_names(record):
+    assert record["status"] == "finished"
+    forward = figures_of(record, "attention/segments/tall/32/mixed/forward")
+    assert forward == COSTS | {"speedup_vs_dense", "speedup_vs_bucketed", "max_error"}
+    both = figures_of(record, "attention/segments/tall/64/1/forward_backward")
+    assert both == COSTS | {"speedup_vs_dense", "speedup_vs_bucketed"}
+    assert figures_of(record, "attention/dense/tall/64/1/forward") == COSTS | {"speedup_vs_bucketed"}
+    assert figures_of(record, "attention/linformer/tall/32/1/forward") == COSTS | {
+        "speedup_vs_dense",
+        "speedup_vs_bucketed",
+    }
+    assert figures_of(record, "attention/segments/tall/64/1/plan") == {"ms"}
+    assert figures_of(record, "attention/bound/tall/64/1/forward") == {"speedup_vs_dense", "gflop"}
+
+
+def test_a_variant_over_its_length_says_so(record):
+    reason = "more than 32 tokens take too much memory"
+    assert record["facts"]["attention/eager/tall/64/1/forward/not_run"] == reason
+    assert not figures_of(record, "attention/eager/tall/64/1")
+    assert figures_of(record, "attention/eager/tall/32/1/forward")
+
+
+def test_exact_backends_are_exact(record):
+    for name in ("dense", "dense_mask", "segments", "eager"):
+        for batch in ("1", "mixed"):
+            assert record["metrics"][f"attention/{name}/tall/32/{batch}/forward/max_error"] < 1e-5
+
+
+def test_the_machine_is_described(record):
+    assert record["facts"]["machine/torch"] == torch.__version__
+    assert record["facts"]["machine/device"] == "cpu"
+    assert record["facts"]["machine/cpu"]
+    assert record["metrics"]["machine/threads"] == 1
+    assert record["metrics"]["machine/peak_gflops_per_second"] > 0
+
+
+def test_figures_and_page_are_made_again_from_the_record_alone(folder, tmp_path, capsys):
+    (tmp_path / "record.json").write_bytes((folder / "record.json").read_bytes())
+    assert main(["benchmark", f"show={tmp_path}"]) == 0
+    shown = capsys.readouterr().out
+    assert "Attention, tall tables, 64 tokens, mixed batch" in shown
+    assert "eager not run: more than 32 tokens take too much memory" in shown
+    assert {path.name for path in tmp_path.glob("*.png")} == {"time.png", "flops.png", "memory.png"}
+    assert (tmp_path / "benchmark.html").read_text() == (folder / "benchmark.html").read_text()
+
+
+def test_unknown_names_are_refused_before_anything_is_measured(tmp_path, capsys):
+    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, "benchmark.backends=[dense,segmints]"]) == 2
+    assert "no attention is called 'segmints'" in capsys.readouterr().err
+    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, "benchmark.lengths=[0]"]) == 2
+    assert "benchmark.lengths" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pattern", [RowColumnHeads(4), Full(4)], ids=lambda pattern: type(pattern).__name__)
+@given(batch=batches())
+@settings(max_examples=15)
+def test_the_definition_in_slices_is_the_definition(pattern, batch):
+    plan = AttentionPlan(pattern, batch)
+    inputs = torch.stack([x.detach() for x in projections(batch, dtype=torch.float64)])
+    qkv = plan.packing.pack(inputs.permute(1, 3, 0, 2, 4))
+    torch.testing.assert_close(attend_by_definition(qkv, plan), Eager().forward(qkv, plan))

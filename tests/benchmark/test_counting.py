@@ -1,0 +1,71 @@
+"""Counted pairs are those of the definition."""
+
+import numpy as np
+import pytest
+from batches import batches, one_table, pad
+from hypothesis import given, settings
+
+from mate_cli.attention.backends.bucketed import Bucketed
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.segment_tasks import segment_tasks
+from mate_cli.benchmark.cases import draw_table, together
+from mate_cli.benchmark.counting import (
+    all_pairs,
+    attention_flops,
+    backend_flops,
+    computed_pairs,
+    dense_flops,
+    needed_pairs,
+)
+from mate_cli.models.linformer import MixedAttention, Mixer
+from mate_cli.models.sizes import EncoderSize
+
+PATTERNS = [RowColumnHeads(4), RowColumnHeads(3), RowColumnHeads(4, 1.0), Full(4), SameRowOrColumn(4)]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: f"{type(pattern).__name__}{pattern.head_groups}")
+@given(batch=batches())
+@settings(max_examples=30)
+def test_needed_pairs_are_the_true_entries_of_real_queries(pattern, batch):
+    real = (batch.attention_mask == 1)[:, None, :, None]
+    expected = (pattern.mask(batch).expand(-1, pattern.num_heads, -1, -1) & real).sum()
+    assert needed_pairs(pattern, batch) == expected
+
+
+@given(batch=batches())
+@settings(max_examples=30)
+def test_the_tasks_of_segments_hold_the_needed_pairs(batch):
+    pattern = RowColumnHeads(4)
+    assert segment_tasks(AttentionPlan(pattern, batch)).pairs == needed_pairs(pattern, batch)
+
+
+def test_pairs_that_backends_compute():
+    pattern, batch = RowColumnHeads(12), together([draw_table("square", 242, 0)] * 2)
+    assert computed_pairs(Eager(), pattern, batch) == computed_pairs(Sdpa(), pattern, batch) == 12 * 2 * 242**2
+    assert computed_pairs(Segments(), pattern, batch) == needed_pairs(pattern, batch) < all_pairs(pattern, batch)
+    first = 116 * 242  # 242 tokens are the first section and three buckets: nothing is padded
+    assert computed_pairs(Bucketed(116, 42), pattern, batch) == 12 * 2 * (first + 126 * (116 + 3 * 42))
+    assert computed_pairs(MixedAttention(Mixer(500, 8, shared=True)), Full(12), batch) == 12 * 2 * 242 * 8
+
+
+def test_operations_follow_the_convention():
+    assert attention_flops(10, 64, backward=False) == 4 * 64 * 10
+    assert attention_flops(10, 64, backward=True) == 14 * 64 * 10
+    size = EncoderSize(hidden_size=8, num_layers=3, num_heads=2, intermediate_size=32)
+    weights = 4 * 8 * 8 + 2 * 8 * 32
+    assert dense_flops(size, 5, backward=False) == 2 * 5 * 3 * weights
+    assert dense_flops(size, 5, backward=True) == 3 * dense_flops(size, 5, backward=False)
+
+
+def test_mixing_counts_for_linformer():
+    batch = pad([one_table(np.random.default_rng(0), 3, 2, 2, 3)])
+    mixed, tokens = MixedAttention(Mixer(64, 8, shared=True)), batch.input_ids.numel()
+    pair = 4 * 16
+    assert backend_flops(mixed, Full(2), batch, 16, backward=False) == 2 * tokens * 8 * 2 * pair
+    assert backend_flops(mixed, Full(2), batch, 16, backward=True) == 2 * tokens * 8 * (3.5 + 3) * pair
