@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr int kQueryPiece = 384;                  // at most so many queries in one piece of the forward pass
+constexpr int kQueryPiece = 384;  // at most so many queries in one piece of the forward pass
 constexpr float kNothing = -1e30f;
 
 class Piece {  // up to kQueryPiece queries of one task and one head
@@ -16,7 +16,8 @@ class Piece {  // up to kQueryPiece queries of one task and one head
 
   void run(float* output, float* lse) {
     static thread_local Scratch scratch;
-    float* next = scratch.take(2 * kQueryPiece * (t.width + 1) + kKeyBlock * (3 * t.width + 2) + kQueryBlock * kScoreRow);
+    const int64_t asking = 2 * kQueryPiece * (t.width + 1), asked = kKeyBlock * (3 * t.width + 2);
+    float* next = scratch.take(asking + asked + kQueryBlock * kScoreRow);
     for (float** p : {&q, &out}) *p = next, next += kQueryPiece * t.width;
     for (float** p : {&highest, &sum}) *p = next, next += kQueryPiece;
     for (float** p : {&keys, &panels, &values}) *p = next, next += kKeyBlock * t.width;

@@ -1,7 +1,7 @@
 // The backward pass: a walk over the segments, which computes the weights again from the saved log-sum-exp.
 //
-// A segment's own tokens are touched by one walk alone; what global tokens get from all of them is summed afterwards, in
-// a fixed order. So the result does not depend on the number of threads, and nothing is added atomically.
+// A segment's own tokens are touched by one walk alone; what global tokens get from all of them is summed afterwards,
+// in a fixed order. So the result does not depend on the number of threads, and nothing is added atomically.
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr int kChunkTokens = 256;                 // at least so many tokens in one piece of the backward pass
+constexpr int kChunkTokens = 256;  // at least so many tokens in one piece of the backward pass
 
 struct Chunk {  // some segments of one example and block of heads, and what its global tokens get from them
   Span globals;
