@@ -99,7 +99,9 @@ class Triton:
         tiling = self._tiling(plan)
         bias = None if key_bias is None else key_bias.float()
         # From the CPU's generator: torch.manual_seed and activation checkpointing govern it, and no GPU waits.
-        seed = torch.randint(2**31 - 1, (1,)) if dropout else torch.zeros(1, dtype=torch.int64)
+        seed = torch.zeros(1, dtype=torch.int64, device="cpu")
+        if dropout:
+            seed.random_(2**31 - 1)
         return segment_attention(qkv.to(dtype), bias, seed, tiling, [*self.tiles, self.step], dropout)
 
     def _tiling(self, plan: AttentionPlan) -> Tiling:
