@@ -69,7 +69,7 @@ class Linformer(TableEncoder):
         backends = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
         super().__init__(size, Full(shape.num_heads), attention=backends, **options)
         self.planner = Planner(self.pattern, Eager())  # nothing to prepare, and no weights where batches are made
-        self.mixers = nn.ModuleList(mixers)
+        self.mixers, self.max_tokens = nn.ModuleList(mixers), length
 
 
 class Mixer(nn.Module):

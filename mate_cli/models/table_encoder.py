@@ -52,6 +52,9 @@ class TableEncoder(nn.Module):
     layer_class: ClassVar[type[EncoderLayer]] = EncoderLayer
     """What the layers are."""
 
+    max_tokens: int | None = None
+    """Tokens of the longest input; None where any length will do."""
+
     shape_remedies: ClassVar[Mapping[str, str]] = {}
     """What to do when weights of another shape are loaded, by the first part of their name."""
 

@@ -16,6 +16,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.checkpoints.load import InitOptions, LoadReport, load_weights
+from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
 from mate_cli.tokenization.tapas import TapasSerializer
@@ -77,7 +78,7 @@ def assemble(cfg: DictConfig) -> Parts:
     task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
     if isinstance(task, SpanReading):
         task.serializer = serializer
-    _check_length(serializer, encoder.size.max_positions)
+    _check_length(serializer, encoder)
     loading = Loading(
         micro_batch=cfg.hardware.micro_batch,
         workers=cfg.hardware.workers,
@@ -94,11 +95,18 @@ def assemble(cfg: DictConfig) -> Parts:
     return Parts(task, data, serializer, report)
 
 
-def _check_length(serializer: TapasSerializer, positions: int) -> None:
-    if serializer.max_tokens > positions and not serializer.reset_positions:
+def _check_length(serializer: TapasSerializer, encoder: TableEncoder) -> None:
+    tokens, positions = serializer.max_tokens, encoder.size.max_positions
+    if tokens > positions and not serializer.reset_positions:
         raise ConfigError(
-            f"encoding.max_tokens={serializer.max_tokens} exceeds the {positions} positions of this network",
+            f"encoding.max_tokens={tokens} exceeds the {positions} positions of this network",
             remedy="Set encoding.reset_positions=true, or fewer tokens",
+        )
+    if encoder.max_tokens is not None and tokens > encoder.max_tokens:
+        raise ConfigError(
+            f"encoding.max_tokens={tokens} exceeds the {encoder.max_tokens} tokens that this network was made for",
+            where="model.length",
+            remedy=f"Set encoding.max_tokens={encoder.max_tokens}, or train with a greater length",
         )
 
 

@@ -9,7 +9,10 @@ from mate_cli.cli import app
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
-    ("train", "model=mtae"): "model=mtae: no such choice. Did you mean mate? Choices: mate, tapas.",
+    (
+        "train",
+        "model=mtae",
+    ): "model=mtae: no such choice. Did you mean mate? Choices: etc, linformer, mate, sat, tapas.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",

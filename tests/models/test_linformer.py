@@ -241,6 +241,11 @@ def test_weights_of_another_length_are_refused(tmp_path, other):
         load_weights(make(), InitOptions("path", str(tmp_path)))
 
 
+def test_the_longest_input_is_known_before_training():
+    assert make(length=24).max_tokens == 24
+    assert Tapas(SIZE, attention=Sdpa(), vocab_size=50).max_tokens is None
+
+
 def test_messages():
     with pytest.raises(ConfigError, match="25 tokens, this Linformer was made for 24"):
         make()(flat(25))

@@ -1,0 +1,21 @@
+"""Parts that do not fit together are refused before any work."""
+
+import pytest
+from configurations import composed
+
+from mate_cli.cli.config_dir import config_dir
+from mate_cli.errors import ConfigError
+from mate_cli.pipelines.assembly import assemble
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["model=linformer", "model.length=100"], "encoding.max_tokens=256 exceeds the 100 tokens"),
+        (["encoding.max_tokens=600"], "encoding.max_tokens=600 exceeds the 512 positions"),
+    ],
+)
+def test_inputs_longer_than_the_network_takes(overrides, message):
+    config = composed(config_dir(), "train", ["experiment=quickstart_cells", *overrides])
+    with pytest.raises(ConfigError, match=message):
+        assemble(config)
