@@ -35,7 +35,7 @@ class Packing:
         """Put the padding back, with zeros: [P, ...] to [B, T, ...]; a view when there is none."""
         if self.places is not None:
             packed = _spread(packed, self.places, self.shape[0] * self.shape[1])
-        return packed.unflatten(0, self.shape)
+        return packed.view(*self.shape, *packed.shape[1:])
 
 
 class _Pack(torch.autograd.Function):

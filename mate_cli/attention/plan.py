@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.packing import Packing, find_packing
+from mate_cli.tokenization.layout import map_tensors
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
@@ -40,7 +41,8 @@ class AttentionPlan:
         """What `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
         key = (self.pattern, name)
         if key not in self.derived:
-            self.derived[key] = build(self)
+            device = self.batch.input_ids.device
+            self.derived[key] = map_tensors(build(self), lambda tensor: tensor.to(device))
         return self.derived[key]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:

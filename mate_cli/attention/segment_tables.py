@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mate_cli.attention.segment_tasks import Ints, SegmentTasks, segment_tasks
+from mate_cli.tokenization.layout import map_tensors
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan
@@ -109,7 +110,7 @@ def segment_tables(plan: AttentionPlan) -> SegmentTables:
 
 
 def _build_tables(plan: AttentionPlan) -> SegmentTables:
-    tasks = segment_tasks(plan)
+    tasks = map_tensors(segment_tasks(plan), Tensor.cpu)
     keys, queries = (tasks.globals + tasks.locals).numpy(), tasks.queries.numpy()
     is_segment = (tasks.local_start == tasks.query_start).numpy()
     members = _length_classes(np.flatnonzero(is_segment), keys, queries)

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.patterns.full import Full
@@ -263,8 +264,9 @@ def test_auto_is_dense_for_short_tables_and_segmented_for_long_ones():
     long = pad([one_table(random, 20, 20, 6, 16)])
     one_row = pad([one_table(random, 20, 0, 1, 1600)])
     plans = [AttentionPlan(pattern, batch) for batch in (short, long, one_row)]
-    assert [auto.choose(plan) for plan in plans] == ["sdpa", "segments", "sdpa"]
+    fast = "native" if native_kernels() else "segments"
+    assert [auto.choose(plan) for plan in plans] == ["sdpa", fast, "sdpa"]
     for plan in plans:
         for _ in range(2):  # two layers count as one batch
             attend_padded(auto, projections(plan.batch), plan)
-    assert auto.summary() == "sdpa in 2, segments in 1 of 3 batches"
+    assert auto.summary() == f"sdpa in 2, {fast} in 1 of 3 batches"

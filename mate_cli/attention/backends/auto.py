@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+import torch
 from torch import Tensor
 
+from mate_cli.attention.backends.native import Native
+from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern
@@ -13,8 +16,8 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 
-TOKEN_COST = 105
-"""What gathering costs segments per token, in (query, key) pairs of the dense kernel; measured on a CPU."""
+TOKEN_COST = {"native": 30, "segments": 105}
+"""What gathering costs per token, in (query, key) pairs of the dense kernel; measured on a CPU."""
 
 GPU_TOKENS = 2048
 """Below this many tokens a GPU attends densely; a guess, not measured."""
@@ -23,19 +26,21 @@ GPU_TOKENS = 2048
 class Auto:
     """Dense attention where a batch is short or its rows and columns are long, segments elsewhere.
 
-    Both are exact, so that the choice changes nothing but time. `chosen` counts the batches of each.
+    On a CPU with a compiler that is `native`, else `segments`. All are exact, so that the choice changes nothing but
+    time. `chosen` counts the batches of each.
     """
 
     def __init__(self) -> None:
-        self._backends: dict[str, AttentionBackend] = {"sdpa": Sdpa(), "segments": Segments()}
+        self._backends: dict[str, AttentionBackend] = {"sdpa": Sdpa(), "segments": Segments(), "native": Native()}
+        self._gpu = torch.cuda.is_available()
         self.chosen: Counter[str] = Counter()
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Accept every pattern."""
 
     def prepare(self, plan: AttentionPlan) -> None:
-        """Choose, and derive what the choice will ask of the plan."""
-        self._backends[self.choose(plan)].prepare(plan)
+        """Derive what the choice will ask of the plan; batches are expected to go to a GPU where there is one."""
+        self._backends[fastest(plan, on_gpu=self._gpu)].prepare(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""
@@ -49,17 +54,17 @@ class Auto:
         return f"{', '.join(counts)} of {self.chosen.total():,} batches"
 
     def choose(self, plan: AttentionPlan) -> str:
-        """The backend for this batch, `sdpa` or `segments`; decided once per batch."""
-        return plan.derive("auto", _choose)
+        """The backend for this batch, by its name in `conf/attention`; decided once per batch."""
+        return plan.derive("auto", lambda plan: fastest(plan, on_gpu=plan.batch.input_ids.is_cuda))
 
 
-def _choose(plan: AttentionPlan) -> str:
+def fastest(plan: AttentionPlan, *, on_gpu: bool) -> str:
+    """The exact backend that should be fastest on this batch, by counted pairs; its name in `conf/attention`."""
     pattern, (examples, tokens) = plan.pattern, plan.packing.shape
     if isinstance(pattern, Full):
         return "segments"  # which is dense, but for the padding
-    if not isinstance(pattern, SegmentedPattern):
+    if not isinstance(pattern, SegmentedPattern) or (on_gpu and tokens < GPU_TOKENS):
         return "sdpa"
-    if plan.batch.input_ids.is_cuda and tokens < GPU_TOKENS:
-        return "sdpa"
-    needed = segment_tasks(plan).pairs / pattern.num_heads + TOKEN_COST * sum(plan.packing.lengths)
-    return "segments" if needed < examples * tokens**2 else "sdpa"
+    name = "segments" if on_gpu or native_kernels() is None else "native"
+    needed = segment_tasks(plan).pairs / pattern.num_heads + TOKEN_COST[name] * sum(plan.packing.lengths)
+    return name if needed < examples * tokens**2 else "sdpa"
