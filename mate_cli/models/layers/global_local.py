@@ -7,6 +7,7 @@ google-research, `etcmodel`. Which slots there are: MATE paper, section 5.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -178,45 +179,59 @@ class GlobalLocal(nn.Module):
         self, tokens: tuple[Tensor, ...], slots: tuple[Tensor, ...], links: Links, dropout: float
     ) -> Tensor:
         """Tokens see their window and the slots: [B, N, T, H]; the queries of a block share one run of keys."""
-        length, radius = tokens[0].shape[2], min(self.options.radius, tokens[0].shape[2] - 1)
-        end = (0, -length % (radius + 1))
+        length, blocks = tokens[0].shape[2], Blocks.of(tokens[0].shape[2], self.options.radius)
+        end = (0, -length % blocks.size)
         query, key, value = (pad(x, (0, 0, *end)) for x in tokens)
-        near = self._near_scores(query, _windows(key, radius), radius)
+        near = self._near_scores(query, key, blocks)
         relations = self.options.not_linked + pad(links.linked, (0, 0, *end)).long()
         far = query @ slots[1].transpose(-1, -2) + self.of_tokens(query, relations[:, None])
-        real = _windows(pad(links.real, end)[:, None, :, None], radius).transpose(-1, -2)
-        seen = real & (_offsets(radius, real.device).abs() <= radius)
+        real = blocks.keys(pad(links.real, end)[:, None, :, None]).transpose(-1, -2)
+        seen = real & (blocks.offsets(real.device).abs() <= self.options.radius)
         used = links.used[:, None, None, None].expand(*seen.shape[:-1], -1)
-        scores = torch.cat([near, _blocks(far, radius)], dim=-1)
+        scores = torch.cat([near, blocks.cut(far)], dim=-1)
         weights = drop(_weights(scores, torch.cat([seen, used], dim=-1), query.shape[-1]), dropout)
         keys = near.shape[-1]
-        local = weights[..., :keys] @ _windows(value, radius)
+        local = weights[..., :keys] @ blocks.keys(value)
         return (local.flatten(2, 3) + weights[..., keys:].flatten(2, 3) @ slots[2])[:, :, :length]
 
-    def _near_scores(self, query: Tensor, windows: Tensor, radius: int) -> Tensor:
-        """Of queries [B, N, T', H] and the keys of their blocks, [B, N, blocks, block, keys]."""
-        ids = relative_ids(_offsets(radius, query.device), self.options.max_distance)
-        relative = self.of_tokens(query, ids.repeat(query.shape[2] // (radius + 1), 1))
-        return _blocks(query, radius) @ windows.transpose(-1, -2) + _blocks(relative, radius)
+    def _near_scores(self, query: Tensor, key: Tensor, blocks: Blocks) -> Tensor:
+        """Of queries and the keys of their blocks, [B, N, blocks, block, keys]."""
+        ids = relative_ids(blocks.offsets(query.device), self.options.max_distance)
+        relative = self.of_tokens(query, ids.repeat(query.shape[2] // blocks.size, 1))
+        return blocks.cut(query) @ blocks.keys(key).transpose(-1, -2) + blocks.cut(relative)
+
+
+class Blocks(NamedTuple):
+    """Tokens in blocks; the keys of a block are its own tokens and some on either side.
+
+    Args:
+        size: tokens in a block.
+        margin: tokens on either side.
+    """
+
+    size: int
+    margin: int
+
+    @classmethod
+    def of(cls, tokens: int, radius: int) -> Blocks:
+        """One block where that costs less than several with their margins."""
+        return cls(tokens, 0) if tokens <= 3 * radius + 1 else cls(radius + 1, radius)
+
+    def offsets(self, device: torch.device) -> Tensor:
+        """How far to the right of each query of a block each of its keys is, [block, keys]."""
+        query = torch.arange(self.size, device=device)
+        return torch.arange(self.size + 2 * self.margin, device=device) - self.margin - query[:, None]
+
+    def cut(self, x: Tensor) -> Tensor:
+        """[B, N, T', ...] to [B, N, blocks, block, ...]."""
+        return x.view(*x.shape[:2], -1, self.size, x.shape[-1])
+
+    def keys(self, x: Tensor) -> Tensor:
+        """The keys of every block: [B, N, T', H] to [B, N, blocks, keys, H]."""
+        padded = pad(x, (0, 0, self.margin, self.margin))
+        return padded.unfold(2, self.size + 2 * self.margin, self.size).transpose(-1, -2)
 
 
 def _weights(scores: Tensor, seen: Tensor, size: int) -> Tensor:
     """One softmax over all keys that are seen; a query that sees none sees all alike."""
     return (scores / size**0.5).masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1)
-
-
-def _offsets(radius: int, device: torch.device) -> Tensor:
-    """How far to the right of each query of a block each key of its window is, [block, keys]."""
-    query, key = torch.arange(radius + 1, device=device), torch.arange(3 * radius + 1, device=device)
-    return key - radius - query[:, None]
-
-
-def _blocks(x: Tensor, radius: int) -> Tensor:
-    """[B, N, T', ...] to [B, N, blocks, block, ...]."""
-    return x.view(*x.shape[:2], -1, radius + 1, x.shape[-1])
-
-
-def _windows(x: Tensor, radius: int) -> Tensor:
-    """The keys of every block, those within `radius` of it: [B, N, T', H] to [B, N, blocks, 3 radius + 1, H]."""
-    block = radius + 1
-    return pad(x, (0, 0, radius, radius)).unfold(2, block + 2 * radius, block).transpose(-1, -2)
