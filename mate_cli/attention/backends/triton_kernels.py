@@ -89,15 +89,15 @@ def _words(seed: tl.tensor, row: tl.tensor, head: tl.tensor, ROLE: tl.constexpr)
 
 
 @triton.jit
-def _kept(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) -> tl.tensor:
-    """Which weights stay: a function of seed, query, key and head alone, so that every kernel draws the same.
+def _survival(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) -> tl.tensor:
+    """0 for dropped weights, 1 / (1 - dropout) for the others, by seed, query, key and head: alike in all kernels.
 
     Philox for every pair would take longer than the attention; mixing the words of query and key is enough.
     """
     bits = query_words + key_words
     bits = (bits ^ (bits >> 16)) * 0x7FEB352D
     bits = (bits ^ (bits >> 15)) * 0x846CA68B
-    return tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout
+    return tl.where(tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout, 1 / (1 - dropout), 0.0)
 
 
 @triton.jit(do_not_specialize=["seed"])
@@ -150,11 +150,10 @@ def attend(
         shrink = tl.exp2(top - higher)
         total = total * shrink + tl.sum(weights, 1)
         if DROPPED:
-            kept = _kept(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
-            weights = tl.where(kept, weights, 0.0)
+            weights *= _survival(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
         attended = attended * shrink[:, None] + _dot(weights.to(value.dtype), value, PRECISION, WIDEN)
         top = higher
-    attended = attended / (total * (1 - dropout))[:, None]
+    attended = attended / total[:, None]
     tl.store(output + place, attended.to(output.dtype.element_ty), mask=exists)
     tl.store(lse + query_row * HEADS + head, top + tl.log2(total), mask=real_query)
 
@@ -211,8 +210,7 @@ def query_gradient(
         weights = tl.exp2(tl.where(real_key[None, :], scores, float("-inf")) - own_lse[:, None])
         pull = _dot(given, tl.trans(value), PRECISION, WIDEN)
         if DROPPED:
-            kept = _kept(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
-            pull = tl.where(kept, pull / (1 - dropout), 0.0)
+            pull *= _survival(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
         pull = weights * (pull - own_delta[:, None])
         summed += _dot(pull.to(key.dtype), key, PRECISION, WIDEN)
     summed = (summed * scale).to(qkv_gradient.dtype.element_ty)
@@ -252,8 +250,7 @@ def key_value_gradient(
     value_shift = _shift(key_row, VALUE, BLOCKS, HEADS, SIZE)
     key = tl.load(qkv + place + key_shift, mask=exists, other=0.0)
     value = tl.load(qkv + place + value_shift, mask=exists, other=0.0)
-    key_sum = tl.zeros([TILE, WIDTH], tl.float32)
-    value_sum = tl.zeros([TILE, WIDTH], tl.float32)
+    key_sum, value_sum = tl.zeros([TILE, WIDTH], tl.float32), tl.zeros([TILE, WIDTH], tl.float32)
     bias_sum = tl.zeros([TILE], tl.float32)
     words = _words(seed, key_row, head, KEY) if DROPPED else key_row
     global_start, num_globals, local_start, num_partners = _partners(tile)
@@ -271,19 +268,13 @@ def key_value_gradient(
         if BIASED:
             scores += _bias(key_bias, key_row, real_key, BLOCKS)[:, None]
         weights = tl.exp2(scores - their_lse[None, :])
-        pull = _dot(value, tl.trans(given), PRECISION, WIDEN)
-        used = weights
-        if DROPPED:
-            kept = _kept(_words(seed, query_row, head, QUERY)[None, :], words[:, None], dropout)
-            used = tl.where(kept, weights / (1 - dropout), 0.0)
-            pull = tl.where(kept, pull / (1 - dropout), 0.0)
-        value_sum += _dot(used.to(given.dtype), given, PRECISION, WIDEN)
-        pull = weights * (pull - their_delta[None, :])
+        left = _survival(_words(seed, query_row, head, QUERY)[None, :], words[:, None], dropout) if DROPPED else 1.0
+        value_sum += _dot((weights * left).to(given.dtype), given, PRECISION, WIDEN)
+        pull = weights * (_dot(value, tl.trans(given), PRECISION, WIDEN) * left - their_delta[None, :])
         key_sum += _dot(pull.to(query.dtype), query, PRECISION, WIDEN)
         if BIASED:
             bias_sum += tl.sum(pull, 1)
     key_sum = (key_sum * scale).to(qkv_gradient.dtype.element_ty)
     tl.store(qkv_gradient + place + key_shift, key_sum, mask=exists)
     tl.store(qkv_gradient + place + value_shift, value_sum.to(qkv_gradient.dtype.element_ty), mask=exists)
-    if BIASED:
-        tl.store(bias_gradient + key_row * HEADS + head, bias_sum, mask=real_key)
+    tl.store(bias_gradient + key_row * HEADS + head, bias_sum, mask=real_key)

@@ -80,7 +80,7 @@ def _attend_backward(
     dropout: float,
 ) -> Tensors:
     """The gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
-    qkv_gradient, bias_gradient, delta = torch.empty_like(qkv), torch.zeros_like(lse), torch.empty_like(lse)
+    qkv_gradient, bias_gradient, delta = torch.empty_like(qkv), torch.empty_like(lse), torch.empty_like(lse)
     given = (qkv, key_bias, output, lse, gradient, delta, qkv_gradient, rows)
     _launch(kernels.query_gradient, given, tiles, sizes, heads, dropout, seed)
     given = (qkv, key_bias, lse, gradient, delta, qkv_gradient, bias_gradient, rows)
