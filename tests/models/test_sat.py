@@ -14,7 +14,7 @@ from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.mate import Mate
-from mate_cli.models.sat import Sat
+from mate_cli.models.sat import Sat, WithPattern
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.table_encoder import TableEncoder
 
@@ -86,6 +86,17 @@ def test_each_half_has_its_own_plan(backend):
         states = layer(states, plan, None)
     torch.testing.assert_close(model(batch).states[0], states)
     torch.testing.assert_close(model(model.planner(batch)).states[0], states)
+
+
+def test_what_a_half_prepares_goes_with_the_batch():
+    class Notes(Sdpa):
+        def prepare(self, plan):
+            plan.derive("note", lambda plan: plan.pattern)
+
+    lower = SatLayer(2, columns=False)
+    plan = AttentionPlan(SatLayer(2, columns=True), table())
+    WithPattern(Notes(), lower).prepare(plan)
+    assert plan.derived[lower, "note"] is lower
 
 
 def test_the_original_embeds_no_rows_columns_or_ranks():
