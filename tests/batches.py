@@ -9,6 +9,7 @@ from golden import ROOT
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableBatch
 
@@ -87,7 +88,16 @@ def projections(batch: TableBatch, heads: int = 4, size: int = 8, dtype=torch.fl
 
 
 def attend_padded(backend, inputs, plan, key_bias=None, **options):
-    """Outputs [B, N, T, H] of a backend, with zeros at padding, from padded query, key and value; bias [B, T]."""
+    """Outputs [B, N, T, H] of a backend, with zeros at padding, from padded query, key and value; bias [B, T].
+
+    Backends for GPUs compute there, and hand the result back.
+    """
+    home = inputs[0].device
+    if type(backend).__name__ in ("Triton", "Flex") and torch.cuda.is_available():
+        plan = AttentionPlan(plan.pattern, plan.batch.to("cuda"))
+        inputs = [x.to("cuda") for x in inputs]
+        key_bias = None if key_bias is None else key_bias.to("cuda")
     qkv = plan.packing.pack(torch.stack(list(inputs)).permute(1, 3, 0, 2, 4))
     bias = None if key_bias is None else plan.packing.pack(key_bias)
-    return plan.packing.unpack(backend.forward(qkv, plan, bias, **options)).transpose(1, 2)
+    output = plan.packing.unpack(backend.forward(qkv, plan, bias, **options)).transpose(1, 2)
+    return output.to(home)
