@@ -89,7 +89,7 @@ class AttentionBenchmark(BenchmarkOptions):
         """
         with self.pace() as pace:
             self.rehearse(pace.device)
-            yield {**machine_facts(pace.device), "machine/peak_gflops_per_second": pace.peak}
+            yield machine_facts(pace.device)
             for case in self.cases():
                 announce(case.name)
                 yield self.measure(case, pace)
@@ -125,8 +125,10 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""
+        pace.measure_peak()
         named, ready = self._prepared(case, pace.device)
         named |= bounds(case, self.heads, self.head_size)
+        named["machine/peak_gflops_per_second"] = pace.peak
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
         ran: set[str] = set()
         for direction, backward in DIRECTIONS.items():

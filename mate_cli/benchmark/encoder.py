@@ -86,7 +86,7 @@ class EncoderBenchmark(BenchmarkOptions):
         with self.pace() as pace:
             models = self.models(pace.device)
             self.rehearse(models, pace.device)
-            yield {**machine_facts(pace.device), "machine/peak_gflops_per_second": pace.peak}
+            yield machine_facts(pace.device)
             for case in self.cases():
                 announce(case.name)
                 yield self.measure(case, models, pace)
@@ -150,17 +150,20 @@ class EncoderBenchmark(BenchmarkOptions):
         """All figures of one case."""
         place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
         jobs, plans = self._jobs(case, models, pace.device)
-        named: Figures = {f"{place.format(name)}/plan/ms": ms for name, ms in plans.items()}
+        pace.measure_peak()
+        named: Figures = {"machine/peak_gflops_per_second": pace.peak}
         for direction, backward in DIRECTIONS.items():
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
             prefix = f"{place}/{direction}"
             named |= figures(timings, work, prefix.format, REFERENCES, pace.peak)
-            for name, ms in plans.items():
-                whole = named.get(f"{prefix.format(name)}/ms")
+            named |= packing_gains(timings, prefix.format)
+        for name, ms in plans.items():
+            named[f"{place.format(name)}/plan/ms"] = ms
+            for direction in DIRECTIONS:
+                whole = named.get(f"{place.format(name)}/{direction}/ms")
                 if isinstance(whole, float):
                     named[f"{place.format(name)}/plan/share_of_{direction}"] = ms / whole
-            named |= packing_gains(timings, prefix.format)
         return named
 
     def _jobs(

@@ -12,7 +12,7 @@ from pydantic import PositiveFloat, PositiveInt
 from rich.console import Console
 
 from mate_cli.benchmark.cases import Case, drawn_cases, picked_cases
-from mate_cli.benchmark.machine import DTYPES, find_device, matmul_peak, threads
+from mate_cli.benchmark.machine import DTYPES, find_device, threads
 from mate_cli.benchmark.real_tables import encode_dataset
 from mate_cli.benchmark.results import Pace
 from mate_cli.errors import DataError, MissingDependencyError
@@ -76,7 +76,9 @@ class BenchmarkOptions:
         """
         device = find_device(self.device)
         with threads(self.threads):
-            yield Pace(self.rounds, self.seconds, device, matmul_peak(device, self.torch_dtype), {})
+            pace = Pace(self.rounds, self.seconds, device, 0.0, {}, self.torch_dtype)
+            pace.measure_peak(seconds=0.5)
+            yield pace
 
 
 def announce(name: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
+from mate_cli.benchmark.machine import matmul_peak
 from mate_cli.benchmark.timing import Call, NotRun, Timing, interleaved
 
 Figures = dict[str, float | str]
@@ -25,15 +27,17 @@ class Variant(NamedTuple):
     gflop: float
 
 
-class Pace(NamedTuple):
-    """How carefully to measure.
+@dataclass
+class Pace:
+    """How carefully to measure, and what is known of speeds so far.
 
     Args:
         rounds: at most so many.
         seconds: about so long in all rounds of one case and direction; the most that a first call may take.
         device: where.
-        peak: GFLOP per second of matrix products.
+        peak: GFLOP per second of matrix products, the highest seen.
         speeds: the highest speed seen of each variant, in GFLOP per second.
+        dtype: of the matrix products.
     """
 
     rounds: int
@@ -41,6 +45,11 @@ class Pace(NamedTuple):
     device: torch.device
     peak: float
     speeds: dict[str, float]
+    dtype: torch.dtype = torch.float32
+
+    def measure_peak(self, seconds: float = 0.1) -> None:
+        """Measure the peak once more: on a busy machine the first try may have missed it."""
+        self.peak = max(self.peak, matmul_peak(self.device, self.dtype, seconds=seconds))
 
 
 def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
@@ -55,7 +64,7 @@ def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, T
     for name, timing in timings.items():
         if isinstance(timing, Timing):
             pace.speeds[name] = max(pace.speeds.get(name, 0.0), speed(variants[name], timing))
-    late = {name: NotRun(f"a call would take {s:.0f} s, the limit is {pace.seconds:g} s") for name, s in slow.items()}
+    late = {name: NotRun(f"a call would take {s:.3g} s, the limit is {pace.seconds:g} s") for name, s in slow.items()}
     return {name: timings.get(name) or late[name] for name in variants}
 
 

@@ -53,6 +53,8 @@ def scaling_frame(results: BenchmarkResults, cost: Cost) -> ScalingFrame | None:
         for way in cost.directions
     ]
     rows = [row for row in rows if any(panel.lines for panel in row)]
+    if len(series) == 1:  # side by side, when there is room
+        rows = [[panel for row in rows for panel in row]] if rows else []
     if not rows:
         return None
     labels = shared_labels(results.variants, [panel for row in rows for panel in row])

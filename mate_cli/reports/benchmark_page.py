@@ -16,6 +16,9 @@ from mate_cli.reports.html_tables import card
 from mate_cli.reports.load import clean
 from mate_cli.reports.plots.style import as_svg
 
+POINTS_PER_INCH = 110
+"""How large figures are drawn on the page."""
+
 
 def write_benchmark_page(results: BenchmarkResults, file: Path) -> Path:
     """Write the page in one step and return its place.
@@ -57,7 +60,12 @@ def render_benchmark(results: BenchmarkResults) -> str:
 def sections(results: BenchmarkResults) -> list[Markup]:
     """The page's sections."""
     drawings = [
-        element("figure", element("h3", cost.title), Markup(as_svg(figure, cost.name)))
+        element(
+            "figure",
+            element("h3", cost.title),
+            Markup(as_svg(figure, cost.name)),
+            style=f"max-width: {POINTS_PER_INCH * figure.get_figwidth():.0f}px",
+        )
         for cost, figure in benchmark_figures(results)
     ]
     overview = [table_element(table) for direction in DIRECTIONS for table in overview_tables(results, direction)]

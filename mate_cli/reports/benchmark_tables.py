@@ -21,6 +21,7 @@ class Column(NamedTuple):
         figure: its name in the record.
         write: how it is written.
         best: marks the smallest.
+        minor: left out where there is little room.
     """
 
     over: str
@@ -29,6 +30,7 @@ class Column(NamedTuple):
     figure: str
     write: Write
     best: bool = False
+    minor: bool = False
 
 
 class BenchmarkTable(NamedTuple):
@@ -48,8 +50,9 @@ class BenchmarkTable(NamedTuple):
 
 
 def time_text(value: float) -> str:
-    """Write milliseconds: 3.27, 41.9, 866, 12,215."""
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.3g}"
+    """Write milliseconds: 0.03, 3.27, 41.9, 866, 12,215."""
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{digits}f}"
 
 
 def ratio_text(value: float) -> str:
@@ -75,14 +78,14 @@ def error_text(value: float) -> str:
 def _timed(direction: str, over: str, *references: str) -> tuple[Column, ...]:
     first = Column(over, "ms", direction, "ms", time_text, best=True)
     compared = [Column("times", name, direction, f"speedup_vs_{name}", ratio_text) for name in references]
-    return first, Column("", "CPU ms", direction, "cpu_ms", time_text), *compared
+    return first, Column("", "CPU ms", direction, "cpu_ms", time_text, minor=True), *compared
 
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "attention": (
         *_timed(FORWARD, "forward", "dense", "bucketed"),
         *_timed(BOTH, "fwd+bwd", "dense", "bucketed"),
-        Column("of", "peak", BOTH, "share_of_peak", percent_text),
+        Column("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
         Column("peak", "MB", BOTH, "peak_mb", memory_text),
         Column("max", "error", FORWARD, "max_error", error_text),
     ),
@@ -90,9 +93,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         *_timed(FORWARD, "forward", "bert", "tapas"),
         *_timed(BOTH, "fwd+bwd", "bert", "tapas"),
         Column("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
-        Column("of", "peak", BOTH, "share_of_peak", percent_text),
+        Column("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
         Column("peak", "MB", BOTH, "peak_mb", memory_text),
-        Column("plan", "ms", PLAN, "ms", time_text),
+        Column("plan", "ms", PLAN, "ms", time_text, minor=True),
         Column("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),
 }
@@ -101,18 +104,19 @@ AGAINST = {"attention": "dense", "encoder": "bert"}
 """What the overview compares with."""
 
 
-def case_table(results: BenchmarkResults, case: Case) -> BenchmarkTable:
-    """The table of one case; columns without any figure are left out, and so are variants."""
+def case_table(results: BenchmarkResults, case: Case, *, narrow: bool = False) -> BenchmarkTable:
+    """The table of one case; columns without any figure and, where room is short, minor ones are left out."""
     columns = [
         column
         for column in COLUMNS[case.kind]
-        if any(results.figure(case, name, column.direction, column.figure) is not None for name in results.variants)
+        if not (narrow and column.minor)
+        and any(results.figure(case, name, column.direction, column.figure) is not None for name in results.variants)
     ]
     values = {
         name: [results.figure(case, name, column.direction, column.figure) for column in columns]
         for name in results.variants
+        if any(results.cases[case].get(name, {}).get(direction) for direction in DIRECTIONS)
     }
-    values = {name: row for name, row in values.items() if any(value is not None for value in row)}
     best = [
         min((v for row in values.values() if (v := row[i]) is not None), default=None) if column.best else None
         for i, column in enumerate(columns)
@@ -139,7 +143,7 @@ def not_run(results: BenchmarkResults, case: Case) -> tuple[str, ...]:
 
 def overview_tables(results: BenchmarkResults, direction: str = BOTH) -> list[BenchmarkTable]:
     """For each shape of tables, how many times as fast as dense attention (BertModel for encoders) at each length."""
-    return [table for shape in results.shapes if (table := _overview(results, shape, direction)).heads]
+    return [table for shape in results.shapes if (table := _overview(results, shape, direction)).rows]
 
 
 def _overview(results: BenchmarkResults, shape: str, direction: str) -> BenchmarkTable:
@@ -173,7 +177,7 @@ def how_measured(results: BenchmarkResults) -> str:
     ]
     if results.kind == "attention":
         sentences += [
-            "bound: pairs that dense attention computes over pairs that MATE's pattern needs.",
+            "bound: pairs that dense attention computes, padding included, over pairs that MATE's pattern needs.",
             "max error: of an output, against float64.",
         ]
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -14,11 +15,19 @@ from mate_cli.reports.format import plural
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
     """Print all tables."""
-    for table in [*(case_table(results, case) for case in results.cases), *overview_tables(results)]:
+    wide = [case_table(results, case) for case in results.cases]
+    narrow = [case_table(results, case, narrow=True) for case in results.cases]
+    cases = wide if all(width(table, console) <= console.width for table in wide) else narrow
+    for table in [*cases, *overview_tables(results)]:
         console.print(
             Text(table.title, style="bold"), table_view(table), Text("\n".join([*table.notes, ""]), style="dim")
         )
     console.print(Text(f"{machine_text(results)}\n{how_measured(results)}", style="dim"))
+
+
+def width(table: BenchmarkTable, console: Console) -> int:
+    """The columns of the terminal that a table needs."""
+    return Measurement.get(console, console.options.update(max_width=1000), table_view(table)).maximum
 
 
 def machine_text(results: BenchmarkResults) -> str:

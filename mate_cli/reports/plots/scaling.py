@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL = (3.35, 2.75)
-LEGEND_HEIGHT = 0.55
+NARROWEST = 6.9
+LEGEND_LINE = 0.19
+LETTERS_PER_INCH, HANDLE_LETTERS = 15, 9
+"""Of the legend, estimated generously."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,11 @@ class ScalingFrame:
 def scaling_figure(frame: ScalingFrame) -> Figure:
     """Draw the panels; panels of a row share their axis of cost."""
     rows, columns = len(frame.panels), max(map(len, frame.panels))
-    figure, axes = new_panels(rows, columns, PANEL[0] * columns + 0.3, PANEL[1] * rows + LEGEND_HEIGHT)
+    names = [name for name in frame.variants if any(name in panel.lines for row in frame.panels for panel in row)]
+    width = max(NARROWEST, PANEL[0] * columns + 0.3)
+    in_a_row = fitting(names, width)
+    height = PANEL[1] * rows + LEGEND_LINE * (1 + -(-len(names) // in_a_row))
+    figure, axes = new_panels(rows, columns, width, height)
     for row, panels in enumerate(frame.panels):
         for column, panel in enumerate(panels):
             draw_panel(axes[row][column], panel, frame)
@@ -60,17 +67,18 @@ def scaling_figure(frame: ScalingFrame) -> Figure:
     for axis in axes[-1]:
         axis.set_xlabel("tokens", color=INK)
     drawn = {line.get_label(): line for row in axes for axis in row for line in axis.get_lines()}
-    names = [literal(name) for name in frame.variants if literal(name) in drawn]
+    handles = [drawn[literal(name)] for name in names]
     figure.legend(
-        [drawn[name] for name in names],
-        names,
-        loc="outside lower center",
-        ncols=min(len(names), 7),
-        frameon=False,
-        fontsize=8,
-        labelcolor=INK,
+        handles=handles, loc="outside lower center", ncols=in_a_row, frameon=False, fontsize=8, labelcolor=INK
     )
     return figure
+
+
+def fitting(names: Sequence[str], width: float) -> int:
+    """How many names of the legend stand side by side in so many inches, in lines of about equal length."""
+    most = max(1, int(width * LETTERS_PER_INCH / (max(map(len, names)) + HANDLE_LETTERS)))
+    lines = -(-len(names) // most)
+    return -(-len(names) // lines)
 
 
 def draw_panel(axes: Axes, panel: Panel, frame: ScalingFrame) -> None:

@@ -47,6 +47,8 @@ def new_panels(rows: int, columns: int, width: float, height: float) -> tuple[Fi
     with rc_context(FONT):
         figure = Figure(figsize=(width, height), layout="constrained")
         panels = figure.subplots(rows, columns, squeeze=False, sharey="row")
+    if columns > 1:
+        figure.set_layout_engine("constrained", wspace=0.05)
     for axes in panels.flat:
         for side in ("top", "right", "left", "bottom"):
             axes.spines[side].set_visible(False)
