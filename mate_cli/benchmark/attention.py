@@ -105,9 +105,12 @@ class AttentionBenchmark(BenchmarkOptions):
             DENSE: Attention(full, Sdpa()),
             DENSE_MASK: Attention(mate, Sdpa()),
             **{name: Attention(mate, backend) for name, backend in self._backends.items()},
-            LINFORMER: Attention(full, MixedAttention(Mixer(tokens, self.slots, shared=True))),
+            LINFORMER: Attention(full, MixedAttention(self._mixer(tokens))),
         }
         return {name: one for name, one in found.items() if self.backends is None or name in self.backends}
+
+    def _mixer(self, tokens: int) -> Mixer:
+        return Mixer(tokens, self.slots, shared=True).to(self.device, self.torch_dtype)
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:

@@ -12,6 +12,9 @@ import torch
 from mate_cli.benchmark.memory import peak_mb
 from mate_cli.errors import MateError
 
+NO_MEMORY = "can't allocate memory"
+"""In PyTorch's error where the CPU has not enough."""
+
 Call = Callable[[], object]
 Clock = Callable[[], tuple[float, float]]
 
@@ -102,5 +105,9 @@ def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float
     except NotImplementedError as error:
         return NotRun(str(error).splitlines()[0] if str(error) else "not implemented")
     except (torch.OutOfMemoryError, MemoryError):
+        return NotRun("out of memory")
+    except RuntimeError as error:
+        if NO_MEMORY not in str(error):
+            raise
         return NotRun("out of memory")
     return spent[0][0], memory

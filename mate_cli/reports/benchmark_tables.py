@@ -154,6 +154,8 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> Benchmar
         for name in results.variants
         if any(results.figure(case, name, direction, figure) is not None for case in cases)
     }
+    if not cells.keys() - {BOUND}:
+        cells = {}
     most = [max((v for n, row in cells.items() if n != BOUND and (v := row[i])), default=0) for i in range(len(cases))]
     rows = tuple(
         (

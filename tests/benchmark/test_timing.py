@@ -65,9 +65,12 @@ def test_a_refusal_is_a_reason():
     def full():
         raise MemoryError
 
-    calls = {"a": refuse, "b": missing, "c": full}
+    def too_large():
+        torch.empty(2**60)
+
+    calls = {"a": refuse, "b": missing, "c": full, "d": too_large}
     reasons = [one.reason for one in interleaved(calls, rounds=1, seconds=1, device=CPU).values()]
-    assert reasons == ["needs a GPU", "no backward", "out of memory"]
+    assert reasons == ["needs a GPU", "no backward", "out of memory", "out of memory"]
 
 
 def test_an_error_of_a_backend_is_not_hidden():

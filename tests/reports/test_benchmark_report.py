@@ -91,6 +91,11 @@ def test_the_overview_lists_speed_by_length(results):
     assert table.rows[1][2] == (False, False)
 
 
+def test_there_is_no_overview_of_the_bound_alone(tmp_path):
+    metrics = {"attention/bound/tall/512/1/forward/speedup_vs_dense": 9.0}
+    assert not overview_tables(read_results(build_run(tmp_path / "run", metrics=metrics)), FORWARD)
+
+
 def test_figures_draw_every_measured_point(results):
     figures = {cost.name: figure for cost, figure in benchmark_figures(results)}
     assert list(figures) == ["time", "flops", "memory"]
