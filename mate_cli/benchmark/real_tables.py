@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mate_cli.benchmark.tokenization import read_questions
 from mate_cli.data.hybridqa import HybridQA
+from mate_cli.data.sample import Sample
 from mate_cli.errors import ConfigError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
@@ -38,9 +39,15 @@ def encode_wtq(root: Path, tokenizer: str, max_tokens: int) -> list[TableEncodin
     return _encoded(largest, TapasSerializer(load_tokenizer(tokenizer), sentences=0, max_tokens=max_tokens))
 
 
+def encode_sample(root: Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
+    """The development questions that come with the package; `root` is not looked at."""
+    return _encoded(Sample().examples("dev"), TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens))
+
+
 ENCODERS: dict[str, Callable[[Path, str, int], list[TableEncoding]]] = {
     "hybridqa": encode_hybridqa,
     "wtq": encode_wtq,
+    "sample": encode_sample,
 }
 """The datasets that batches can be taken from."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         mask[row, : len(encoding)] = 1
         for name in ARRAYS:
             padded[name][row, : len(encoding)] = getattr(encoding, name)
-    fields = {name: torch.from_numpy(values) for name, values in padded.items()}
+    fields: dict[str, Any] = {name: torch.from_numpy(values) for name, values in padded.items()}
     if reset_positions:
         positions = cell_position_ids(fields["row_ids"], fields["column_ids"], max_positions)
     else:

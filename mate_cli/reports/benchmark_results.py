@@ -12,7 +12,7 @@ from mate_cli.reports.load import Run, clean, load_runs
 
 FORWARD, BOTH, PLAN = "forward", "forward_backward", "plan"
 DIRECTIONS = {FORWARD: "forward", BOTH: "forward+backward"}
-KINDS = {"attention": "Attention", "encoder": "Encoder"}
+KINDS = {"attention": "Attention", "encoder": "Encoder", "training": "Training step"}
 PARTS = 7
 """In the name of a figure."""
 BOUND = "bound"
@@ -24,10 +24,10 @@ class Case(NamedTuple):
     """What was measured on.
 
     Args:
-        kind: attention or encoder.
+        kind: one of `KINDS`.
         shape: of the tables.
         tokens: of the longest example.
-        batch: the number of examples, or "mixed".
+        batch: the number of examples, or "mixed"; in training also their order.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Case(NamedTuple):
     @property
     def title(self) -> str:
         """Written out."""
-        batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch}"
+        batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
         return f"{KINDS[self.kind]}, {self.shape} tables, {self.tokens:,} tokens, {batch}"
 
 
@@ -62,7 +62,7 @@ class BenchmarkResults:
 
     @property
     def kind(self) -> str:
-        """What was measured, attention or encoder."""
+        """What was measured, one of `KINDS`."""
         return next(iter(self.cases)).kind
 
     @property
@@ -92,7 +92,7 @@ class BenchmarkResults:
 
 
 def read_results(folder: str | os.PathLike[str]) -> BenchmarkResults | None:
-    """Read a benchmark's folder; None when it measured neither attention nor encoders.
+    """Read a benchmark's folder; None when it measured none of `KINDS`.
 
     Raises:
         RunError: there is no record.
@@ -104,18 +104,18 @@ def show_results(folder: str | os.PathLike[str]) -> BenchmarkResults:
     """Read a benchmark's folder.
 
     Raises:
-        RunError: there is no record, or it holds no figures of attention or encoders.
+        RunError: there is no record, or it holds no such figures.
     """
     results = read_results(folder)
     if results is None:
         raise RunError(
-            "holds no figures of attention or encoders", where=str(folder), remedy="Give a folder of outputs/benchmark"
+            f"holds no figures of {', '.join(KINDS)}", where=str(folder), remedy="Give a folder of outputs/benchmark"
         )
     return results
 
 
 def parse_results(run: Run) -> BenchmarkResults | None:
-    """Put the figures of a record together; None when there are none of attention or encoders."""
+    """Put the figures of a record together; None when there are none of `KINDS`."""
     results = BenchmarkResults(run)
     figures: Mapping[str, Any] = {**run.part("facts"), **run.metrics}
     for name, value in sorted(figures.items(), key=lambda item: isinstance(item[1], str)):
@@ -133,12 +133,12 @@ def parse_results(run: Run) -> BenchmarkResults | None:
 def parse_name(name: str) -> tuple[Case, str, str, str] | None:
     """Case, variant, direction and figure of `attention/<variant>/<shape>/<tokens>/<batch>/<direction>/<figure>`.
 
-    In `encoder/...` the tokens come before the shape.
+    In all but `attention/...` the tokens come before the shape.
     """
     parts = name.split("/")
     if len(parts) != PARTS or parts[0] not in KINDS:
         return None
     kind, variant, shape, tokens, batch, direction, figure = parts
-    if kind == "encoder":
+    if kind != "attention":
         shape, tokens = tokens, shape
     return (Case(kind, shape, int(tokens), batch), variant, direction, figure) if tokens.isdigit() else None

@@ -98,9 +98,19 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("plan", "ms", PLAN, "ms", time_text, minor=True),
         Column("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),
+    "training": (
+        *_timed(BOTH, "step", "bert", "tapas"),
+        Column("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
+        Column("tokens", "per s", BOTH, "tokens_per_second", memory_text),
+        Column("examples", "per s", BOTH, "examples_per_second", ratio_text),
+        Column("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
+        Column("peak", "MB", BOTH, "peak_mb", memory_text),
+        Column("plan", "ms", PLAN, "ms", time_text, minor=True),
+        Column("of", "step", PLAN, "share_of_forward_backward", percent_text),
+    ),
 }
 """What is shown of a case, by what was measured."""
-AGAINST = {"attention": "dense", "encoder": "bert"}
+AGAINST = {"attention": "dense", "encoder": "bert", "training": "bert"}
 """What the overview compares with."""
 
 
@@ -154,7 +164,7 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> Benchmar
         for name in results.variants
         if any(results.figure(case, name, direction, figure) is not None for case in cases)
     }
-    if not cells.keys() - {BOUND}:
+    if not cells.keys() - {BOUND} or len(cases) < 2:
         cells = {}
     most = [max((v for n, row in cells.items() if n != BOUND and (v := row[i])), default=0) for i in range(len(cases))]
     rows = tuple(

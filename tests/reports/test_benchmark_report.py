@@ -173,7 +173,7 @@ def test_the_terminal_fits(tmp_path, kind, width):
 def test_other_benchmarks_are_none_of_these(tmp_path):
     folder = build_run(tmp_path / "run", command="benchmark", metrics={"tokenization/speedup": 3.0})
     assert read_results(folder) is None
-    with pytest.raises(RunError, match="holds no figures of attention or encoders"):
+    with pytest.raises(RunError, match="holds no figures of attention, encoder, training"):
         show_results(folder)
     with pytest.raises(RunError, match="no such folder"):
         show_results(tmp_path / "nowhere")

@@ -1,0 +1,183 @@
+"""Training steps on real questions: forward, loss, backward, clipping and optimizer, as `mate train` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Annotated, Literal, NamedTuple
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import nn
+
+from mate_cli.benchmark.attention import timed_plan
+from mate_cli.benchmark.cases import real_lengths, together
+from mate_cli.benchmark.encoder import (
+    PADDED,
+    REFERENCES,
+    Autocast,
+    EncoderBenchmark,
+    Job,
+    encoder_flops,
+    packing_gains,
+    states_of,
+    with_padding_declared_real,
+)
+from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.options import announce
+from mate_cli.benchmark.real_tables import encode_dataset
+from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
+from mate_cli.benchmark.timing import NotRun, Timing
+from mate_cli.data.batching import LengthGroupedBatches, plan_schedule
+from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
+from mate_cli.lit_modules.optimization.adamw import AdamW
+from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tokenization.layout import TableBatch, TableEncoding
+
+CLIP = 10.0
+"""The largest norm of a gradient; MATE paper, section 5."""
+
+Order = Literal["random", "grouped"]
+
+
+class Learner(NamedTuple):
+    """A variant in training.
+
+    Args:
+        jobs: the network with one batch after the other.
+        labelled: the same batches as they are, for the loss.
+        head: scores cells.
+        optimizer: of network and head.
+    """
+
+    jobs: Sequence[Job]
+    labelled: Sequence[TableBatch]
+    head: nn.Module
+    optimizer: torch.optim.Optimizer
+
+    @property
+    def weights(self) -> list[nn.Parameter]:
+        """All that is learnt."""
+        return [weight for group in self.optimizer.param_groups for weight in group["params"]]
+
+
+@dataclass(kw_only=True)
+class TrainingBenchmark(EncoderBenchmark):
+    """Measures steps of cell selection with dropout; iterating over it yields the figures of one order after another.
+
+    Variants are those of `EncoderBenchmark`.
+
+    Args:
+        orders: of the questions: random, or grouped by length as in `mate train`.
+        batch_size: questions in a step.
+        steps: in one call; the figures are means over them.
+        attention_dropout: of our networks.
+        **options: those of `EncoderBenchmark`; `real` names the dataset, drawn tables are not learnt from.
+    """
+
+    orders: list[Order]
+    batch_size: PositiveInt
+    steps: PositiveInt
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)]
+
+    def __iter__(self) -> Iterator[Figures]:
+        """Measure.
+
+        Raises:
+            ConfigError: a name is unknown, or the device is not there.
+            DataError: the dataset is not there.
+        """
+        with self.pace() as pace:
+            yield machine_facts(pace.device)
+            for name, root in (self.real or {}).items():
+                encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
+                for order in self.orders:
+                    announce(f"{name} {order}")
+                    batches = [batch.to(pace.device) for batch in draw_batches(encodings, order, self)]
+                    yield self.measure_steps(f"{self.max_tokens}/{name}/{self.batch_size}_{order}", batches, pace)
+
+    def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
+        """All figures of one order of questions; those named forward_backward are of a whole step."""
+        learners, plans = self._learners(batches, pace.device)
+        work = {name: self._steps(learner) for name, learner in learners.items()}
+        pace.measure_peak()
+        timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
+        per_step = {name: Variant(one.call, one.gflop / self.steps) for name, one in work.items()}
+        place = f"training/{{}}/{case}/forward_backward".format
+        named: Figures = {"machine/peak_gflops_per_second": pace.peak}
+        named |= figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
+        tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
+        for name, timing in timings.items():
+            if isinstance(timing, Timing):
+                named[f"{place(name)}/tokens_per_second"] = 1000 * tokens / timing.ms
+                named[f"{place(name)}/examples_per_second"] = 1000 * self.batch_size / timing.ms
+                named[f"training/{name}/{case}/plan/ms"] = plans[name]
+                named[f"training/{name}/{case}/plan/share_of_forward_backward"] = plans[name] / timing.ms
+        return named
+
+    def _learners(
+        self, batches: Sequence[TableBatch], device: torch.device
+    ) -> tuple[dict[str, Learner], dict[str, float]]:
+        """Every variant in training, and what a plan costs it in ms."""
+        unpacked = [with_padding_declared_real(batch) for batch in batches]
+        learners, plans = {}, {}
+        for name, model in self.models(device).items():
+            given = {name: batches} | ({name + PADDED: unpacked} if name in self.padded else {})
+            for label, seen in given.items():
+                learners[label], plans[label] = self._learner(self._learning(model), seen, batches)
+        return learners, plans
+
+    def _learning(self, model: nn.Module) -> nn.Module:
+        """The model in training, with dropout on its attention."""
+        for module in model.modules():
+            if isinstance(module, SelfAttention):
+                module.attention_dropout = self.attention_dropout
+        return model.train()
+
+    def _learner(
+        self, model: nn.Module, batches: Sequence[TableBatch], labelled: Sequence[TableBatch]
+    ) -> tuple[Learner, float]:
+        """A model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
+        planned = [timed_plan(model.planner, b) if isinstance(model, TableEncoder) else (b, 0.0) for b in batches]
+        head = CellSelectionHead(self.shape.hidden_size).to(batches[0].input_ids.device)
+        optimizer = AdamW().build(nn.ModuleList([model, head]))
+        jobs = [Job(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
+        return Learner(jobs, labelled, head, optimizer), sum(ms for _, ms in planned) / len(planned)
+
+    def _steps(self, learner: Learner) -> Variant:
+        gflop = sum(encoder_flops(job, self.shape, backward=True) for job in learner.jobs) / 1e9
+        return Variant(partial(take_steps, learner, self._autocast), gflop)
+
+    def _per_step(self, timing: Timing | NotRun) -> Timing | NotRun:
+        if isinstance(timing, NotRun):
+            return timing
+        return timing._replace(ms=timing.ms / self.steps, cpu_ms=timing.cpu_ms / self.steps)
+
+
+def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: TrainingBenchmark) -> list[TableBatch]:
+    """The first batches of a training run on these questions, of as many as are measured.
+
+    Raises:
+        ConfigError: there are fewer questions than a batch has.
+    """
+    size, steps = options.batch_size, options.steps
+    schedule = plan_schedule(len(encodings), batch_size=size, micro_batch=size, max_epochs=None, max_steps=steps)
+    lengths = [len(encoding) if order == "grouped" else 0 for encoding in encodings]
+    chosen = islice(LengthGroupedBatches(lengths, schedule, seed=0), steps)
+    return [together([encodings[index] for index in indices]) for indices in chosen]
+
+
+def take_steps(learner: Learner, autocast: Autocast) -> None:
+    """One optimizer step on every batch."""
+    for job, labelled in zip(learner.jobs, learner.labelled, strict=True):
+        with autocast():
+            cells = learner.head(states_of(job), labelled)
+        loss = marginal_likelihood(cells.logits, cells.mask, cells.candidates).mean()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(learner.weights, CLIP)
+        learner.optimizer.step()
+        learner.optimizer.zero_grad()
