@@ -55,7 +55,8 @@ def torch_name(name):
 
 
 def network(cls, attention, **options):
-    model = cls(SIZE, attention=attention, vocab_size=CONFIG["vocab_size"], activation="gelu_new", **options)
+    options = {"vocab_size": CONFIG["vocab_size"], "activation": "gelu_new", "attention_dropout": 0.0, **options}
+    model = cls(SIZE, attention=attention, **options)
     state = {
         torch_name(name): torch.from_numpy(WEIGHTS[name].T if name.endswith("kernel") else WEIGHTS[name])
         for name in WEIGHTS.files
