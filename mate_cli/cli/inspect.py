@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.errors import DataError
+from mate_cli.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,12 +23,15 @@ def run(cfg: DictConfig) -> float | None:
     """Print one example and draw its attention masks into outputs/inspect/."""
     from hydra.utils import instantiate
 
+    from mate_cli.tokenization.tapas import EncodingFailure, TapasSerializer
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
     example = find_example(instantiate(cfg.data).examples(cfg.split), cfg.example, cfg.split)
     serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
+    if not isinstance(serializer, TapasSerializer):
+        raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     (encoding,) = serializer.encode([example])
-    if not hasattr(encoding, "input_ids"):
+    if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
     show(example, encoding, serializer, cfg.tokens)
     print(f"attention masks: {draw_masks(cfg, example, encoding)}")

@@ -33,6 +33,7 @@ FEATURES = Features(
         "input_ids": ArrowSequence(Value("int32")),
         **{name: ArrowSequence(Value("int16")) for name in TOKEN_TYPES},
         "label_ids": ArrowSequence(Value("int8")),
+        "cell_features": ArrowSequence(Value("float32")),
     }
 )
 
@@ -72,7 +73,10 @@ class EncodedSplit:
         """The encoding at `index`, counting only examples that could be encoded."""
         row = self._dataset[self.rows[index]]
         row.pop("failure")
-        return TableEncoding(**row)
+        features = row.pop("cell_features")
+        return TableEncoding(
+            **row, cell_features=features.reshape(len(row["input_ids"]), -1) if len(features) else None
+        )
 
 
 def encode_split(examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str) -> EncodedSplit:
@@ -124,6 +128,8 @@ def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -
                     yield {"example_id": encoding.example_id, "failure": encoding.reason, **empty}
                 else:
                     arrays = {feature: getattr(encoding, feature) for feature in empty}
+                    features = arrays["cell_features"]
+                    arrays["cell_features"] = empty["cell_features"] if features is None else features.ravel()
                     yield {"example_id": encoding.example_id, "failure": "", **arrays}
             bar.update(len(chunk))
 

@@ -42,4 +42,15 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         position_ids=positions,
         attention_mask=torch.from_numpy(mask),
         example_ids=tuple(encoding.example_id for encoding in encodings),
+        cell_features=_pad_features([e.cell_features for e in encodings if e.cell_features is not None], length),
     )
+
+
+def _pad_features(features: Sequence[np.ndarray], length: int) -> torch.Tensor | None:
+    """Features [T, F] of all examples, or of none, to [B, length, F] or None."""
+    if not features:
+        return None
+    padded = np.zeros((len(features), length, features[0].shape[1]), np.float32)
+    for row, values in enumerate(features):
+        padded[row, : len(values)] = values
+    return torch.from_numpy(padded)

@@ -38,6 +38,7 @@ class TableEncoding:
         input_ids: word pieces.
         label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading).
         example_id: the example's name, to join predictions to questions.
+        cell_features: what else is known of each token, float32 [T, F]; None where words are all.
     """
 
     example_id: str
@@ -50,6 +51,7 @@ class TableEncoding:
     inverse_column_ranks: np.ndarray
     numeric_relations: np.ndarray
     label_ids: np.ndarray
+    cell_features: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -57,7 +59,7 @@ class TableEncoding:
 
 @dataclass(frozen=True)
 class TableBatch:
-    """Many examples, padded at the end: every field is an int64 tensor [B, T].
+    """Many examples, padded at the end: every field but `cell_features` is an int64 tensor [B, T].
 
     Args:
         position_ids: absolute, or restarting at 0 in every cell (`cell_position_ids`).
@@ -65,6 +67,7 @@ class TableBatch:
         label_ids: as in `TableEncoding`; None when the answers are not known.
         example_ids: B names; empty when they are not needed.
         prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
+        cell_features: as in `TableEncoding`, float32 [B, T, F].
     """
 
     input_ids: torch.Tensor
@@ -80,6 +83,7 @@ class TableBatch:
     label_ids: torch.Tensor | None = None
     example_ids: tuple[str, ...] = ()
     prepared: Mapping[Hashable, object] = field(default_factory=dict)
+    cell_features: torch.Tensor | None = None
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
         """The tensor fields by name, leaving out those that are None."""

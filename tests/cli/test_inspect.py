@@ -65,3 +65,8 @@ def test_the_lengths_of_cells_are_those_of_the_encoding(examples, options):
             assert all(kept == whole for kept, whole in lengths.values())
         else:
             assert any(kept < whole for kept, whole in lengths.values())
+
+
+def test_an_encoding_without_words_is_refused(tmp_path, capsys):
+    assert main([*WORDS, "encoding=lexical", f"paths.outputs={tmp_path}"]) == 2
+    assert "Use encoding=table" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """What every network in conf/model must do; a new file there is tested by all that follows."""
 
 import copy
+from dataclasses import replace
 
 import hydra
 import numpy as np
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.tokenization.lexical import FEATURES
 
 NETWORKS = pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)
 LENGTH = 80
@@ -36,7 +38,14 @@ def examples(extra=0, tables=((4, 3, 3, 2), (2, 5, 2, 3), (6, 1, 4, 4))):
     names = ("row_ids", "column_ids", "segment_ids", "attention_mask")
     places = np.broadcast_to(np.arange(shape[1]), shape) % 512
     ids = [getattr(batch, name) for name in names]
-    return batch_from(*ids, input_ids=words, position_ids=places, label_ids=answers)
+    batch = batch_from(*ids, input_ids=words, position_ids=places, label_ids=answers)
+    return replace(batch, cell_features=features(batch))
+
+
+def features(batch):
+    """What a network over cells reads in place of words; numbers that follow from the words."""
+    words = batch.input_ids.unsqueeze(-1) * torch.linspace(0.1, 3, len(FEATURES))
+    return words.sin() * batch.attention_mask.unsqueeze(-1)
 
 
 @NETWORKS
@@ -55,6 +64,7 @@ def test_an_example_does_not_know_its_batch(path):
     model, tables = make(path), ((4, 3, 3, 2), (2, 5, 2, 3))
     batch, other = examples(tables=tables), examples(tables=tables)
     other.input_ids[1] = 7
+    other = replace(other, cell_features=features(other))
     real = batch.attention_mask[0] == 1
     torch.testing.assert_close(model(other).states[0][real], model(batch).states[0][real])
     assert not torch.equal(model(other).states[1], model(batch).states[1])

@@ -86,6 +86,8 @@ def load_weights(model: TableEncoder, init: InitOptions) -> LoadReport:
     files = _read(init)
     if files is None:
         return LoadReport(new=tuple(model.state_dict()))
+    if WORDS not in model.state_dict():
+        raise ConfigError("this network reads no words, so no such weights fit", where="init", remedy="Use init=random")
     tensors = _plain_names(files)
     _check_fit(model, tensors, files)
     if init.new_token_types == "zero":

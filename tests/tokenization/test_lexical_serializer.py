@@ -1,0 +1,132 @@
+"""One token per cell, and the features that say which row and column a question means."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import examples
+
+from mate_cli.data.cache import encode_split
+from mate_cli.data.collate import collate
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.expansion import SentenceIndex
+from mate_cli.tokenization.lexical import FEATURES, QUESTION, LexicalSerializer, best_elsewhere
+from mate_cli.tokenization.tapas import EncodingFailure, TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+ATHLETES = Table(
+    "t",
+    (Cell("Name"), Cell("Event"), Cell("Year")),
+    (
+        (Cell("Ann Lee", ("ann",)), Cell("Boxing"), Cell("1996")),
+        (Cell("Bob Stone", ("bob",)), Cell("Rowing"), Cell("2000")),
+    ),
+    passages={"ann": "She lives near the sea. She paints.", "bob": "He was born in a village of Ohio."},
+)
+QUESTIONED = TableExample("q", "what event did the man from ohio win in 2000", ATHLETES, Answer(("Rowing",), ((1, 1),)))
+
+
+@pytest.fixture(scope="module")
+def serializer():
+    return LexicalSerializer(load_tokenizer("sample"))
+
+
+@pytest.fixture(scope="module")
+def found(serializer):
+    """The features of every body cell, by name, as [rows, columns]."""
+    (encoding,) = serializer.encode([QUESTIONED])
+    return {name: encoding.cell_features[1:, i].reshape(2, 3) for i, name in enumerate(FEATURES)}
+
+
+@given(examples(), st.integers(8, 40))
+def test_every_body_cell_is_one_token(serializer, example, max_tokens):
+    (encoding,) = LexicalSerializer(serializer.tokenizer, max_tokens=max_tokens).encode([example])
+    width = len(example.table.header)
+    rows = min(len(example.table.rows), (max_tokens - 1) // width)
+    cells = list(zip(encoding.row_ids[1:].tolist(), encoding.column_ids[1:].tolist(), strict=True))
+    assert cells == [(row + 1, column + 1) for row in range(rows) for column in range(width)]
+    assert (encoding.segment_ids[0], encoding.row_ids[0], encoding.column_ids[0]) == (0, 0, 0)
+    marked = {
+        (row - 1, column - 1) for (row, column), label in zip(cells, encoding.label_ids[1:], strict=True) if label
+    }
+    assert marked == {cell for cell in (example.answer.coordinates if example.answer else ()) if cell[0] < rows}
+    assert encoding.cell_features.shape == (1 + rows * width, len(FEATURES))
+    assert np.isfinite(encoding.cell_features).all()
+    assert encoding.cell_features.min() >= 0
+
+
+def test_a_passage_points_to_its_row(found):
+    """Ohio stands in the passage of one name: elsewhere in its row is where the answer is."""
+    assert found["sentence_own"][1, 0] > 0.1
+    assert found["sentence_row_best"][1, 1] == max(found["sentence_own"][1, 0], found["sentence_own"][1, 2])
+    assert found["sentence_row_best"][1, 1] > found["sentence_row_best"][0, 1]
+    assert found["sentence_rank_own"].max() == 1
+    assert found["document_row_largest"].tolist()[0] == [0, 0, 0]
+    assert found["document_column_best"][0, 0] == found["document_own"][1, 0]
+
+
+def test_scores_are_cosines_of_cells_and_sentences(found):
+    passages = ATHLETES.passages
+    documents = [" ".join([cell.text, *(passages[link] for link in cell.links)]) for _, _, cell in ATHLETES.cells()]
+    expected = SentenceIndex(documents).scores(QUESTIONED.question)
+    np.testing.assert_allclose(found["document_own"].ravel(), expected, rtol=1e-5)
+
+
+def test_words_numbers_and_places(found):
+    assert found["overlap_own"].tolist() == [[0, 0, 0], [0, 0, 1]]
+    assert found["header"].tolist() == [[0, 1, 0]] * 2
+    assert found["year"].tolist() == found["digits"].tolist() == [[0, 0, 1]] * 2
+    assert found["linked"].tolist() == found["first"].tolist() == [[1, 0, 0]] * 2
+    assert found["related"].tolist() == [[0, 0, 0], [0, 0, 1]]
+    assert found["rank"].tolist() == [[0, 0, 0.5], [0, 0, 1]]
+    assert {word for word in QUESTION if found[f"asks_{word}"].all()} == {"what"}
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 4), st.sampled_from([1, 2]))
+def test_best_elsewhere_is_the_largest_of_the_others(seed, rows, columns, axis):
+    scores = np.random.default_rng(seed).integers(0, 4, (2, rows, columns)).astype(float)
+    got = best_elsewhere(scores, axis)
+    for place in np.ndindex(scores.shape):
+        line = np.delete(np.moveaxis(scores, axis, -1)[tuple(np.delete(place, axis))], place[axis])
+        assert got[place] == (line.max() if len(line) else 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (Table("t", (), ()), "no columns"),
+        (Table("t", (Cell("a"),), ()), "no rows"),
+        (Table("t", (Cell("a"), Cell("b")), ((Cell("1"),),)), "different lengths"),
+        (Table("t", (Cell("a"),) * 9, ((Cell("1"),) * 9,)), "too many columns: 9, at most 7"),
+    ],
+)
+def test_a_table_that_cannot_be_encoded_says_why(serializer, table, reason):
+    narrow = LexicalSerializer(serializer.tokenizer, max_tokens=8)
+    failure, encoding = narrow.encode([TableExample("bad", "who", table), QUESTIONED])
+    assert isinstance(failure, EncodingFailure)
+    assert reason in failure.reason
+    assert len(encoding) == 7
+
+
+def test_features_go_through_the_cache_and_into_batches(serializer, tmp_path):
+    one_row = Table("one", ATHLETES.header, ATHLETES.rows[:1], passages=ATHLETES.passages)
+    both = [QUESTIONED, TableExample("other", "who paints", one_row)]
+    fresh = serializer.encode(both)
+    split = encode_split(both, serializer, tmp_path, "dev")
+    batch = collate([split[0], split[1]], reset_positions=True, max_positions=512)
+    for row, encoding in enumerate(fresh):
+        np.testing.assert_array_equal(split[row].cell_features, encoding.cell_features)
+        np.testing.assert_array_equal(batch.cell_features[row, : len(encoding)].numpy(), encoding.cell_features)
+        assert not batch.cell_features[row, len(encoding) :].any()
+    assert "cell_features" in batch.tensors()
+
+
+def test_encodings_of_words_have_no_features(serializer, tmp_path):
+    split = encode_split([QUESTIONED], TapasSerializer(serializer.tokenizer, max_tokens=64), tmp_path, "dev")
+    assert split[0].cell_features is None
+    assert collate([split[0]], reset_positions=True, max_positions=512).cell_features is None
+
+
+def test_options_are_in_the_fingerprint(serializer):
+    assert LexicalSerializer(serializer.tokenizer, max_tokens=9).fingerprint != serializer.fingerprint
