@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,25 +20,6 @@ from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
-
-
-@dataclass(frozen=True)
-class Names:
-    """Which choice of each group a run was composed from."""
-
-    experiment: str
-    dataset: str
-    model: str
-    attention: str
-    init: str
-    task: str
-
-    @classmethod
-    def of(cls, choices: Mapping[str, str | None]) -> Names:
-        """Read the choices that Hydra made; a run without an experiment is named after its data and model."""
-        experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
-        groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
-        return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
 
 
 @dataclass

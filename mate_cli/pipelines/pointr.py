@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from hydra import compose
@@ -17,12 +18,13 @@ from mate_cli.data.reading import reading_example
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.lit_modules.span_reading import SpanReading, score_answers
-from mate_cli.pipelines.assembly import Names, Parts, load_best
+from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation import predict
 from mate_cli.pipelines.summary import print_results
-from mate_cli.pipelines.training import Run, choose_folder, open_record, open_trackers, recorded, train
+from mate_cli.pipelines.training import Run, open_record, open_trackers, recorded, train
 from mate_cli.runs.clock import Clock
-from mate_cli.runs.folders import open_run
+from mate_cli.runs.folders import choose_folder, open_run
+from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import Trackers
 from mate_cli.tables.example import TableExample
@@ -62,7 +64,7 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
     """
     console = Console(highlight=False)
     config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    folder = choose_folder(cfg, config, names, job)
+    folder = choose_folder(cfg.resume, Path(cfg.paths.outputs), "train", names.experiment, config, job)
     record = open_record(folder, cfg, replace(names, task="pointr"), overrides)
     if record.status == "finished":
         console.print(f"{folder.path} is finished already: nothing to do")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import resource
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,7 @@ from mate_cli.attention.backends.auto import Auto
 from mate_cli.data.batching import plan_schedule
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
-from mate_cli.pipelines.assembly import Names, Parts, assemble
+from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_predictions
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.pipelines.summary import print_results, print_start
@@ -29,7 +30,9 @@ from mate_cli.runs.callbacks.checkpoints import Checkpoints, Interrupted
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.callbacks.reproducible import Reproducible
 from mate_cli.runs.clock import Clock
-from mate_cli.runs.folders import find_resumable, new_folder
+from mate_cli.runs.folders import choose_folder
+from mate_cli.runs.liveness import own_process
+from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord, now
 from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
@@ -74,7 +77,7 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
     """
     console = Console(highlight=False)
     config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    folder = folder or choose_folder(cfg, config, names, job)
+    folder = folder or choose_folder(cfg.resume, Path(cfg.paths.outputs), "train", names.experiment, config, job)
     record = open_record(folder, cfg, names, overrides)
     if record.status == "finished":
         console.print(f"{folder.path} is finished already: nothing to train")
@@ -96,14 +99,6 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
     return run
 
 
-def choose_folder(cfg: DictConfig, config: Mapping[str, Any], names: Names, job: int) -> RunFolder:
-    """The folder of a new run, or the one that `resume` names."""
-    outputs = Path(cfg.paths.outputs)
-    if cfg.resume:
-        return find_resumable(cfg.resume, outputs, "train", names.experiment, config)
-    return new_folder(outputs, "train", names.experiment, job)
-
-
 def open_record(folder: RunFolder, cfg: DictConfig, names: Names, overrides: list[str]) -> RunRecord:
     """The record of a run that is continued, or a new one."""
     if (folder.path / "record.json").exists():
@@ -111,6 +106,7 @@ def open_record(folder: RunFolder, cfg: DictConfig, names: Names, overrides: lis
         if record.status == "finished":
             return record
         record.status, record.reason, record.finished = "running", None, None
+        record.process, record.host = own_process(), platform.node()
         return record
     return RunRecord(command="train", overrides=overrides, seed=cfg.seed, **asdict(names))
 

@@ -13,8 +13,7 @@ from mate_cli.reports.grouping import Configuration, group_runs
 from mate_cli.reports.load import STATUSES, Run, load_runs
 from mate_cli.reports.metric_names import main_metric
 from mate_cli.reports.tables import ResultTable, by_metric, result_tables
-
-SILENT_SECONDS = 1800
+from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
 
 
 @dataclass(frozen=True)
@@ -145,6 +144,8 @@ def reason_text(run: Run, now: datetime) -> str:
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
     silent = now.timestamp() - run.touched
+    if run.text("process") and silent <= SILENT_SECONDS and is_dead(run.folder, run.record):
+        return "its process has gone: it was killed"
     if silent > SILENT_SECONDS:
         return f"nothing written for {duration_text(silent)}: it may have been killed"
     return f"running for {duration_text(running)}" if (running := age(run, now)) is not None else "still running"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from mate_cli.errors import RunError
+from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.record import RunFolder
 
 SHAPING = ("seed", "data", "encoding", "model", "init", "task", "optimizer", "scheduler", "trainer", "stages")
@@ -22,6 +24,58 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int) -> RunFol
     parent = outputs / command / experiment
     taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
     return RunFolder(parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}")
+
+
+def choose_folder(
+    resume: str | None, outputs: Path, command: str, experiment: str, config: Mapping[str, Any], job: int
+) -> RunFolder:
+    """The folder of a new run, or of the one that `resume` names.
+
+    Args:
+        resume: null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder.
+        outputs: where runs are kept.
+        command: the command that makes it.
+        experiment: its experiment.
+        config: the resolved configuration.
+        job: number of the job in a sweep.
+
+    Raises:
+        RunError: there is none to resume, it was started with another configuration, or it is still running.
+    """
+    if resume == "missing":
+        found = find_same(outputs, command, experiment, config)
+        if found and is_running(found):
+            raise RunError("another process is training this run", where=str(found.path), remedy="Wait for it")
+        return found or new_folder(outputs, command, experiment, job)
+    if resume:
+        return find_resumable(resume, outputs, command, experiment, config)
+    return new_folder(outputs, command, experiment, job)
+
+
+def find_same(outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder | None:
+    """Find the run with this configuration that has come furthest: finished, running, with a checkpoint, newest."""
+    folders = [path.parent for path in (outputs / command / experiment).glob("*/config.yaml")]
+    same = [RunFolder(path) for path in sorted(folders) if not difference(path, config)]
+    return max(same, key=_progress, default=None)
+
+
+def is_running(folder: RunFolder) -> bool:
+    """Say whether a process is at work on a run."""
+    record = _record(folder)
+    return record.get("status") == "running" and not is_dead(folder.path, record)
+
+
+def _progress(folder: RunFolder) -> tuple[bool, bool, bool, str]:
+    finished = _record(folder).get("status") == "finished"
+    return finished, is_running(folder), any(folder.path.glob("**/last.ckpt")), folder.path.name
+
+
+def _record(folder: RunFolder) -> dict[str, Any]:
+    """A run's record; empty when it is missing or damaged, as after a kill."""
+    try:
+        return asdict(folder.read_record())
+    except RunError:
+        return {}
 
 
 def find_resumable(resume: str, outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder:

@@ -16,6 +16,7 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
+from mate_cli.runs.liveness import own_process
 
 SCHEMA = 1
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
@@ -28,6 +29,7 @@ class RunRecord:
     Args:
         status: running, finished, failed or interrupted.
         reason: why it failed.
+        process: what trains it, see `runs/liveness.py`.
         peak_memory_mb: of the process, or of the GPU where there is one.
         stages: the run folder of each stage of a chain.
         facts: what a benchmark says in words: the machine, and why something was not measured.
@@ -49,6 +51,7 @@ class RunRecord:
     finished: str | None = None
     wall_seconds: float = 0.0
     host: str = field(default_factory=platform.node)
+    process: str = field(default_factory=own_process)
     device: str = ""
     versions: dict[str, str] = field(default_factory=lambda: package_versions())
     code_version: str | None = field(default_factory=lambda: code_version())

@@ -1,0 +1,59 @@
+"""Whether the process that trains a run still lives: a killed one cannot say so in its record."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+SILENT_SECONDS = 1800
+"""A running run whose process cannot be looked at counts as dead when it has written nothing for so long."""
+
+
+def own_process() -> str:
+    """This process as `pid:start`; the start tells it from a later process with the same number."""
+    return f"{os.getpid()}:{_start(os.getpid())}"
+
+
+def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
+    """Say whether a run that its record calls running has lost its process.
+
+    Args:
+        folder: the run's folder.
+        record: the content of its record.json.
+    """
+    if record.get("status") != "running":
+        return False
+    process = record.get("process")
+    if isinstance(process, str) and process and record.get("host") == platform.node():
+        return not _lives(process)
+    return time.time() - last_written(folder) > SILENT_SECONDS
+
+
+def last_written(folder: Path) -> float:
+    """When a run, or a stage of it, last wrote a number or its record, in seconds since the epoch."""
+    files = [path for name in ("record.json", "metrics.jsonl") for path in folder.glob(f"**/{name}")]
+    return max((path.stat().st_mtime for path in files), default=0.0)
+
+
+def _lives(process: str) -> bool:
+    number, _, start = process.partition(":")
+    try:
+        os.kill(int(number), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return _start(int(number)) == start
+
+
+def _start(number: int) -> str:
+    """When a process started, in ticks since the machine did; empty where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended and waits for its parent to notice
