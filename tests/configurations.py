@@ -29,7 +29,8 @@ USER_GIVES = {
 
 def files(root: Path) -> list[str]:
     """Every configuration file of a tree."""
-    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*.yaml"))
+    found = (path.relative_to(root).as_posix() for path in root.rglob("*.yaml"))
+    return sorted(file for file in found if not file.startswith("sweep/"))  # these are W&B's
 
 
 def problem(root: Path, file: str) -> str | None:

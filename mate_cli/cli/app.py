@@ -101,7 +101,12 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         import hydra
 
         entry = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=module.CONFIG)
-        entry(checked(module, argv))()
+        start = entry(checked(module, argv))
+        if name == "train" and {"-m", "--multirun"} & set(words):
+            from mate_cli.cli.sweep import run_sweep
+
+            return run_sweep(start)
+        start()
     return 0
 
 
@@ -115,6 +120,10 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], float
         from mate_cli.cli.validate import validate, validate_stages
 
         sys.argv = list(argv)
+        if module.CONFIG == "train" and HydraConfig.get().mode == RunMode.MULTIRUN:
+            from mate_cli.cli.sweep import run_job
+
+            return run_job(config, argv)
         try:
             validate(config, module.CONFIG)
             validate_stages(config, module.CONFIG)

@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hydra.utils import instantiate
 
 from mate_cli import __version__
-from mate_cli.cli import app, train
-from mate_cli.errors import ConfigError, RunError
+from mate_cli.cli import app, sweep, train
+from mate_cli.errors import ConfigError
 
 
 @pytest.fixture
@@ -57,29 +58,42 @@ def test_hydra_leaves_no_files_behind(jobs, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sweep_runs_every_combination(jobs, tmp_path):
-    assert app.main(["train", "-m", "seed=1,2", "model=mate,tapas"]) == 0
-    assert [(job.seed, job.model._target_.rpartition(".")[2]) for job in jobs] == [
-        (1, "Mate"),
-        (1, "Tapas"),
-        (2, "Mate"),
-        (2, "Tapas"),
+@pytest.fixture
+def processes(monkeypatch, tmp_path):
+    """The words that the jobs of a sweep would have been started with; seed 1 fails."""
+    started = []
+
+    def follow(folder, words):
+        record = folder.read_record()
+        record.status, record.reason = ("failed", "no space left") if record.seed == 1 else ("finished", None)
+        folder.write_record(record)
+        started.append(words)
+        return record
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sweep, "follow", follow)
+    return started
+
+
+def test_sweep_runs_every_combination(processes, tmp_path):
+    assert app.main(["train", "-m", "seed=2,3", "model=mate,tapas"]) == 0
+    assert [words[2:] for words in processes] == [
+        [f"seed={seed}", f"model={model}"] for seed in (2, 3) for model in ("mate", "tapas")
     ]
-    files = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) == 1
-    assert re.fullmatch(r"outputs/sweeps/[\d_-]+/multirun\.yaml", files[0])
+    assert {Path(words[0]).name for words in processes} == {"__main__.py"}
+    folders = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    sweeps = {folder for folder in folders if re.fullmatch(r"outputs/sweeps/[\d_-]+(/jobs)?", folder)}
+    assert len(sweeps) == 2
+    assert len(folders - sweeps) == 4
+    assert all(folder.startswith("outputs/train/hybridqa_") for folder in folders - sweeps)
 
 
-def test_a_failed_job_does_not_stop_the_sweep(jobs, monkeypatch, capsys):
-    def run(config):
-        jobs.append(config)
-        if config.seed == 1:
-            raise RunError("no space left")
-
-    monkeypatch.setattr(train, "run", run)
-    assert app.main(["train", "-m", "seed=1,2"]) == 2
-    assert len(jobs) == 2
-    assert capsys.readouterr().err.endswith("error: no space left.\n")
+def test_a_failed_job_does_not_stop_the_sweep(processes, capsys):
+    assert app.main(["train", "-m", "seed=1,2"]) == 1
+    assert len(processes) == 2
+    shown = capsys.readouterr().out
+    assert "no space left" in shown
+    assert "2 jobs: 1 failed, 1 finished" in shown
 
 
 @pytest.fixture

@@ -1,0 +1,202 @@
+"""`mate train -m`: every job is a process of its own, so that none can take the others with it.
+
+The job's folder and record are made before its process starts: whatever becomes of it, the record says so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from mate_cli.cli.explain import omegaconf_error
+from mate_cli.errors import MateError
+
+if TYPE_CHECKING:
+    from mate_cli.runs.record import RunFolder, RunRecord
+
+FAILED = None
+"""What a job without a result returns: a search counts it as a failed trial and goes on."""
+CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
+
+
+class Bookkeeping(Callback):
+    """Keeps in mind where the sweep of this process has its folder."""
+
+    folder: Path | None = None
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ANN401 - Hydra's signature
+        """Hydra calls this before it makes the jobs."""
+        Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
+
+
+def run_sweep(start: Callable[[], object]) -> int:
+    """Run a sweep to its end and print what became of its jobs.
+
+    Args:
+        start: Hydra's entry, which hands the jobs to the launcher.
+
+    Returns:
+        0 when every job has finished (or is being trained elsewhere), else 1.
+
+    Raises:
+        MateError: there is no sweep, for the configuration is wrong.
+    """
+    from mate_cli.cli.sweep_summary import all_well, print_summary
+
+    Bookkeeping.folder, problem = None, None
+    try:
+        start()
+    except (MateError, HydraException, OmegaConfBaseException):
+        raise
+    except Exception as error:  # whatever a launcher raises when a worker of its own is lost
+        if not job_files(Bookkeeping.folder):
+            raise
+        problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
+    finally:
+        files = job_files(Bookkeeping.folder)
+        if files:
+            print_summary(files, problem)
+    return 0 if all_well(files) and not problem else 1
+
+
+def job_files(folder: Path | None) -> list[Path]:
+    """The files of a sweep's jobs, in order of their numbers."""
+    return sorted((folder / "jobs").glob("*.json"), key=lambda path: int(path.stem)) if folder else []
+
+
+def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
+    """Run one job of a sweep in a process of its own, unless it is done or being done.
+
+    Args:
+        config: the job's configuration.
+        command: how this process was started: module file, sub-command, flags and overrides.
+
+    Returns:
+        The monitored metric, for a search; None for a job without one.
+    """
+    from mate_cli.cli.train import main_result
+    from mate_cli.runs.record import RunFolder
+
+    hydra = HydraConfig.get()
+    overrides, number = list(hydra.overrides.task), int(hydra.job.num)
+    note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
+    notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
+    notes.write_json(f"{number}.json", note)
+    try:
+        folder, record, before = open_job(config, overrides, number)
+        notes.write_json(f"{number}.json", {**note, "folder": str(folder.path.absolute()), "before": before})
+        if record.status == "running" and not before:
+            record = follow(folder, [*command[:2], *config_flags(command), *without_resume(overrides)])
+    except MateError as error:  # not even a folder could be made, or the one to resume is another run's
+        notes.write_json(f"{number}.json", {**note, "reason": str(error)})
+        return FAILED
+    found = main_result(record.metrics) if record.status == "finished" else None
+    return found[1] if found else FAILED
+
+
+def open_job(config: DictConfig, overrides: list[str], number: int) -> tuple[RunFolder, RunRecord, bool]:
+    """Choose the folder of a job and leave a record in it.
+
+    Returns:
+        Folder, record, and whether it is finished already or being trained by another process.
+    """
+    from mate_cli.runs.folders import choose_folder, find_same, is_running
+    from mate_cli.runs.liveness import own_process
+    from mate_cli.runs.names import Names
+    from mate_cli.runs.record import RunRecord
+
+    names = Names.of(HydraConfig.get().runtime.choices)
+    outputs, experiment = Path(config.paths.outputs), names.experiment
+    values, problem = resolved_or_not(config)
+    if config.resume == "missing" and (same := find_same(outputs, "train", experiment, values)) and is_running(same):
+        return same, same.read_record(), True
+    folder = choose_folder(config.resume, outputs, "train", experiment, values, number)
+    argv = ["mate", "train", *without_resume(overrides)]
+    names = replace(names, task="pointr") if config.stages else names
+    record = RunRecord(
+        command="train", overrides=without_resume(overrides), seed=config.seed, argv=argv, **asdict(names)
+    )
+    if (folder.path / "record.json").exists():
+        record = folder.read_record()
+        if record.status == "finished":
+            return folder, record, True
+    record.status, record.reason, record.process = "running", None, own_process()
+    folder.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(values)))
+    if problem:
+        record.status, record.reason = "failed", problem
+    folder.write_record(record)
+    return folder, record, False
+
+
+def resolved_or_not(config: DictConfig) -> tuple[dict[str, Any], str | None]:
+    """A configuration as plain values; with a reason, and as it stands, when it cannot be resolved."""
+    try:
+        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True), None  # type: ignore[return-value]
+    except OmegaConfBaseException as error:
+        return OmegaConf.to_container(config), str(omegaconf_error(error))  # type: ignore[return-value]
+
+
+def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
+    """Train a job's run in a process of its own, and complete the record if that could not.
+
+    Args:
+        folder: the run's; `stderr.txt` in it keeps what the process says on stderr.
+        words: module file, sub-command, flags and overrides.
+    """
+    errors = folder.path / "stderr.txt"
+    print(f"job: mate {' '.join(words[1:])}", flush=True)
+    command = [sys.executable, *words, f"resume={quoted(folder.path)}"]
+    # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
+    with errors.open("wb") as file, subprocess.Popen(command, stderr=file) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:  # the process has been told too, and saves its state
+            process.wait()
+            raise
+    said = errors.read_text(encoding="utf-8", errors="replace")
+    if code:
+        sys.stderr.write(said)
+    record = folder.read_record()
+    if record.status == "running":
+        record.status, record.reason = "failed", reason(code, said)
+        folder.write_record(record)
+    return record
+
+
+def reason(code: int, said: str) -> str:
+    """Why a process ended that could not write its record: its last error, or the signal that killed it."""
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"
+    message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
+    return " ".join(message.split())[:500] or f"ended with exit code {code}"
+
+
+def config_flags(words: Sequence[str]) -> list[str]:
+    """The flags, with their values, that say where configurations lie."""
+    flags: list[str] = []
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        if word.split("=")[0] in CONFIG_FLAGS:
+            flags += [word] if "=" in word else [word, value]
+    return flags
+
+
+def without_resume(overrides: Sequence[str]) -> list[str]:
+    """The overrides that say what is trained."""
+    return [item for item in overrides if not item.lstrip("+").startswith("resume=")]
+
+
+def quoted(path: Path) -> str:
+    """A path as a quoted string of Hydra's grammar."""
+    return "'" + os.fspath(path).replace("\\", "\\\\").replace("'", "\\'") + "'"
