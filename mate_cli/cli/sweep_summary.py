@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.reports.format import plural
 from mate_cli.reports.terminal import STATE_STYLES, frame, report_console
 
 STYLES = {**STATE_STYLES, "killed": "red"}
@@ -92,7 +93,7 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
     counts = Counter(job.status for job in jobs)
     before = sum(job.before for job in jobs)
     earlier = f" ({before} before this sweep)" if before else ""
-    console.print(f"{len(jobs)} jobs: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + earlier)
+    console.print(f"{plural(len(jobs), 'job')}: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + earlier)
     if best := best_of_search(files[0].parents[1]):
         console.print(best)
     if problem:
