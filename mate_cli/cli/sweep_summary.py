@@ -93,7 +93,8 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
     counts = Counter(job.status for job in jobs)
     before = sum(job.before for job in jobs)
     earlier = f" ({before} before this sweep)" if before else ""
-    console.print(f"{plural(len(jobs), 'job')}: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + earlier)
+    ended = ", ".join(f"{count} {status}" for status, count in counts.items())
+    console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
     if best := best_of_search(files[0].parents[1]):
         console.print(best)
     if problem:
