@@ -16,6 +16,7 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.checkpoints.load import InitOptions, LoadReport, load_weights
 from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
 from mate_cli.tokenization.tapas import TapasSerializer
@@ -47,6 +48,8 @@ def assemble(cfg: DictConfig) -> Parts:
     """
     if cfg.hardware.accelerator == "gpu" and not torch.cuda.is_available():
         raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
+    if cfg.hardware.accelerator == "cpu":
+        keep_freed_memory()
     if cfg.hardware.threads:
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
