@@ -36,6 +36,8 @@ MATE, PADDED = "mate_", "_padded"
 REFERENCES = {"bert": "transformers_bert", "tapas": "transformers_tapas", "dense": "tapas", "bucketed": "mate_bucketed"}
 OWN_SEGMENTS = 10_000
 """Row and column ids from here on are those of padding that is declared real."""
+PADDING_SEGMENT = 64
+"""Tokens of such a row or column: fewer would make it dearer than a table's, more would make attention count."""
 
 
 Autocast = Callable[[], AbstractContextManager[object]]
@@ -65,8 +67,8 @@ class EncoderBenchmark(BenchmarkOptions):
     Args:
         variants: their names; None for all.
         padded: variants that are measured once more on batches with padding, as `<name>_padded`: padding is then
-            declared real, a token of segment 1 in a row and a column of its own, so that it goes through every layer
-            but attention has next to nothing to do for it.
+            declared real, in rows and columns of their own, so that it goes through every layer but attention has
+            little to do for it.
         size: a name in `SIZES`.
         layers: their number; None for that of the size.
         **options: those of `BenchmarkOptions`.
@@ -193,9 +195,9 @@ class EncoderBenchmark(BenchmarkOptions):
 
 
 def with_padding_declared_real(batch: TableBatch) -> TableBatch:
-    """The same batch without padding: where it was are tokens that no other token sees, but for the global ones."""
+    """The same batch without padding: where it was are rows and columns of their own, seen only by global tokens."""
     padding = batch.attention_mask == 0
-    own = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids)
+    own = OWN_SEGMENTS + torch.arange(batch.input_ids.shape[1]).expand_as(batch.input_ids) // PADDING_SEGMENT
     return replace(
         batch,
         attention_mask=torch.ones_like(batch.attention_mask),

@@ -75,7 +75,7 @@ class TrainingBenchmark(EncoderBenchmark):
         orders: of the questions: random, or grouped by length as in `mate train`.
         batch_size: questions in a step.
         steps: in one call; the figures are means over them.
-        attention_dropout: of our networks.
+        attention_dropout: of all networks.
         **options: those of `EncoderBenchmark`; `real` names the dataset, drawn tables are not learnt from.
     """
 
@@ -132,10 +132,12 @@ class TrainingBenchmark(EncoderBenchmark):
         return learners, plans
 
     def _learning(self, model: nn.Module) -> nn.Module:
-        """The model in training, with dropout on its attention."""
-        for module in model.modules():
+        """The model in training, with the same dropout on its attention, ours and that of a peer."""
+        for name, module in model.named_modules():
             if isinstance(module, SelfAttention):
                 module.attention_dropout = self.attention_dropout
+            elif isinstance(module, nn.Dropout) and "attention.self" in name:
+                module.p = self.attention_dropout
         return model.train()
 
     def _learner(

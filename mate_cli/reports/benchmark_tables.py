@@ -198,5 +198,5 @@ def how_measured(results: BenchmarkResults) -> str:
             "Plan: made once per batch, not part of the times; of step: its share of one forward+backward pass.",
         ]
         if any(name.endswith("_padded") for name in results.variants):
-            sentences.append("_padded: padding declared real, which no other token sees but the question.")
+            sentences.append("_padded: padding declared real, in short rows that no other token sees but the question.")
     return " ".join(sentences)
