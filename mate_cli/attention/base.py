@@ -24,6 +24,9 @@ class AttentionPattern(ABC):
     def __init__(self, *head_groups: int) -> None:
         self.head_groups = tuple(heads for heads in head_groups if heads)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.head_groups}"
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
