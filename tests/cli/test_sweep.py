@@ -122,9 +122,10 @@ def plain(config):
     ],
     ids=["joblib", "submitit", "optuna"],
 )
-def test_launchers(tmp_path, capsys, plugin, words):
+def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
     if not installed(plugin):
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
+    monkeypatch.setenv("COLUMNS", "300")  # room for the reasons, however long the names of folders are
     assert sweep(tmp_path, *words) == 1
     shown = capsys.readouterr().out
     assert shown.count("must be greater than or equal to 0") == 2
