@@ -223,7 +223,7 @@ def _example(question: Question, table: Table | None) -> TableExample | None:
     answer = None
     if question.answer is not None:
         answer = Answer((question.answer,), tuple(candidate_cells(table, question.answer)), question.source)
-    return TableExample(question.question_id, question.text, table, answer)
+    return TableExample(question.question_id, question.text, table, answer, question.tags)
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:

@@ -21,6 +21,7 @@ class Question:
     Args:
         answer: the answer text; None where the release holds it back.
         source: "table", "passage" or "missing"; empty without an answer.
+        tags: part-of-speech tags of the words, parted by spaces; empty where the release has none.
     """
 
     question_id: str
@@ -28,6 +29,7 @@ class Question:
     table_id: str
     answer: str | None = None
     source: str = ""
+    tags: str = ""
 
 
 def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
@@ -85,15 +87,15 @@ def _question(
     if lacking:
         problems.append(Problem(file, key, f"has no {', '.join(lacking)}"))
         return None
-    answer = entry.get("answer-text")
+    answer, tags = entry.get("answer-text"), str(entry.get("question_postag") or "")
     if answer is None:
-        return Question(key, entry["question"], entry["table_id"])
+        return Question(key, entry["question"], entry["table_id"], tags=tags)
     if not isinstance(answer, str | int | float) or not str(answer).strip():
         problems.append(
             Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is no text")
         )
         return None
-    return Question(key, entry["question"], entry["table_id"], str(answer), sources.get(key, "missing"))
+    return Question(key, entry["question"], entry["table_id"], str(answer), sources.get(key, "missing"), tags)
 
 
 def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:

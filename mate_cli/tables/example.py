@@ -25,9 +25,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TableExample:
-    """One question about one table; `answer` is None when it is not known."""
+    """One question about one table.
+
+    Args:
+        answer: None when it is not known.
+        question_tags: part-of-speech tags of the question's words, parted by spaces, where the dataset has them.
+    """
 
     example_id: str
     question: str
     table: Table
     answer: Answer | None = None
+    question_tags: str = ""
