@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -74,8 +74,9 @@ class EncodedSplit:
         row = self._dataset[self.rows[index]]
         row.pop("failure")
         features = row.pop("cell_features")
-        return TableEncoding(
-            **row, cell_features=features.reshape(len(row["input_ids"]), -1) if len(features) else None
+        encoding = TableEncoding(**row)
+        return (
+            replace(encoding, cell_features=features.reshape(encoding.cells[-1] + 1, -1)) if len(features) else encoding
         )
 
 

@@ -42,7 +42,9 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         position_ids=positions,
         attention_mask=torch.from_numpy(mask),
         example_ids=tuple(encoding.example_id for encoding in encodings),
-        cell_features=_pad_features([e.cell_features for e in encodings if e.cell_features is not None], length),
+        cell_features=_pad_features(
+            [e.cell_features[e.cells] for e in encodings if e.cell_features is not None], length
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mate_cli.errors import ConfigError
 
@@ -44,13 +44,21 @@ SIZES: dict[str, EncoderSize] = {
 
 
 def encoder_size(size: str | EncoderSize) -> EncoderSize:
-    """The size of this name.
+    """The size of this name; `minilm:2` is its first two layers.
 
     Raises:
         ConfigError: there is no such size.
     """
     if isinstance(size, EncoderSize):
         return size
-    if size not in SIZES:
-        raise ConfigError(f"no size is called {size!r}", where="init.size", remedy=f"Choose from {', '.join(SIZES)}")
-    return SIZES[size]
+    name, _, layers = size.partition(":")
+    if name not in SIZES:
+        raise ConfigError(f"no size is called {name!r}", where="init.size", remedy=f"Choose from {', '.join(SIZES)}")
+    most = SIZES[name].num_layers
+    if not layers:
+        return SIZES[name]
+    if not layers.isdecimal() or not 1 <= int(layers) <= most:
+        raise ConfigError(
+            f"{size!r} is not a number of layers", where="init.size", remedy=f"Use {name}:1 to {name}:{most}"
+        )
+    return replace(SIZES[name], num_layers=int(layers))

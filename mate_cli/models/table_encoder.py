@@ -44,6 +44,7 @@ class TableEncoder(nn.Module):
         hidden_dropout: after every dense layer and the embeddings.
         attention_dropout: on attention weights.
         gradient_checkpointing: recompute layers in the backward pass, to save memory.
+        lexical_features: read those of encodings that have them (`encoding.lexical_features`).
 
     Raises:
         ConfigError: there is no such size or activation, or the backend cannot compute the pattern.
@@ -69,6 +70,7 @@ class TableEncoder(nn.Module):
         hidden_dropout: float = 0.1,
         attention_dropout: float = 0.1,
         gradient_checkpointing: bool = False,
+        lexical_features: bool = False,
     ) -> None:
         super().__init__()
         self.size, self.pattern, self.activation = encoder_size(size), pattern, activation
@@ -76,7 +78,7 @@ class TableEncoder(nn.Module):
         for backend in backends:
             backend.supports(pattern, attention_dropout)
         self.planner = Planner(pattern, backends[-1])
-        self.embeddings = TableEmbeddings(self.size, vocab_size, hidden_dropout)
+        self.embeddings = TableEmbeddings(self.size, vocab_size, hidden_dropout, lexical_features=lexical_features)
         options = (LayerOptions(backend, activation, hidden_dropout, attention_dropout) for backend in backends)
         layers = (self.layer_class(self.size, own) for own in options)
         self.encoder = Encoder(layers, gradient_checkpointing=gradient_checkpointing)

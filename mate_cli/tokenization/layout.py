@@ -14,8 +14,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import torch
 
 TOKEN_TYPES: dict[str, int] = {
@@ -38,7 +39,7 @@ class TableEncoding:
         input_ids: word pieces.
         label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading).
         example_id: the example's name, to join predictions to questions.
-        cell_features: what else is known of each token, float32 [T, F]; None where words are all.
+        cell_features: what else is known of each of `cells`, float32 [S, F]; None where words are all.
     """
 
     example_id: str
@@ -56,6 +57,18 @@ class TableEncoding:
     def __len__(self) -> int:
         return len(self.input_ids)
 
+    @property
+    def cells(self) -> np.ndarray:
+        """Of each token, the number of its cell, in order of appearance; the question comes first, as 0."""
+        return cell_numbers(self.row_ids, self.column_ids)
+
+
+def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
+    """Number runs of tokens [T] that share a row and a column, from 0."""
+    numbers = np.zeros(len(row_ids), np.int64)
+    numbers[1:] = ((row_ids[1:] != row_ids[:-1]) | (column_ids[1:] != column_ids[:-1])).cumsum()
+    return numbers
+
 
 @dataclass(frozen=True)
 class TableBatch:
@@ -67,7 +80,7 @@ class TableBatch:
         label_ids: as in `TableEncoding`; None when the answers are not known.
         example_ids: B names; empty when they are not needed.
         prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
-        cell_features: as in `TableEncoding`, float32 [B, T, F].
+        cell_features: those of each token's cell, float32 [B, T, F].
     """
 
     input_ids: torch.Tensor

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import cache, partial
 from itertools import chain
 from typing import Annotated, Literal
 
@@ -20,6 +21,7 @@ from mate_cli.tables.table import Table
 from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.expansion import Expander, whole_passages
 from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.lexical_features import LexicalTable
 from mate_cli.tokenization.pieces import Parts, PieceCache, TablePieces
 from mate_cli.tokenization.table_facts import TableFacts
 from mate_cli.tokenization.truncation import Fit, fit_table, smallest_table
@@ -53,6 +55,7 @@ class _Reading:
     facts: TableFacts
     prefix: tuple[str, ...]
     changes: Mapping[int, Parts]
+    lexical: Callable[[], LexicalTable]
 
     def texts(self) -> Iterator[str]:
         yield from self.prefix
@@ -83,6 +86,7 @@ class TapasSerializer:
         entity_titles: put the title of each linked page before its sentences.
         lost_answers: "keep" encodes an example whose answer cells were dropped, "fail" does not (as the reference).
         reset_positions: positions restart in every cell; only noted here, for whoever makes batches.
+        lexical_features: also say how well the words of each cell, its row and its column fit the question.
     """
 
     tokenizer: Vocabulary
@@ -99,6 +103,7 @@ class TapasSerializer:
     entity_titles: bool = False
     lost_answers: Literal["keep", "fail"] = "keep"
     reset_positions: bool = False
+    lexical_features: bool = False
 
     def __post_init__(self) -> None:
         self._pieces = PieceCache(self.tokenizer)
@@ -149,11 +154,12 @@ class TapasSerializer:
         tables = {id(example.table): example.table for example in examples}
         facts = {key: TableFacts(table, self.max_rows) for key, table in tables.items()}
         additions = {key: self._additions(table) for key, table in tables.items()}
+        lexical = {key: cache(partial(LexicalTable, table)) for key, table in tables.items()}
         readings = []
         for example in examples:
             key = id(example.table)
             changes = facts[key].changes(additions[key](example.question))
-            readings.append(_Reading(example, facts[key], self._prefix_texts(example), changes))
+            readings.append(_Reading(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
         tables_texts = (text for known in facts.values() for parts in known.parts for text in parts)
         self._pieces.add(chain(tables_texts, *(reading.texts() for reading in readings)))
         return readings
@@ -195,7 +201,10 @@ class TapasSerializer:
         if relations is not None:
             table[7] = relations[cells]
         table[8] = self._labels(reading, pieces, kept)
-        return TableEncoding(example.example_id, *tokens)
+        features = reading.lexical().features(example.question, header=True) if self.lexical_features else None
+        kept_cells = np.concatenate([[0], 1 + np.unique(cells)])
+        encoding = TableEncoding(example.example_id, *tokens)
+        return encoding if features is None else replace(encoding, cell_features=features[kept_cells])
 
     def _check_size(self, table: Table) -> None:
         if not table.header or not table.rows:

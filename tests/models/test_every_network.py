@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.tokenization.lexical import FEATURES
+from mate_cli.tokenization.lexical_features import FEATURES
 
 NETWORKS = pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)
 LENGTH = 80

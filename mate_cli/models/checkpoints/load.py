@@ -32,7 +32,7 @@ class InitOptions:
         kind: random, bert, tapas, minilm, or path (an earlier run, or any folder).
         checkpoint: a folder, file or name on the Hugging Face hub; None where the kind needs none.
         tokenizer: of the checkpoint.
-        size: of the checkpoint, a name in `SIZES`.
+        size: of the checkpoint, a name in `SIZES`; `minilm:2` takes its first two layers.
         activation: of the checkpoint's feed-forward layers.
         new_token_types: how token types that the checkpoint lacks begin: zero or normal.
         recipe: fine-tuning numbers that fit these weights; for experiments to read.
@@ -89,6 +89,8 @@ def load_weights(model: TableEncoder, init: InitOptions) -> LoadReport:
     if WORDS not in model.state_dict():
         raise ConfigError("this network reads no words, so no such weights fit", where="init", remedy="Use init=random")
     tensors = _plain_names(files)
+    if ":" in init.size:
+        tensors = _first_layers(tensors, model.size.num_layers)
     _check_fit(model, tensors, files)
     if init.new_token_types == "zero":
         _zero_missing_types(model, tensors)
@@ -159,6 +161,13 @@ def _size_of(tensors: dict[str, Tensor], config: dict[str, Any], wanted: Encoder
         intermediate_size=len(inner),
         max_positions=wanted.max_positions,
     )
+
+
+def _first_layers(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
+    """Drop what belongs to later layers."""
+    names = [name.split(".") for name in tensors]
+    late = {".".join(name) for name in names if name[:2] == ["encoder", "layer"] and int(name[2]) >= layers}
+    return {name: tensor for name, tensor in tensors.items() if name not in late}
 
 
 def _describe(size: EncoderSize) -> str:

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.attention.packing import Packing
+from mate_cli.errors import ConfigError
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
+from mate_cli.tokenization.lexical_features import FEATURES
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
@@ -27,14 +29,16 @@ class TableEmbeddings(nn.Module):
         size: width D and number of positions.
         vocab_size: word pieces.
         dropout: the probability of dropping a number of the result.
+        lexical_features: also embed how well the words of each token's cell, row and column fit the question.
     """
 
-    def __init__(self, size: EncoderSize, vocab_size: int, dropout: float) -> None:
+    def __init__(self, size: EncoderSize, vocab_size: int, dropout: float, *, lexical_features: bool = False) -> None:
         super().__init__()
         self.word_embeddings = nn.Embedding(vocab_size, size.hidden_size, padding_idx=0)
         self.position_embeddings = nn.Embedding(size.max_positions, size.hidden_size)
         for i, types in enumerate(TOKEN_TYPES.values()):
             self.add_module(f"token_type_embeddings_{i}", nn.Embedding(types, size.hidden_size))
+        self.lexical = FeatureEmbeddings(size.hidden_size, dropout) if lexical_features else None
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
         self.dropout = nn.Dropout(dropout)
 
@@ -47,7 +51,41 @@ class TableEmbeddings(nn.Module):
         states = self.word_embeddings(words) + self.position_embeddings(positions)
         for i, values in enumerate(types):
             states = states + _lookup(self.get_submodule(f"token_type_embeddings_{i}"), values)
+        if self.lexical is not None:
+            states = states + self.lexical(batch, packing)
         return self.dropout(self.LayerNorm(states))
+
+
+class FeatureEmbeddings(nn.Module):
+    """Embeds the lexical features of each token's cell by a network with one hidden layer.
+
+    Args:
+        width: D of the hidden layer and the result.
+        dropout: the probability of dropping a number of the hidden layer.
+    """
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Linear(len(FEATURES), width),
+            nn.LayerNorm(width, eps=LAYER_NORM_EPSILON),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(width, width),
+        )
+
+    def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
+        """Of real tokens [P, D].
+
+        Raises:
+            ConfigError: the tokens have no features.
+        """
+        if batch.cell_features is None:
+            raise ConfigError(
+                "these encodings have no features of cells", remedy="Set encoding=lexical or encoding.lexical_features"
+            )
+        states: Tensor = self.features(packing.pack(batch.cell_features))
+        return states
 
 
 def _lookup(table: nn.Module, ids: Tensor) -> Tensor:
