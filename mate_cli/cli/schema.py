@@ -103,6 +103,7 @@ class Train(Section):
     resume: str | None
     deterministic: bool
     stages: dict[str, Stage] | None
+    chain: str | None
 
 
 class Evaluate(Section):

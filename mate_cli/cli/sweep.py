@@ -124,7 +124,7 @@ def open_job(config: DictConfig, overrides: list[str], number: int) -> tuple[Run
         return same, same.read_record(), True
     folder = choose_folder(config.resume, outputs, "train", experiment, values, number)
     argv = ["mate", "train", *without_resume(overrides)]
-    names = replace(names, task="pointr") if config.stages else names
+    names = replace(names, task=config.chain) if config.stages else names
     record = RunRecord(
         command="train", overrides=without_resume(overrides), seed=config.seed, argv=argv, **asdict(names)
     )

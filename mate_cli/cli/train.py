@@ -18,7 +18,7 @@ def run(cfg: DictConfig) -> float | None:
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
-    from mate_cli.pipelines.pointr import train_stages
+    from mate_cli.pipelines.chain import train_stages
     from mate_cli.pipelines.training import train
     from mate_cli.runs.names import Names
 

@@ -109,7 +109,17 @@ class TableDataModule(pl.LightningDataModule):
         """
         choose = self.training_examples if training else self.evaluation_examples
         limit = self.loading.limit_train if training else self.loading.limit_dev
-        examples = choose(self.dataset.examples(split))[:limit]
+        return self._any(choose(self.dataset.examples(split))[:limit], split)
+
+    def questions(self, split: str) -> list[TableExample]:
+        """The questions of a split as the dataset has them, of which `examples` makes what a task predicts.
+
+        Raises:
+            DataError: the split is empty.
+        """
+        return self._any(self.dataset.examples(split)[: self.loading.limit_dev], split)
+
+    def _any(self, examples: list[TableExample], split: str) -> list[TableExample]:
         if not examples:
             raise DataError(
                 f"no usable example in split {split!r}", remedy=f"Splits here: {', '.join(self.dataset.splits)}"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from mate_cli.errors import RunError
-from mate_cli.lit_modules.span_reading import score_answers
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.evaluation import Result, evaluate, judge, predict, save_predictions
-from mate_cli.pipelines.pointr import READ, SELECT, read_best_cells
+from mate_cli.pipelines.chain import Trained, find_chain, save_answers
+from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_predictions
 from mate_cli.pipelines.summary import results_table
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
@@ -35,7 +33,7 @@ def evaluate_run(cfg: DictConfig) -> dict[str, float]:
     """
     folder = open_run(cfg.run)
     record = folder.read_record()
-    if record.task == "pointr":
+    if record.stages:
         metrics = _evaluate_chain(folder, cfg)
     else:
         config = run_config(folder, cfg)
@@ -62,11 +60,11 @@ def predict_file(cfg: DictConfig) -> Path:
         DataError: the file or one of its tables is missing or damaged.
     """
     folder = open_run(cfg.run)
-    if folder.read_record().task == "pointr":
-        selector, reader = _stage(folder, SELECT, cfg), _stage(folder, READ, cfg)
-        examples = _questions(selector[0], cfg.input)
-        rankings = predict(selector[0].task, selector[0].data.loader_of(examples, "questions"), selector[1])
-        answers = read_best_cells(*reader, rankings, {example.example_id: example for example in examples})
+    record = folder.read_record()
+    if record.stages:
+        stages = _stages(folder, cfg)
+        examples = _questions(next(iter(stages.values())).parts, cfg.input)
+        answers = find_chain(record.task).answer(stages, examples, "questions").texts
     else:
         parts, config = _single(folder, cfg)
         examples = _questions(parts, cfg.input)
@@ -95,9 +93,13 @@ def _single(folder: RunFolder, cfg: DictConfig) -> tuple[Parts, DictConfig]:
     return load_best(config, folder), config
 
 
-def _stage(folder: RunFolder, name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
-    below = folder.path / name  # also right after the whole run was moved
-    return _single(open_run(str(below) if below.exists() else folder.read_record().stages[name]), cfg)
+def _stages(folder: RunFolder, cfg: DictConfig) -> dict[str, Trained]:
+    """The stages of a chain, found also right after the whole run was moved."""
+    found = {}
+    for name, path in folder.read_record().stages.items():
+        below = folder.path / name
+        found[name] = Trained(*_single(open_run(str(below) if below.exists() else path), cfg))
+    return found
 
 
 def _questions(parts: Parts, path: str) -> list[TableExample]:
@@ -107,8 +109,9 @@ def _questions(parts: Parts, path: str) -> list[TableExample]:
     return list(read(path))
 
 
-def _evaluate_chain(folder: RunFolder, cfg: DictConfig) -> Mapping[str, float]:
-    selector, config = _stage(folder, SELECT, cfg)
-    result: Result = evaluate(selector, config, cfg.split)
-    answers = read_best_cells(*_stage(folder, READ, cfg), result.predictions, result.examples)
-    return score_answers(answers, result.examples)
+def _evaluate_chain(folder: RunFolder, cfg: DictConfig) -> dict[str, float]:
+    stages = _stages(folder, cfg)
+    examples = next(iter(stages.values())).parts.data.questions(cfg.split)
+    answered = find_chain(folder.read_record().task).answer(stages, examples, cfg.split)
+    save_answers(folder, cfg.split, examples, answered)
+    return answered.score(examples)

@@ -1,0 +1,219 @@
+"""A chain: runs one after the other, and a module that makes answers of them all.
+
+`stages` of the configuration names the runs, `chain` the module of this package that has STAGES and `answer`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from hydra import compose
+from omegaconf import DictConfig, OmegaConf, open_dict
+from rich.console import Console
+
+import mate_cli.pipelines
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.lit_modules.span_reading import score_answers
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.summary import print_results
+from mate_cli.pipelines.training import Run, open_record, open_trackers, recorded, train
+from mate_cli.runs.clock import Clock
+from mate_cli.runs.folders import choose_folder, open_run
+from mate_cli.runs.names import Names
+from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.tracking import Trackers
+from mate_cli.tables.example import TableExample
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished stage with its best weights."""
+
+    parts: Parts
+    cfg: DictConfig
+
+    def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
+        """Its predictions of any examples; `name` is what the progress bar calls them."""
+        return predict(self.parts.task, self.parts.data.loader_of(examples, name), self.cfg)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a chain makes of questions.
+
+    Args:
+        texts: answer by question; one without an answer is missing.
+        metrics: what else is known of the questions whose answers are known, such as hits@1; fractions by name.
+    """
+
+    texts: Mapping[str, str]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def score(self, examples: Sequence[TableExample]) -> dict[str, float]:
+        """All metrics, with exact match and F1; none where no answer is known."""
+        if not any(example.answer for example in examples):
+            return {}
+        return {**self.metrics, **score_answers(self.texts, {example.example_id: example for example in examples})}
+
+
+class Chain(Protocol):
+    """A module that makes answers of finished stages."""
+
+    STAGES: tuple[str, ...]
+    """The names of the stages that it asks for."""
+
+    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
+        """Answer questions; `name` is what progress bars call them."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a chain: a training run of its own in a folder below the chain's.
+
+    Args:
+        finished: a run to take instead of training, or None.
+    """
+
+    name: str
+    cfg: DictConfig
+    names: Names
+    overrides: list[str]
+    finished: str | None
+
+
+def find_chain(name: str | None) -> Chain:
+    """The chain of this name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    package = mate_cli.pipelines
+    if name in {module.name for module in pkgutil.iter_modules(package.__path__)}:
+        found: Any = importlib.import_module(f"{package.__name__}.{name}")
+        if hasattr(found, "answer") and hasattr(found, "STAGES"):
+            chain: Chain = found
+            return chain
+    raise ConfigError(f"no chain is called {name!r}", where="chain", remedy="Name one in mate_cli/pipelines")
+
+
+def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: int = 0) -> float:
+    """Train all stages, or skip those that are finished, then answer the questions of every split.
+
+    Args:
+        cfg: the configuration, whose `stages` name an experiment and overrides for each stage.
+        names: the choices it was composed from.
+        overrides: what the user typed; all but the experiment holds for every stage.
+        job: number of the job in a sweep.
+
+    Returns:
+        F1 on the development split.
+
+    Raises:
+        MateError: something the user can mend; the records say so too.
+    """
+    console = Console(highlight=False)
+    chain = _fitting_chain(cfg)
+    config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+    folder = choose_folder(cfg.resume, Path(cfg.paths.outputs), "train", names.experiment, config, job)
+    record = open_record(folder, cfg, replace(names, task=cfg.chain), overrides)
+    if record.status == "finished":
+        console.print(f"{folder.path} is finished already: nothing to do")
+        return record.metrics["dev/f1"]
+    clock = Clock(record.wall_seconds)
+    folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    folder.write_record(record)
+    with recorded(folder, record, clock) as close_with:
+        runs = {stage.name: _run_stage(stage, folder, console, job) for stage in compose_stages(cfg, overrides)}
+        record.stages = {name: str(run.folder.path) for name, run in runs.items()}
+        trackers = open_trackers(cfg, folder, record, config, None)
+        close_with(trackers)
+        _collect(record, runs)
+        _answer_all(Run(cfg, folder, record, clock, trackers, console), chain, runs)
+        print_results(console, folder, record)
+    return record.metrics["dev/f1"]
+
+
+def _fitting_chain(cfg: DictConfig) -> Chain:
+    """The chain of a configuration.
+
+    Raises:
+        ConfigError: there is none, or its stages are others.
+    """
+    chain = find_chain(cfg.chain)
+    if set(cfg.stages) != set(chain.STAGES):
+        raise ConfigError(
+            f"the stages are {', '.join(map(str, cfg.stages))}, those of {cfg.chain} are {', '.join(chain.STAGES)}",
+            where="stages",
+            remedy="Rename them, or name another chain",
+        )
+    return chain
+
+
+def compose_stages(cfg: DictConfig, overrides: list[str]) -> list[Stage]:
+    """Compose each stage from its experiment, what the user typed, and its own overrides."""
+    own_keys = ("experiment=", "chain=", "stages.", "resume=", "+stages.")
+    typed = [item for item in overrides if not item.startswith(own_keys)]
+    stages = []
+    for name, stage in cfg.stages.items():
+        own = [f"experiment={stage.experiment}", *typed, *stage.overrides]
+        composed = compose(config_name="train", overrides=own, return_hydra_config=True)
+        choices = composed.hydra.runtime.choices
+        with open_dict(composed):
+            del composed["hydra"]
+        stages.append(Stage(str(name), composed, Names.of(choices), own, stage.get("run")))
+    return stages
+
+
+def _run_stage(stage: Stage, folder: RunFolder, console: Console, job: int) -> Run:
+    console.rule(f"[bold]{stage.name.replace('_', ' ')}")
+    if stage.finished:
+        return _take(stage, console)
+    below = RunFolder(folder.path / stage.name)
+    return train(stage.cfg, stage.names, stage.overrides, folder=below, job=job)
+
+
+def _take(stage: Stage, console: Console) -> Run:
+    folder = open_run(str(stage.finished))
+    record = folder.read_record()
+    if record.status != "finished" or record.task != stage.names.task:
+        raise RunError(
+            f"a {record.status} run of {record.task} cannot stand in for {stage.name}",
+            where=str(folder.path),
+            remedy=f"Give a finished run of {stage.names.task}",
+        )
+    console.print(f"taking the finished run {folder.path}", soft_wrap=True)
+    saved = OmegaConf.load(folder.path / "config.yaml")
+    assert isinstance(saved, DictConfig)
+    return Run(saved, folder, record, Clock(record.wall_seconds), Trackers([]), console)
+
+
+def _collect(record: RunRecord, runs: Mapping[str, Run]) -> None:
+    for name, run in runs.items():
+        record.parameters += run.record.parameters
+        record.data |= {f"{name}/{key}": value for key, value in run.record.data.items()}
+        record.device, record.throughput = run.record.device, run.record.throughput
+
+
+def _answer_all(run: Run, chain: Chain, runs: Mapping[str, Run]) -> None:
+    stages = {name: Trained(load_best(done.cfg, done.folder), done.cfg) for name, done in runs.items()}
+    run.console.rule("[bold]answers")
+    data = next(iter(stages.values())).parts.data
+    for split in ("dev", "test"):
+        if split in data.dataset.splits:
+            examples = data.questions(split)
+            answered = chain.answer(stages, examples, split)
+            run.record.metrics |= {f"{split}/{name}": value for name, value in answered.score(examples).items()}
+            save_answers(run.folder, split, examples, answered)
+
+
+def save_answers(folder: RunFolder, split: str, examples: Sequence[TableExample], answered: Answered) -> None:
+    """Write predictions/<split>.json in the official format."""
+    names = [example.example_id for example in examples]
+    rows = [{"question_id": name, "pred": answered.texts.get(name, "")} for name in names]
+    folder.write_json(f"predictions/{split}.json", rows)
