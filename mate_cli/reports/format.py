@@ -10,18 +10,18 @@ from mate_cli.reports.statistics import Summary
 NOTHING = "–"  # noqa: RUF001
 
 
-def mean_text(summary: Summary | None, metric: MetricName) -> str:
-    """Writes a mean: percent with one decimal for fractions, else three significant digits."""
+def center_text(summary: Summary | None, metric: MetricName) -> str:
+    """Writes the middle of a summary: percent with one decimal for fractions, else three significant digits."""
     if summary is None:
         return NOTHING
-    return f"{100 * summary.mean:.1f}" if metric.is_fraction else f"{summary.mean:.3g}"
+    return f"{100 * summary.center:.1f}" if metric.is_fraction else f"{summary.center:.3g}"
 
 
-def deviation_text(summary: Summary | None, metric: MetricName) -> str:
-    """Writes a deviation in the unit of its mean, empty for a single run."""
-    if summary is None or summary.deviation is None:
+def spread_text(summary: Summary | None, metric: MetricName) -> str:
+    """Writes a spread in the unit of its middle, empty for a single run."""
+    if summary is None or summary.spread is None:
         return ""
-    return f"{100 * summary.deviation:.1f}" if metric.is_fraction else f"{summary.deviation:.2g}"
+    return f"{100 * summary.spread:.1f}" if metric.is_fraction else f"{summary.spread:.2g}"
 
 
 def count_text(value: float | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from mate_cli.reports.load import Run
 from mate_cli.reports.metric_names import BASELINE
-from mate_cli.reports.statistics import Summary, summarize
+from mate_cli.reports.statistics import Statistic, Summary, summarize
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 # What may differ between two repeats of the same experiment; a final dot stands for everything below that key.
@@ -29,6 +29,7 @@ class Configuration:
         runs: all of its runs, whatever became of them.
         counted: the runs whose metrics count: one per seed.
         label: a short name, unlike any other configuration's in the same comparison.
+        statistic: how repeats are summed up.
     """
 
     fields: Mapping[str, str]
@@ -36,15 +37,17 @@ class Configuration:
     counted: tuple[Run, ...]
     differences: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
+    statistic: Statistic = "median"
 
     def summary(self, metric: str) -> Summary | None:
         """Summarises a final metric over the runs that count."""
-        return summarize(run.metrics[metric] for run in self.counted if metric in run.metrics)
+        values = (run.metrics[metric] for run in self.counted if metric in run.metrics)
+        return summarize(values, self.statistic)
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
         """Summarises another number of the records, such as `wall_seconds`, over the runs that count."""
         values = (run.number(key, inside) for run in self.counted)
-        return summarize(value for value in values if value is not None)
+        return summarize((value for value in values if value is not None), self.statistic)
 
     @property
     def metric_names(self) -> set[str]:
@@ -53,7 +56,12 @@ class Configuration:
 
 
 def group_runs(
-    runs: Iterable[Run], *, by: Sequence[str] = (), ignore: Sequence[str] = (), count_all: bool = False
+    runs: Iterable[Run],
+    *,
+    by: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    count_all: bool = False,
+    statistic: Statistic = "median",
 ) -> list[Configuration]:
     """Groups runs into configurations, in order of appearance.
 
@@ -63,6 +71,7 @@ def group_runs(
             Empty: FIELDS, and every configuration key that is not ignored keeps runs apart.
         ignore: further configuration keys that do not keep runs apart.
         count_all: count unfinished runs too.
+        statistic: how repeats are summed up.
     """
     keys = tuple(by) or FIELDS
     families: dict[tuple[str, ...], list[Run]] = {}
@@ -74,7 +83,8 @@ def group_runs(
         fields = dict(zip(keys, identity, strict=True))
         parts = [({}, members)] if by else split_by_settings(members, (*IGNORED, *ignore))
         groups.extend(
-            Configuration(fields, tuple(part), repeats(part, count_all, by_seed=not by), apart) for apart, part in parts
+            Configuration(fields, tuple(part), repeats(part, count_all, by_seed=not by), apart, statistic=statistic)
+            for apart, part in parts
         )
     return with_labels(groups, keys, every_field=bool(by))
 

@@ -8,14 +8,14 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from mate_cli.reports.format import NOTHING, duration_text, mean_text
+from mate_cli.reports.format import NOTHING, center_text, duration_text
 from mate_cli.reports.grouping import IGNORED, Configuration, differing_settings, is_ignored
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.html_tables import count_line, pill
 from mate_cli.reports.load import Run, clean
 from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report, reason_text
-from mate_cli.reports.statistics import Summary
+from mate_cli.reports.statistics import summarize
 
 MOST_COLUMNS, MOST_SETTINGS = 10, 60
 
@@ -88,7 +88,7 @@ def score_cell(score: float | None, metric: MetricName | None) -> Markup:
     """Returns a run's main metric."""
     if score is None or metric is None:
         return element("td", NOTHING, class_="number nothing")
-    shown = mean_text(Summary(score, None, 1, score, score), metric)
+    shown = center_text(summarize([score]), metric)
     return element("td", shown, class_="number", data_value=f"{score:.8g}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from mate_cli.reports.format import NOTHING, count_text, deviation_text, duration_text, mean_text, plural, rate_text
+from mate_cli.reports.format import NOTHING, center_text, count_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.load import STATUSES
@@ -48,7 +48,7 @@ def best_card(report: Report) -> Markup:
 
 def fastest_card(report: Report) -> Markup:
     """Returns the configuration with the most examples per second."""
-    speeds = [(speed.mean, group.label) for group in report.groups if (speed := speed_of(group)) is not None]
+    speeds = [(speed.center, group.label) for group in report.groups if (speed := speed_of(group)) is not None]
     if not speeds:
         return card("Fastest", NOTHING, "no speed recorded")
     fastest, label = max(speeds)
@@ -94,17 +94,18 @@ def result_cell(table: ResultTable, index: int, cell: Summary | None) -> Markup:
     """Returns one number, its exact values on hover."""
     if cell is None:
         return element("td", NOTHING, class_="number nothing")
-    hover = f"mean {cell.mean:.5g}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
+    middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
+    hover = f"{middle}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
     best = " best" if table.is_best(index, cell) else ""
     return element(
-        "td", number(cell, table.columns[index]), class_=f"number{best}", title=hover, data_value=f"{cell.mean:.8g}"
+        "td", number(cell, table.columns[index]), class_=f"number{best}", title=hover, data_value=f"{cell.center:.8g}"
     )
 
 
 def number(summary: Summary, metric: MetricName) -> Markup:
-    """Returns `62.8 ±0.4`, the deviation in small."""
-    deviation = deviation_text(summary, metric)
-    return element("span", mean_text(summary, metric), element("small", f" ±{deviation}") if deviation else None)
+    """Returns `62.8 ±0.4`, the spread in small."""
+    spread = spread_text(summary, metric)
+    return element("span", center_text(summary, metric), element("small", f" ±{spread}") if spread else None)
 
 
 def cost_table(report: Report) -> Markup:
@@ -125,11 +126,11 @@ def cost_row(group: Configuration) -> Markup:
         (group.cost("wall_seconds"), duration_text),
     )
     tags = [
-        element("td", write(s.mean) if s else NOTHING, class_="number", data_value=s.mean if s else None)
+        element("td", write(s.center) if s else NOTHING, class_="number", data_value=s.center if s else None)
         for s, write in cells
     ]
-    shown = f"{memory.mean / 1000:.1f} GB" if memory else NOTHING
-    tags.append(element("td", shown, class_="number", data_value=memory.mean if memory else None))
+    shown = f"{memory.center / 1000:.1f} GB" if memory else NOTHING
+    tags.append(element("td", shown, class_="number", data_value=memory.center if memory else None))
     return element("tr", element("th", group.label, scope="row"), tags, element("td", pills(group)))
 
 

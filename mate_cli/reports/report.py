@@ -12,6 +12,7 @@ from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.grouping import Configuration, group_runs
 from mate_cli.reports.load import STATUSES, Run, load_runs
 from mate_cli.reports.metric_names import main_metric
+from mate_cli.reports.statistics import SPREADS, STATISTICS, Statistic
 from mate_cli.reports.tables import ResultTable, by_metric, result_tables
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
 
@@ -26,6 +27,7 @@ class Report:
         groups: the configurations, best first.
         tables: the results.
         metric: the metric that ranks, None when no run has any.
+        statistic: how repeats are summed up; `SPREADS` says what stands behind ±.
         notes: what a reader must know to trust the numbers.
         warnings: one line per file that could not be read.
         created: when the comparison was made.
@@ -36,6 +38,7 @@ class Report:
     groups: tuple[Configuration, ...]
     tables: tuple[ResultTable, ...]
     metric: str | None
+    statistic: Statistic
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     created: datetime
@@ -53,6 +56,7 @@ def build_report(
     by: Sequence[str] = (),
     status: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    statistic: Statistic = "median",
     now: datetime | None = None,
 ) -> Report:
     """Reads the runs below the folders and compares them.
@@ -64,13 +68,15 @@ def build_report(
         status: keep only the runs with one of these statuses, and count all of them; empty keeps every run
             and counts the finished ones.
         ignore: further configuration keys that do not keep runs apart.
+        statistic: how repeats are summed up, see `Summary`.
         now: the time to show, by default the present.
 
     Raises:
         RunError: there are no such runs.
-        ConfigError: the status does not exist, or no run has the metric.
+        ConfigError: the status or the statistic does not exist, or no run has the metric.
     """
     check_statuses(status)
+    check_statistic(statistic)
     loaded = load_runs(folders)
     trained = [run for run in loaded.runs if run.text("command") != "benchmark"]  # whose figures are no run's
     if not trained:
@@ -80,7 +86,7 @@ def build_report(
         raise RunError(
             f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}", remedy="Leave `status` out"
         )
-    groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status))
+    groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic)
     chosen = choose_metric(groups, metric)
     return Report(
         folders=tuple(str(folder) for folder in folders),
@@ -88,7 +94,8 @@ def build_report(
         groups=tuple(by_metric(groups, chosen)),
         tables=tuple(result_tables(groups, chosen)),
         metric=chosen,
-        notes=tuple(notes(groups, mixed=bool(by), count_all=bool(status))),
+        statistic=statistic,
+        notes=tuple(notes(groups, statistic, mixed=bool(by), count_all=bool(status))),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
     )
@@ -99,6 +106,14 @@ def check_statuses(status: Sequence[str]) -> None:
     for one in status:
         if one not in STATUSES:
             raise ConfigError(f"no such status: {one}", where="status", remedy=f"Choose from {', '.join(STATUSES)}")
+
+
+def check_statistic(statistic: str) -> None:
+    """Refuses a statistic that does not exist."""
+    if statistic not in STATISTICS:
+        raise ConfigError(
+            f"no such statistic: {statistic}", where="statistic", remedy=f"Choose from {', '.join(STATISTICS)}"
+        )
 
 
 def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | None:
@@ -116,11 +131,11 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | N
     return asked
 
 
-def notes(groups: Sequence[Configuration], *, mixed: bool, count_all: bool) -> list[str]:
-    """Says what was averaged, left out or mixed."""
+def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool, count_all: bool) -> list[str]:
+    """Says what was summed up and how, left out or mixed."""
     lines = []
     if any(len(group.counted) > 1 for group in groups):
-        lines.append(f"mean ± sample standard deviation over n {'runs' if mixed or count_all else 'finished seeds'}")
+        lines.append(f"{statistic} ± {SPREADS[statistic]} over n {'runs' if mixed or count_all else 'finished seeds'}")
     finished = sum(run.status == "finished" or count_all for group in groups for run in group.runs)
     older = finished - sum(len(group.counted) for group in groups)
     if older:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Literal
 
-from mate_cli.reports.format import mean_text
+from mate_cli.reports.format import center_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.metric_names import BASELINE, MetricName
 from mate_cli.reports.statistics import Summary, summarize
@@ -17,6 +18,8 @@ TITLES = {
     "other": "Other metrics",
 }
 MOST_COLUMNS = 6
+ROUNDING = 1e-12
+Mark = Literal["best", "close", ""]
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,23 @@ class ResultTable:
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
     def is_best(self, column: int, cell: Summary | None) -> bool:
-        """Says whether a cell is the best of its column among at least two configurations; equal in print is equal."""
-        means = [row.cells[column].mean for row in self.rows if row.cells[column] is not None]  # type: ignore[union-attr]
-        direction = self.columns[column].direction
-        if cell is None or len(means) < 2 or not direction:
-            return False
-        winner = direction * max(direction * mean for mean in means)
-        return mean_text(cell, self.columns[column]) == mean_text(replace(cell, mean=winner), self.columns[column])
+        """Says whether a cell is the best of its column, see `mark`."""
+        return self.mark(column, cell) == "best"
+
+    def mark(self, column: int, cell: Summary | None) -> Mark:
+        """Says whether a cell is the best of its column, or within the error of the best, or neither.
+
+        Only where at least two configurations compete. What is equal to the best in print is best too; within its
+        error is what lies no further from the best than the best's own spread.
+        """
+        metric = self.columns[column]
+        rivals = [rival for row in self.rows if (rival := row.cells[column]) is not None]
+        if cell is None or len(rivals) < 2 or not metric.direction:
+            return ""
+        best = max(rivals, key=lambda rival: metric.direction * rival.center)
+        if center_text(cell, metric) == center_text(best, metric):
+            return "best"
+        return "close" if abs(best.center - cell.center) <= (best.spread or 0.0) + ROUNDING else ""
 
 
 def result_tables(groups: Sequence[Configuration], main: str | None) -> list[ResultTable]:
@@ -80,7 +93,7 @@ def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Confi
 
     def place(group: Configuration) -> tuple[bool, float]:
         summary = group.summary(metric)
-        return (summary is None, sign * summary.mean if summary else 0.0)
+        return (summary is None, sign * summary.center if summary else 0.0)
 
     return sorted(groups, key=place)
 

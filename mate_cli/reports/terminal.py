@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.format import NOTHING, count_text, deviation_text, duration_text, mean_text, plural, rate_text
+from mate_cli.reports.format import NOTHING, center_text, count_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run
 from mate_cli.reports.metric_names import PARTS, MetricName
@@ -24,7 +24,7 @@ MOST_ROWS = 40
 
 
 class Marks(NamedTuple):
-    """How a winner and a deviation are marked."""
+    """How a winner and a spread are marked."""
 
     star: str
     plus_minus: str
@@ -115,9 +115,9 @@ def cell_text(cell: Summary | None, metric: MetricName, wins: bool, marks: Marks
     """Writes `62.8 ±0.4`, the winner bold, or with a star where nothing can be bold."""
     if cell is None:
         return Text(NOTHING, style="dim")
-    text = Text((marks.star if wins else "") + mean_text(cell, metric), style="bold green" if wins else "")
-    deviation = deviation_text(cell, metric)
-    return text.append(f"{marks.plus_minus}{deviation}", style="not bold dim default") if deviation else text
+    text = Text((marks.star if wins else "") + center_text(cell, metric), style="bold green" if wins else "")
+    spread = spread_text(cell, metric)
+    return text.append(f"{marks.plus_minus}{spread}", style="not bold dim default") if spread else text
 
 
 def cost_view(report: Report) -> Table:
@@ -138,16 +138,16 @@ def cost_texts(group: Configuration) -> list[str]:
     """Writes parameters, examples per second, wall time and peak memory, averaged over the runs that count."""
     memory = group.cost("peak_memory_mb")
     return [
-        count_text(mean(group.cost("parameters"))),
-        rate_text(mean(group.cost("examples_per_second", "throughput"))),
-        duration_text(mean(group.cost("wall_seconds"))),
-        f"{memory.mean / 1000:.1f} GB" if memory else NOTHING,
+        count_text(middle(group.cost("parameters"))),
+        rate_text(middle(group.cost("examples_per_second", "throughput"))),
+        duration_text(middle(group.cost("wall_seconds"))),
+        f"{memory.center / 1000:.1f} GB" if memory else NOTHING,
     ]
 
 
-def mean(summary: Summary | None) -> float | None:
-    """Returns the mean of a summary, None when there is none."""
-    return summary.mean if summary else None
+def middle(summary: Summary | None) -> float | None:
+    """Returns the middle of a summary, None when there is none."""
+    return summary.center if summary else None
 
 
 def state_view(group: Configuration) -> Text:

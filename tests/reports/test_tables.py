@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 import pytest
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.reports.format import count_text, duration_text, mean_text
+from mate_cli.reports.format import center_text, count_text, duration_text
 from mate_cli.reports.metric_names import MetricName, main_metric
 from mate_cli.reports.report import build_report, reason_text
 from mate_cli.reports.statistics import summarize
@@ -26,7 +26,7 @@ def test_tables_of_a_study(tmp_path):
     assert [(c.part, c.score) for c in answers.columns] == [
         (p, s) for p in ("table", "passage", "") for s in ("em", "f1")
     ]
-    assert [row.repeats for row in hits.rows] == [1, 3, 3, 2]
+    assert [row.repeats for row in hits.rows] == [3, 1, 3, 2]
 
 
 def test_the_baseline_is_a_row_of_its_own_and_never_the_best(tmp_path):
@@ -154,7 +154,7 @@ def test_numbers_are_written_for_people():
         "1 d 3 h",
     ]
     assert [count_text(n) for n in (None, 12, 22_713_217, 1.31e9)] == ["–", "12", "22.7M", "1.3B"]  # noqa: RUF001
-    assert mean_text(summarize([0.6284]), MetricName.parse("test/em")) == "62.8"
+    assert center_text(summarize([0.6284]), MetricName.parse("test/em")) == "62.8"
 
 
 def test_hits_by_place_of_the_answer_follow_the_totals(tmp_path):

@@ -34,7 +34,7 @@ tapas2     2  failed  ValueError: NaN
 
 5 runs, 2 configurations. Scores in percent. Best of each column in stars (*).
 Ranked by Test Hits@1.
-Mean ± sample standard deviation over n finished seeds.
+Median ± half the interquartile range over n finished seeds.
 """
 
 

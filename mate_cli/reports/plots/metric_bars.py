@@ -1,11 +1,11 @@
-"""The main metric as bars: a bar per configuration, its sample standard deviation, and each run as a dot."""
+"""The main metric as bars: a bar per configuration, its spread, and each run as a dot."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.format import mean_text
+from mate_cli.reports.format import center_text
 from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.plots.style import GRID, INK, literal, new_figure
 from mate_cli.reports.statistics import Summary
@@ -42,16 +42,16 @@ def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
 
 def draw_bar(axes: Axes, index: int, bar: Bar, metric: MetricName, scale: float) -> None:
     """Draws one bar with its error bar, its runs and its number."""
-    mean, deviation = bar.summary.mean * scale, (bar.summary.deviation or 0.0) * scale
-    patch = axes.barh(index, mean, height=0.62, color=bar.color, alpha=0.85)[0]
+    center, spread = bar.summary.center * scale, (bar.summary.spread or 0.0) * scale
+    patch = axes.barh(index, center, height=0.62, color=bar.color, alpha=0.85)[0]
     patch.set_gid(f"bar-g{index}")
-    if deviation:
-        axes.errorbar(mean, index, xerr=deviation, color=INK, linewidth=1.1, capsize=3.5)
+    if spread:
+        axes.errorbar(center, index, xerr=spread, color=INK, linewidth=1.1, capsize=3.5)
     if len(bar.values) > 1:
         axes.scatter([v * scale for v in bar.values], [index] * len(bar.values), s=6, color=INK, alpha=0.5, zorder=3)
-    end = max(mean + deviation, bar.summary.high * scale, 0.0)
+    end = max(center + spread, bar.summary.high * scale, 0.0)
     axes.annotate(
-        mean_text(bar.summary, metric),
+        center_text(bar.summary, metric),
         (end, index),
         xytext=(6, 0),
         textcoords="offset points",
