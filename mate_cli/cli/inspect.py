@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.layout import TableEncoding
-    from mate_cli.tokenization.tapas import TapasSerializer
+    from mate_cli.tokenization.text_serializer import TextSerializer
 
 CONFIG = "inspect"
 
@@ -23,12 +23,13 @@ def run(cfg: DictConfig) -> float | None:
     """Print one example and draw its attention masks into outputs/inspect/."""
     from hydra.utils import instantiate
 
-    from mate_cli.tokenization.tapas import EncodingFailure, TapasSerializer
+    from mate_cli.tokenization.serializer import EncodingFailure
+    from mate_cli.tokenization.text_serializer import TextSerializer
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
     example = find_example(instantiate(cfg.data).examples(cfg.split), cfg.example, cfg.split)
     serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
-    if not isinstance(serializer, TapasSerializer):
+    if not isinstance(serializer, TextSerializer):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     (encoding,) = serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
@@ -57,7 +58,7 @@ def find_example(examples: list[TableExample], wanted: str | int | None, split: 
     return examples[int(place)]
 
 
-def show(example: TableExample, encoding: TableEncoding, serializer: TapasSerializer, tokens: int) -> None:
+def show(example: TableExample, encoding: TableEncoding, serializer: TextSerializer, tokens: int) -> None:
     """Print the example with its table, the linked text that cells get, and the first tokens."""
     from mate_cli.reports.example import print_example, print_sentences, print_tokens
     from mate_cli.reports.terminal import report_console
@@ -77,23 +78,14 @@ def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
     return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
 
 
-def linked_texts(example: TableExample, serializer: TapasSerializer) -> dict[str, str]:
+def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
     """What the serializer appends to a cell for each of its links."""
-    from mate_cli.tokenization.expansion import Expander, whole_passages
-
-    passages = example.table.passages
-    if serializer.whole_passages:
-        parts = whole_passages(passages)
-    elif serializer.sentences:
-        expander = Expander(passages, serializer.sentences, titles=serializer.entity_titles)
-        parts = expander.chosen(example.question)
-    else:
-        parts = {}
+    parts = serializer.additions(example.table)(example.question)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
 
 def cell_lengths(
-    example: TableExample, encoding: TableEncoding, serializer: TapasSerializer, additions: dict[str, str]
+    example: TableExample, encoding: TableEncoding, serializer: TextSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """(tokens kept, tokens before cutting) of each body cell."""
     from collections import Counter

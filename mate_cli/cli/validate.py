@@ -5,6 +5,7 @@ Hydra accepts whatever an experiment file adds, and whatever stands behind `+`; 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import json
@@ -139,11 +140,17 @@ class Parameters(NamedTuple):
         parameters = inspect.signature(target).parameters.values()
         named = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
         try:
-            function = vars(target).get("__init__", target.__init__) if inspect.isclass(target) else target
-            hints = typing.get_type_hints(function, include_extras=True)
+            hints = typing.get_type_hints(_annotated(target), include_extras=True)
         except NameError:  # a type that is imported for the type checker only
             hints = {}
         return cls(named, hints, any(p.kind is p.VAR_KEYWORD for p in parameters))
+
+
+def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class or a function
+    """What has the annotations of a target: a dataclass itself, whose fields may come from several modules."""
+    if dataclasses.is_dataclass(target) or not inspect.isclass(target):
+        return target
+    return vars(target).get("__init__", target.__init__)
 
 
 @functools.cache

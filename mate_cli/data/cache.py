@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from datasets import Dataset, Features, Value, disable_progress_bars
@@ -21,7 +21,7 @@ import mate_cli.tokenization
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
-from mate_cli.tokenization.tapas import EncodingFailure
+from mate_cli.tokenization.serializer import EncodingFailure, Serializer
 
 CHUNK = 128
 """Examples that are tokenised together, so that each distinct text is tokenised once."""
@@ -36,17 +36,6 @@ FEATURES = Features(
         "cell_features": ArrowSequence(Value("float32")),
     }
 )
-
-
-class Serializer(Protocol):
-    """What turns examples into encodings; `fingerprint` names everything that shapes the result."""
-
-    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
-        """Encode examples in order."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A text that differs whenever the encodings would."""
 
 
 class EncodedSplit:

@@ -11,11 +11,12 @@ import pytorch_lightning as pl
 from torch.utils.data import DataLoader, Dataset
 
 from mate_cli.data.batching import LengthGroupedBatches, Schedule
-from mate_cli.data.cache import EncodedSplit, Serializer, encode_split
+from mate_cli.data.cache import EncodedSplit, encode_split
 from mate_cli.data.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializer import Serializer
 
 Selector = Callable[[Sequence[TableExample]], list[TableExample]]
 

@@ -19,6 +19,7 @@ from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
+from mate_cli.tokenization.serializer import Serializer
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -35,7 +36,7 @@ class Parts:
 
     task: TableTask[Any]
     data: TableDataModule
-    serializer: TapasSerializer
+    serializer: Serializer
     report: LoadReport
 
 
@@ -54,13 +55,13 @@ def assemble(cfg: DictConfig) -> Parts:
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
     dataset = instantiate(cfg.data)
-    serializer: TapasSerializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
+    serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
     backend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
     report = load_weights(encoder, InitOptions(**cfg.init))
     task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
     if isinstance(task, SpanReading):
-        task.serializer = serializer
+        task.serializer = _reader_serializer(serializer)
     _check_length(serializer, encoder)
     loading = Loading(
         micro_batch=cfg.hardware.micro_batch,
@@ -78,7 +79,13 @@ def assemble(cfg: DictConfig) -> Parts:
     return Parts(task, data, serializer, report)
 
 
-def _check_length(serializer: TapasSerializer, encoder: TableEncoder) -> None:
+def _reader_serializer(serializer: Serializer) -> TapasSerializer:
+    if not isinstance(serializer, TapasSerializer):
+        raise ConfigError("this encoding cannot be read from", where="encoding", remedy="Use encoding=cell")
+    return serializer
+
+
+def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
     tokens, positions = serializer.max_tokens, encoder.size.max_positions
     if tokens > positions and not serializer.reset_positions:
         raise ConfigError(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -14,12 +13,11 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.tapas import MAX_LINES, EncodingFailure
-from mate_cli.tokenization.vocabulary import Vocabulary
+from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
 
 
 @dataclass(eq=False)
-class LexicalSerializer:
+class LexicalSerializer(Serializer):
     """Turns a question about a table into [CLS] and one token per body cell, each with `FEATURES`.
 
     Args:
@@ -28,21 +26,8 @@ class LexicalSerializer:
         reset_positions: only noted, as the tokens of cells have no order.
     """
 
-    tokenizer: Vocabulary
-    _: KW_ONLY
     max_tokens: Annotated[int, Field(ge=8)] = 4096
     reset_positions: bool = True
-
-    @property
-    def vocab_size(self) -> int:
-        """How many word pieces there are."""
-        return self.tokenizer.vocab_size
-
-    @property
-    def fingerprint(self) -> str:
-        """A text that differs whenever the encodings would."""
-        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokenizer"}
-        return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""

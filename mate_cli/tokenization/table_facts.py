@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,11 @@ class TableFacts:
         self._linking = [(index, cell) for index, cell in enumerate(body, self.width) if cell.links]
         self._arrays: list[np.ndarray] = []
         self._unchanged: TablePieces | None = None
+
+    def texts(self) -> Iterator[str]:
+        """All texts that are split into pieces, whatever the question."""
+        for parts in self.parts:
+            yield from parts
 
     def changes(self, additions: Mapping[str, Parts]) -> dict[int, Parts]:
         """The expanded text of each cell that has a link with something to add."""

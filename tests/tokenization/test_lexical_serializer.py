@@ -13,7 +13,8 @@ from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
 from mate_cli.tokenization.lexical import LexicalSerializer
 from mate_cli.tokenization.lexical_features import FEATURES, QUESTION, best_elsewhere
-from mate_cli.tokenization.tapas import EncodingFailure, TapasSerializer
+from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 ATHLETES = Table(

@@ -1,0 +1,57 @@
+"""What turns questions about tables into encodings."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Annotated
+
+from pydantic import Field
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.vocabulary import Vocabulary
+
+MAX_LINES = 255
+"""Row and column ids of tables end here, because their embedding tables do."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodingFailure:
+    """Why an example cannot be encoded."""
+
+    example_id: str
+    reason: str
+
+
+@dataclass(eq=False)
+class Serializer(ABC):
+    """Turns questions about tables into `TableEncoding`s.
+
+    Args:
+        tokenizer: the vocabulary.
+        max_tokens: the longest encoding.
+        reset_positions: positions restart in every cell; only noted here, for whoever makes batches.
+    """
+
+    tokenizer: Vocabulary
+    _: KW_ONLY
+    max_tokens: Annotated[int, Field(ge=8)] = 512
+    reset_positions: bool = False
+
+    @property
+    def vocab_size(self) -> int:
+        """How many word pieces there are."""
+        return self.tokenizer.vocab_size
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that differs whenever the encodings would."""
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokenizer"}
+        return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
+
+    @abstractmethod
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples; the result has their order and number."""
