@@ -11,6 +11,10 @@ from typing import Literal
 Source = Literal["tf-idf", "string-overlap", "links"]
 SOURCES: tuple[Source, ...] = ("tf-idf", "string-overlap", "links")
 """In the order in which a question's nodes stand; "links" are cell matches and superlatives."""
+MAX_NODES = 16
+"""How many of a question's nodes are ranked, the first ones; "links" are lost first."""
+MAX_CANDIDATES = 16
+"""How many cells and pages of a row one can hop to, the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,20 @@ class Node:
     source: Source
 
 
-def page_title(link: str) -> str:
-    """What a link names: "/wiki/Anna_Berg" is "Anna Berg"."""
-    return link.replace("/wiki/", "").replace("_", " ")
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A cell of the row of a node, or a page linked from one, that may hold the answer.
+
+    Args:
+        content: the cell's text, or the page's title.
+        coordinate: (row, column) of the cell, both from 0.
+        link: the page's key in `Table.passages`; None for a cell.
+        header: text of the column's header.
+        sentence: the first one of the page; empty for a cell.
+    """
+
+    content: str
+    coordinate: tuple[int, int]
+    link: str | None
+    header: str
+    sentence: str

@@ -1,0 +1,139 @@
+"""Link a question to the cells and pages of its table that it seems to speak of.
+
+Source: Chen et al. 2020, "HybridQA", section 4.1; wenhuchen/HybridQA, `preprocessing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.hybrider.cell_matches import matching_texts
+from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance
+from mate_cli.tokenization.hybrider.nodes import Node, Source
+from mate_cli.tokenization.hybrider.pages import page_title, sentences
+from mate_cli.tokenization.hybrider.stop_words import STOP_WORDS
+from mate_cli.tokenization.hybrider.superlatives import asks_superlative, extremes
+
+TAU = 0.80
+"""Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""
+FARTHEST = 0.95
+"""Without a sentence within `TAU`, the nearest one links its page when it is nearer than this."""
+
+
+def link_question(example: TableExample) -> tuple[Node, ...]:
+    """All nodes of a question: of TF-IDF, of string overlap, cell matches, superlatives."""
+    return TableLinks(example.table).nodes(example.question, example.question_tags)
+
+
+def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
+    """`link_question` for each example; what neighbours with the same table share is worked out once."""
+    found: list[tuple[Node, ...]] = []
+    links: TableLinks | None = None
+    for example in examples:
+        if links is None or links.table is not example.table:
+            links = TableLinks(example.table)
+        found.append(links.nodes(example.question, example.question_tags))
+    return found
+
+
+class TableLinks:
+    """What is worked out once per table and serves all its questions.
+
+    Args:
+        table: with its passages.
+        stop_words: words that TF-IDF leaves out.
+    """
+
+    def __init__(self, table: Table, stop_words: Sequence[str] = STOP_WORDS) -> None:
+        self.table, self._stop_words = table, stop_words
+        cells: dict[str, list[tuple[int, int]]] = {}
+        for row, column, cell in table.cells():
+            for link in cell.links:
+                cells.setdefault(link, []).append((row, column))
+        self._cells = cells
+        pages = [(link, sentence) for link in cells for sentence in sentences(table.passages.get(link, ""))]
+        self._links, self._sentences = [link for link, _ in pages], [sentence for _, sentence in pages]
+
+    def nodes(self, question: str, question_tags: str = "") -> tuple[Node, ...]:
+        """All nodes of a question, in the order tf-idf, string-overlap, links.
+
+        Args:
+            question: its text.
+            question_tags: part-of-speech tags; superlatives are linked when they name one.
+        """
+        return (
+            *self._page_nodes(self._tfidf.to(question), "tf-idf"),
+            *self._page_nodes(self._overlap.to(question), "string-overlap"),
+            *self._matches(question),
+            *(self._superlatives if asks_superlative(question_tags) else ()),
+        )
+
+    def nearest_page(self, question: str) -> str | None:
+        """The page with the sentence nearest to a question by TF-IDF, or by string overlap where no words agree."""
+        for distances in (self._tfidf.to(question), self._overlap.to(question)):
+            if len(distances) and distances.min() < 1:
+                return self._links[int(distances.argmin())]
+        return None
+
+    @cached_property
+    def _tfidf(self) -> TfidfDistance:
+        return TfidfDistance(self._sentences, self._stop_words)
+
+    @cached_property
+    def _overlap(self) -> OverlapDistance:
+        return OverlapDistance(self._sentences)
+
+    @cached_property
+    def _superlatives(self) -> tuple[Node, ...]:
+        return tuple(self._cell_node(place, word, 1.0) for word, place in extremes(self.table))
+
+    def _page_nodes(self, distances: np.ndarray, source: Source) -> list[Node]:
+        """A node for every cell that links the page of a sentence that is near."""
+        return [
+            Node(
+                page_title(self._links[place]),
+                coordinate,
+                self._links[place],
+                self._sentences[place],
+                float(distances[place]),
+                self.table.header[coordinate[1]].text,
+                source,
+            )
+            for place in near_sentences(self._links, distances.tolist())
+            for coordinate in self._cells[self._links[place]]
+        ]
+
+    def _matches(self, question: str) -> list[Node]:
+        ratios = matching_texts((cell.text for _, _, cell in self.table.cells()), question)
+        cells = ((row, column, ratios.get(cell.text)) for row, column, cell in self.table.cells())
+        return [self._cell_node((row, column), "string match", ratio) for row, column, ratio in cells if ratio]
+
+    def _cell_node(self, coordinate: tuple[int, int], fact: str, confidence: float) -> Node:
+        row, column = coordinate
+        text, header = self.table.rows[row][column].text, self.table.header[column].text
+        return Node(text, coordinate, None, fact, confidence, header, "links")
+
+
+def near_sentences(links: Sequence[str], distances: Sequence[float]) -> list[int]:
+    """Places of the sentences that link their page.
+
+    They are those within `TAU` that are nearer than every sentence before them of the same page; or else the
+    nearest of all, when it is nearer than `FARTHEST`.
+
+    Args:
+        links: the page of each sentence, in reading order.
+        distances: to the question; may be shorter, when nothing could be measured.
+    """
+    nearest: dict[str, float] = {}
+    falling = []
+    for place, distance in enumerate(distances):
+        if distance < nearest.get(links[place], FARTHEST):
+            nearest[links[place]] = distance
+            falling.append(place)
+    near = [place for place in falling if distances[place] <= TAU]
+    return near or sorted(falling, key=lambda place: distances[place])[:1]
