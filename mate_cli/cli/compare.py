@@ -22,8 +22,15 @@ def arguments(words: Sequence[str]) -> list[str]:
     folders: list[str] = []
     rest: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        (folders if before not in TAKES_VALUE and is_folder(word) else rest).append(word)
+        (folders if before not in TAKES_VALUE and is_folder(word) else rest).append(spelled(word))
     return [*rest, f"runs=[{','.join(map(quoted, folders))}]"] if folders else rest
+
+
+def spelled(word: str) -> str:
+    """Quote the label after `against=`, whose spaces and signs Hydra's grammar would stumble over."""
+    key, sign, label = word.partition("=")
+    plain = label == "null" or label.startswith(("'", '"', "${"))
+    return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not plain else word
 
 
 def is_folder(word: str) -> bool:
@@ -41,6 +48,7 @@ def quoted(folder: str) -> str:
 def run(cfg: DictConfig) -> None:
     """Compare the runs that the configuration names; print the tables and write the files it asks for."""
     from mate_cli.reports.report import build_report
+    from mate_cli.reports.significance_terminal import print_significance
     from mate_cli.reports.terminal import print_report, report_console
 
     report = build_report(
@@ -49,9 +57,12 @@ def run(cfg: DictConfig) -> None:
         by=words(cfg.by),
         status=words(cfg.status),
         ignore=words(cfg.ignore),
+        against=cfg.against,
     )
     console = report_console()
     print_report(report, console)
+    if report.significance:
+        print_significance(report.significance, console)
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
 

@@ -136,6 +136,7 @@ class Compare(Section):
     by: list[str] | str
     status: list[str] | str
     ignore: list[str] | str
+    against: str | None
     html: str | None
     figures: str | None
     json_: str | None = Field(alias="json")

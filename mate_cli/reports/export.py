@@ -28,6 +28,7 @@ def report_json(report: Report) -> str:
         "folders": report.folders,
         "metric": report.metric,
         "configurations": [configuration_entry(group) for group in report.groups],
+        "significance": report.significance and asdict(report.significance),
         "runs": [run_entry(run, report) for run in report.runs],
         "notes": report.notes,
         "warnings": report.warnings,

@@ -12,6 +12,7 @@ from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.grouping import Configuration, group_runs
 from mate_cli.reports.load import STATUSES, Run, load_runs
 from mate_cli.reports.metric_names import main_metric
+from mate_cli.reports.significance import Significance, compare_with
 from mate_cli.reports.statistics import SPREADS, STATISTICS, Statistic
 from mate_cli.reports.tables import ResultTable, by_metric, result_tables
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
@@ -31,6 +32,7 @@ class Report:
         notes: what a reader must know to trust the numbers.
         warnings: one line per file that could not be read.
         created: when the comparison was made.
+        significance: every configuration against the one asked for.
     """
 
     folders: tuple[str, ...]
@@ -42,6 +44,7 @@ class Report:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     created: datetime
+    significance: Significance | None = None
 
     @property
     def unfinished(self) -> tuple[Run, ...]:
@@ -57,6 +60,7 @@ def build_report(
     status: Sequence[str] = (),
     ignore: Sequence[str] = (),
     statistic: Statistic = "median",
+    against: str | None = None,
     now: datetime | None = None,
 ) -> Report:
     """Reads the runs below the folders and compares them.
@@ -69,11 +73,12 @@ def build_report(
             and counts the finished ones.
         ignore: further configuration keys that do not keep runs apart.
         statistic: how repeats are summed up, see `Summary`.
+        against: label, or a part of it, of the configuration that the others are tested against.
         now: the time to show, by default the present.
 
     Raises:
         RunError: there are no such runs.
-        ConfigError: the status or the statistic does not exist, or no run has the metric.
+        ConfigError: there is no such status, statistic, metric or configuration to test against.
     """
     check_statuses(status)
     check_statistic(statistic)
@@ -88,16 +93,18 @@ def build_report(
         )
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic)
     chosen = choose_metric(groups, metric)
+    ranked = by_metric(groups, chosen)
     return Report(
         folders=tuple(str(folder) for folder in folders),
         runs=runs,
-        groups=tuple(by_metric(groups, chosen)),
+        groups=tuple(ranked),
         tables=tuple(result_tables(groups, chosen)),
         metric=chosen,
         statistic=statistic,
         notes=tuple(notes(groups, statistic, mixed=bool(by), count_all=bool(status))),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
+        significance=compare_with(ranked, chosen, against) if against else None,
     )
 
 

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import stats
+
+from mate_cli.errors import ConfigError
+from mate_cli.reports.export import report_json
+from mate_cli.reports.grouping import group_runs
+from mate_cli.reports.load import load_runs
+from mate_cli.reports.report import build_report
+from mate_cli.reports.significance import compare_with, find_group, paired_bootstrap
+from mate_cli.reports.significance_terminal import p_text, print_significance, signed
+from tests.reports.answered import answer_questions, question_row, write_rows
+from tests.reports.runs import build_run
+
+METRIC = "dev/hits@1"
+
+
+def test_p_and_interval_of_signs_are_the_binomial_ones():
+    """With differences of +1 and -1 alone, the mean of a sample is a binomial count."""
+    wins, total = 70, 120
+    found = paired_bootstrap([1.0] * wins + [-1.0] * (total - wins), resamples=200_000)
+    counts = np.arange(total + 1)
+    chances = stats.binom.pmf(counts, total, wins / total)
+    away = np.abs(counts - wins) >= abs(wins - total / 2)
+    assert found.difference == pytest.approx(2 * wins / total - 1)
+    assert found.p == pytest.approx(chances[away].sum(), abs=3e-3)
+    bounds = stats.binom.ppf([0.025, 0.975], total, wins / total)
+    assert [found.low, found.high] == pytest.approx(list(2 * bounds / total - 1), abs=2 / total)
+
+
+def test_many_questions_are_as_the_normal_approximation():
+    rng = np.random.default_rng(5)
+    differences = rng.normal(0.02, 0.4, 3000)
+    error = differences.std() / math.sqrt(len(differences))
+    found = paired_bootstrap(differences)
+    assert found.p == pytest.approx(2 * stats.norm.sf(abs(differences.mean()) / error), abs=0.01)
+    expected = differences.mean() + np.array([-1.96, 1.96]) * error
+    assert [found.low, found.high] == pytest.approx(list(expected), abs=0.05 * error)
+
+
+def test_the_interval_is_that_of_scipy():
+    rng = np.random.default_rng(6)
+    first, second = rng.random((2, 150)) ** 2
+    found = paired_bootstrap(first - second)
+    theirs = stats.bootstrap(
+        (first, second),
+        lambda a, b, axis: np.mean(a - b, axis=axis),
+        paired=True,
+        method="percentile",
+        n_resamples=10_000,
+        rng=np.random.default_rng(7),
+    ).confidence_interval
+    width = theirs.high - theirs.low
+    assert [found.low, found.high] == pytest.approx([theirs.low, theirs.high], abs=0.03 * width)
+
+
+def test_equal_systems_are_rejected_as_often_as_promised():
+    rng = np.random.default_rng(8)
+    right = rng.random((400, 2, 200)) < 0.7
+    rejected = [paired_bootstrap(a.astype(float) - b, resamples=500).p < 0.05 for a, b in right]
+    assert 0.02 < np.mean(rejected) < 0.085  # 0.05 within three standard errors
+
+
+def test_intervals_cover_the_truth_as_often_as_promised():
+    rng = np.random.default_rng(9)
+    drawn = rng.choice([-1.0, 0.0, 1.0], p=[0.1, 0.7, 0.2], size=(400, 250))
+    found = [paired_bootstrap(differences, resamples=500) for differences in drawn]
+    covered = [one.low <= 0.1 <= one.high for one in found]
+    assert 0.915 < np.mean(covered) < 0.985
+
+
+def test_equal_scores_differ_by_nothing():
+    assert paired_bootstrap([0.0] * 30) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_the_same_questions_give_the_same_table_in_any_order():
+    rng = np.random.default_rng(10)
+    differences = rng.normal(0, 1, 60)
+    assert paired_bootstrap(differences) == pytest.approx(paired_bootstrap(differences[::-1]))
+    mirrored = paired_bootstrap(-differences)
+    assert mirrored.difference == pytest.approx(-paired_bootstrap(differences).difference)
+
+
+def test_the_difference_is_of_means_over_seeds_on_common_questions(tmp_path):
+    hits = {"mate_1": [1.0] * 30, "mate_2": [1.0] * 15 + [0.0] * 15, "tapas_1": [0.0] * 40}
+    (one,) = compare_with(build(tmp_path, hits), METRIC, "tapas").differences
+    assert (one.label, one.questions, one.seeds) == ("mate", 30, 2)
+    assert one.score == one.difference == pytest.approx(0.75)
+    assert one.low < 0.75 < one.high
+    assert one.is_significant
+
+
+def build(root, hits):
+    for name, values in hits.items():
+        model, _, seed = name.partition("_")
+        run = build_run(root / name, model=model, seed=int(seed), steps=1, metrics={})
+        write_rows(run, [question_row(number, hits=hit) for number, hit in enumerate(values)])
+    return group_runs(load_runs([root]).runs)
+
+
+def test_what_cannot_be_compared_is_said(tmp_path):
+    answer_questions(build_run(tmp_path / "mate"))
+    answer_questions(build_run(tmp_path / "tapas", model="tapas"))
+    build_run(tmp_path / "sat", model="sat")
+    answer_questions(build_run(tmp_path / "etc", model="etc"), count=19)
+    groups = group_runs(load_runs([tmp_path]).runs)
+    found = compare_with(groups, METRIC, "mate")
+    assert [one.label for one in found.differences] == ["tapas"]
+    assert "2 configurations without at least 20 of the same questions left out" in found.notes
+    lonely = compare_with(groups, METRIC, "sat")
+    assert lonely.differences == ()
+    assert "sat has no hits@1 for single questions of the dev split: mate evaluate" in lonely.notes[0]
+
+
+def test_questions_of_another_data_set_are_not_the_same(tmp_path):
+    answer_questions(build_run(tmp_path / "mate"))
+    rows = [question_row(number, hits=1.0) | {"question": f"Who was number {number}?"} for number in range(40)]
+    write_rows(build_run(tmp_path / "tapas", model="tapas"), rows)
+    assert compare_with(group_runs(load_runs([tmp_path]).runs), METRIC, "mate").differences == ()
+
+
+def test_a_metric_that_no_question_has(tmp_path):
+    answer_questions(build_run(tmp_path / "mate"))
+    found = compare_with(group_runs(load_runs([tmp_path]).runs), "test/loss", "mate")
+    assert found.differences == ()
+    nothing = compare_with(group_runs(load_runs([tmp_path]).runs), None, "mate")
+    assert nothing.notes == ("no run has a metric to compare yet",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "label"),
+    [
+        ("mate · lr=5e-05", "mate · lr=5e-05"),
+        ("MATE LR=1e-05", "mate · lr=1e-05"),
+        ("tapas", "tapas"),
+        ("tap", "tapas"),
+    ],
+)
+def test_a_part_of_a_label_is_enough(tmp_path, asked, label):
+    assert find_group(three(tmp_path), asked).label == label
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("mate", "against: 2 configurations are called mate. Choose one of: mate · lr=5e-05 | mate · lr=1e-05"),
+        ("bert", "against: no configuration is called bert. Choose one of: mate · lr=5e-05 | "),
+        ("", "against: no configuration is called . Choose one of"),
+    ],
+)
+def test_the_choices_are_named(tmp_path, asked, message):
+    with pytest.raises(ConfigError) as caught:
+        find_group(three(tmp_path), asked)
+    assert message in str(caught.value)
+
+
+def three(root):
+    build_run(root / "1")
+    build_run(root / "2", config={"optimizer": {"lr": 1e-5, "weight_decay": 0.01}})
+    build_run(root / "3", model="tapas")
+    return group_runs(load_runs([root]).runs)
+
+
+def test_the_table_in_the_terminal(tmp_path, capsys):
+    hits = {"mate_1": [1.0] * 30, "tapas_1": [0.0] * 30, "sat_1": [1.0] * 29 + [0.0]}
+    console = Console(width=100)
+    print_significance(compare_with(build(tmp_path, hits), METRIC, "mate"), console)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].strip() == "Against mate: Dev Hits@1"
+    assert [line.split() for line in lines if line.startswith(("tapas", "sat"))] == [
+        ["sat", "96.7", "-3.3", "-10.0", "to", "0.0", "0.73", "30", "1"],
+        ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", "30", "1"],
+    ]
+    assert "0.025 would be the bound" in " ".join(lines)
+
+
+def test_the_table_in_json(tmp_path):
+    build(tmp_path, {"mate_1": [1.0] * 30, "tapas_1": [0.0] * 30})
+    content = json.loads(report_json(build_report([tmp_path], against="mate")))["significance"]
+    assert (content["metric"], content["against"]) == (METRIC, "mate")
+    assert content["differences"][0] | {"p": 0} == {
+        "label": "tapas",
+        "score": 0.0,
+        "difference": -1.0,
+        "low": -1.0,
+        "high": -1.0,
+        "p": 0,
+        "questions": 30,
+        "seeds": 1,
+    }
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.0001, "<0.001"), (0.0004999, "<0.001"), (0.0341, "0.034"), (0.514, "0.51")])
+def test_probabilities_are_short(p, text):
+    assert p_text(p) == text
+
+
+def test_nothing_has_no_sign():
+    assert [signed(x) for x in (0.0, -0.0004, 0.012, -0.1)] == ["0.0", "0.0", "+1.2", "-10.0"]
