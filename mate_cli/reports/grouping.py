@@ -135,6 +135,12 @@ def repeats(runs: Sequence[Run], count_all: bool, *, by_seed: bool) -> tuple[Run
     return tuple(run for run in counted if run in latest.values())
 
 
+def short_labels(groups: Sequence[Configuration]) -> list[str]:
+    """Names configurations as if there were no others: for a table of a few, where shorter names do."""
+    keys = tuple(groups[0].fields) if groups else ()
+    return [group.label for group in with_labels(list(groups), keys, every_field=keys != FIELDS)]
+
+
 def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field: bool) -> list[Configuration]:
     """Names each configuration by its fields that tell it apart, its differences, and a number if need be."""
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]

@@ -1,14 +1,15 @@
-"""The tables of a comparison as plain values; terminal.py and html.py only decide how they look."""
+"""The tables of a comparison as plain values; the terminal, the page and the files only decide how they look."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from mate_cli.reports.format import center_text
-from mate_cli.reports.grouping import Configuration
+from mate_cli.reports.grouping import Configuration, short_labels
 from mate_cli.reports.metric_names import BASELINE, MetricName
+from mate_cli.reports.published import Published, published_for
 from mate_cli.reports.statistics import Summary, summarize
 
 TITLES = {
@@ -24,24 +25,38 @@ Mark = Literal["best", "close", ""]
 
 @dataclass(frozen=True)
 class Row:
-    """A configuration's (or a baseline's) line: one summary per column, None where it has no such metric.
+    """A configuration's, a baseline's or a paper's line: one summary per column, None where it has no such metric.
 
-    `repeats` is how many runs the line averages over, None for a baseline.
+    Args:
+        label: its name, the same in every table.
+        repeats: how many runs the line sums up, None for what is no configuration.
+        cells: the summaries.
+        short: a shorter name, unlike the other configurations' in this table only.
     """
 
     label: str
     repeats: int | None
     cells: tuple[Summary | None, ...]
+    short: str = ""
 
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Metrics of one family on one dataset; baselines are rows apart, never the best."""
+    """Metrics of one family on one dataset.
+
+    Args:
+        title: what is measured, on what.
+        columns: the metrics.
+        rows: the configurations, best first.
+        baselines: rows that runs recorded beside their own, never the best.
+        published: rows of papers, never the best.
+    """
 
     title: str
     columns: tuple[MetricName, ...]
     rows: tuple[Row, ...]
     baselines: tuple[Row, ...] = ()
+    published: tuple[Row, ...] = ()
 
     @property
     def one_split(self) -> bool:
@@ -68,15 +83,27 @@ class ResultTable:
         return "close" if abs(best.center - cell.center) <= (best.spread or 0.0) + ROUNDING else ""
 
 
-def result_tables(groups: Sequence[Configuration], main: str | None) -> list[ResultTable]:
-    """Builds a table per dataset and family of metrics, rows sorted by the main metric, best first."""
-    tables = []
+def result_tables(
+    groups: Sequence[Configuration], main: str | None, *, published: bool = True, wide: bool = False
+) -> list[ResultTable]:
+    """Builds a table per dataset and family of metrics, rows sorted by the main metric, best first.
+
+    Args:
+        groups: the configurations.
+        main: the metric to sort by.
+        published: add what papers report on the dataset.
+        wide: put all splits beside each other, as papers do, rather than keep tables within a terminal's width.
+    """
+    tables: list[ResultTable] = []
     datasets = list(dict.fromkeys(dataset_of(group) for group in groups))
     for dataset in datasets:
         members = by_metric([group for group in groups if dataset_of(group) == dataset], main)
+        papers = published_for(dataset) if published else ()
         for family in TITLES:
             name = TITLES[family] + (f" on {dataset}" if dataset else "")
-            tables.extend(family_tables(members, family, name))
+            tables.extend(
+                build(members, columns, title, papers) for title, columns in layout(members, family, name, wide=wide)
+            )
     return tables
 
 
@@ -98,40 +125,63 @@ def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Confi
     return sorted(groups, key=place)
 
 
-def family_tables(groups: list[Configuration], family: str, title: str) -> list[ResultTable]:
-    """Builds the tables of one family: one for all splits, or one per split where parts make them wide."""
+def layout(
+    groups: Sequence[Configuration], family: str, name: str, *, wide: bool
+) -> Iterator[tuple[str, list[MetricName]]]:
+    """Yields title and columns of each table of one family: one per split where parts of the questions make it wide."""
     names = {name for group in groups for name in group.metric_names}
     metrics = sorted((m for m in map(MetricName.parse, names) if m.family == family), key=MetricName.rank)
     if family == "other":
         metrics = [metric for metric in metrics if metric.split == "test"] or metrics
-    halves: dict[str, list[MetricName]] = {}
+    parts: dict[str, list[MetricName]] = {}
     for metric in metrics:
-        by_split = family in ("answers", "reading")
-        overall = not metric.part or by_split
-        split = metric.split if by_split else ("" if overall else f"{metric.split}, by place of the answer")
-        halves.setdefault(split, []).append(metric)
-    return [
-        build(groups, columns[start : start + MOST_COLUMNS], f"{title} · {half}" if half else title)
-        for half, columns in sorted(halves.items(), key=lambda item: item[0] != "")
-        for start in range(0, len(columns), MOST_COLUMNS)
+        parts.setdefault(part_title(metric, wide=wide), []).append(metric)
+    most = 2 * MOST_COLUMNS if wide else MOST_COLUMNS
+    for part, columns in sorted(parts.items(), key=lambda item: item[0] != ""):
+        for start in range(0, len(columns), most):
+            yield (f"{name} · {part}" if part else name), columns[start : start + most]
+
+
+def part_title(metric: MetricName, *, wide: bool) -> str:
+    """Says which table of its family a metric belongs to, empty for the first."""
+    by_place = "by place of the answer" if metric.family == "hits" and metric.part else ""
+    split = metric.split if not wide and (metric.family in ("answers", "reading") or by_place) else ""
+    return ", ".join(filter(None, (split, by_place)))
+
+
+def build(
+    groups: Sequence[Configuration], columns: list[MetricName], title: str, papers: Sequence[Published]
+) -> ResultTable:
+    """Fills one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
+    cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
+    members = without_copies({group: row for group, row in cells.items() if any(row)})
+    rows = [
+        Row(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
+        for group, short in zip(members, short_labels(members), strict=True)
     ]
-
-
-def build(groups: list[Configuration], columns: list[MetricName], title: str) -> ResultTable:
-    """Fills one table with the configurations that have any of its metrics, and the recorded baselines."""
-    rows = [result_row(group, columns) for group in groups]
     return ResultTable(
-        title,
-        tuple(columns),
-        tuple(row for row in rows if any(row.cells)),
-        tuple(baseline_rows(groups, columns)),
+        title, tuple(columns), tuple(rows), tuple(baseline_rows(groups, columns)), tuple(paper_rows(papers, columns))
     )
 
 
-def result_row(group: Configuration, columns: Sequence[MetricName]) -> Row:
-    """Summarises one configuration, repeats being the most runs behind any of its numbers."""
-    cells = tuple(group.summary(column.full) for column in columns)
-    return Row(group.label, max((cell.count for cell in cells if cell), default=0), cells)
+def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
+    """Leaves a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
+    owners = {run: group for group in cells for run in group.runs}
+
+    def is_copy(group: Configuration) -> bool:
+        pipelines = {owners.get(run.parent) if run.parent else None for run in group.runs}
+        return all(pipeline is not None and cells[pipeline] == cells[group] for pipeline in pipelines)
+
+    return [group for group in cells if not is_copy(group)]
+
+
+def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> Iterator[Row]:
+    """Yields a row per published result that has a figure for any of the columns."""
+    for paper in papers:
+        figures = [paper.metrics.get(column.full) for column in columns]
+        if any(figure is not None for figure in figures):
+            cells = tuple(None if figure is None else summarize([figure]) for figure in figures)
+            yield Row(paper.label, None, cells)
 
 
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[Row]:

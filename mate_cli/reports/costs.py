@@ -1,0 +1,59 @@
+"""What a configuration cost: size, speed, work, time and memory, for every place that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mate_cli.reports.format import NOTHING, count_text, duration_text, rate_text
+from mate_cli.reports.grouping import Configuration
+from mate_cli.reports.statistics import Summary
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One column of costs.
+
+    Args:
+        name: its heading.
+        key: the entry of `record.json`.
+        inside: the mapping that holds the entry, None for the record itself.
+        write: how a value is written.
+    """
+
+    name: str
+    key: str
+    inside: str | None
+    write: Callable[[float], str]
+
+    def of(self, group: Configuration) -> Summary | None:
+        """Sums the cost up over the runs that count; a zero stands for a cost that was not measured."""
+        summary = group.cost(self.key, self.inside)
+        return summary if summary and summary.high > 0 else None
+
+    def text(self, group: Configuration) -> str:
+        """Writes the cost of a configuration."""
+        summary = self.of(group)
+        return NOTHING if summary is None else self.write(summary.center)
+
+
+def flops_text(value: float) -> str:
+    """Writes floating point operations with a unit: 3.2 GF, 1.4 TF."""
+    for size, unit in ((1e15, "PF"), (1e12, "TF"), (1e9, "GF"), (1e6, "MF")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} F"
+
+
+COSTS = (
+    Cost("Parameters", "parameters", None, count_text),
+    Cost("Examples/s", "examples_per_second", "throughput", rate_text),
+    Cost("FLOPs/example", "training_flops_per_example", "throughput", flops_text),
+    Cost("Wall time", "wall_seconds", None, duration_text),
+    Cost("Memory", "peak_memory_mb", None, lambda megabytes: f"{megabytes / 1000:.1f} GB"),
+)
+
+
+def recorded_costs(groups: Sequence[Configuration]) -> tuple[Cost, ...]:
+    """Returns the costs that any of the configurations recorded."""
+    return tuple(cost for cost in COSTS if any(cost.of(group) for group in groups))
