@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.reports.config_difference import Comparison, comparisons
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.grouping import Configuration, group_runs
 from mate_cli.reports.load import STATUSES, Run, load_runs
 from mate_cli.reports.metric_names import main_metric
+from mate_cli.reports.notes import notes, published_notes
+from mate_cli.reports.published import Published, published_for
 from mate_cli.reports.significance import Significance, compare_with
-from mate_cli.reports.statistics import SPREADS, STATISTICS, Statistic
+from mate_cli.reports.statistics import STATISTICS, Statistic
 from mate_cli.reports.tables import ResultTable, by_metric, result_tables
 from mate_cli.runs.liveness import SILENT_SECONDS, is_dead
 
@@ -29,6 +32,8 @@ class Report:
         tables: the results.
         metric: the metric that ranks, None when no run has any.
         statistic: how repeats are summed up; `SPREADS` says what stands behind ±.
+        comparisons: what configurations have in common and where they differ, per dataset and task.
+        published: what papers report on the datasets compared, empty when nobody wants it.
         notes: what a reader must know to trust the numbers.
         warnings: one line per file that could not be read.
         created: when the comparison was made.
@@ -41,6 +46,8 @@ class Report:
     tables: tuple[ResultTable, ...]
     metric: str | None
     statistic: Statistic
+    comparisons: tuple[Comparison, ...]
+    published: tuple[Published, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     created: datetime
@@ -60,6 +67,7 @@ def build_report(
     status: Sequence[str] = (),
     ignore: Sequence[str] = (),
     statistic: Statistic = "median",
+    published: bool = True,
     against: str | None = None,
     now: datetime | None = None,
 ) -> Report:
@@ -73,6 +81,7 @@ def build_report(
             and counts the finished ones.
         ignore: further configuration keys that do not keep runs apart.
         statistic: how repeats are summed up, see `Summary`.
+        published: show what papers report on the same datasets.
         against: label, or a part of it, of the configuration that the others are tested against.
         now: the time to show, by default the present.
 
@@ -94,14 +103,21 @@ def build_report(
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic)
     chosen = choose_metric(groups, metric)
     ranked = by_metric(groups, chosen)
+    tables = result_tables(groups, chosen, published=published)
+    papers = published_on(runs) if published else ()
     return Report(
         folders=tuple(str(folder) for folder in folders),
         runs=runs,
         groups=tuple(ranked),
-        tables=tuple(result_tables(groups, chosen)),
+        tables=tuple(tables),
         metric=chosen,
         statistic=statistic,
-        notes=tuple(notes(groups, statistic, mixed=bool(by), count_all=bool(status))),
+        comparisons=comparisons(ranked),
+        published=papers,
+        notes=(
+            *notes(groups, statistic, mixed=bool(by), count_all=bool(status)),
+            *published_notes(tables, papers),
+        ),
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,
@@ -138,21 +154,9 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | N
     return asked
 
 
-def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool, count_all: bool) -> list[str]:
-    """Says what was summed up and how, left out or mixed."""
-    lines = []
-    if any(len(group.counted) > 1 for group in groups):
-        lines.append(f"{statistic} ± {SPREADS[statistic]} over n {'runs' if mixed or count_all else 'finished seeds'}")
-    finished = sum(run.status == "finished" or count_all for group in groups for run in group.runs)
-    older = finished - sum(len(group.counted) for group in groups)
-    if older:
-        lines.append(f"{plural(older, 'older repeat')} of the same configuration and seed left out")
-    skipped = [(s, g) for g in groups for name in g.metric_names if (s := g.summary(name)) is None or s.skipped]
-    if skipped:
-        lines.append(f"values that are NaN or infinite left out of {skipped[0][1].label}")
-    if mixed:
-        lines.append("grouped as asked: runs in one row may differ in other settings")
-    return lines
+def published_on(runs: Sequence[Run]) -> tuple[Published, ...]:
+    """Returns what papers report on the datasets of the runs."""
+    return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_for(name))
 
 
 def state_text(group: Configuration) -> str:
