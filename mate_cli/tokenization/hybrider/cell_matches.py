@@ -12,38 +12,37 @@ from difflib import SequenceMatcher
 
 LEAST_RATIO = 90
 """A cell matches when its ratio is greater."""
-_AS_GOOD_AS_EQUAL = 0.995
 
 
-def partial_ratio(first: str, second: str) -> int:
+def partial_ratio(first: str, second: str, floor: int = 0) -> int:
     """How well the shorter text fits somewhere into the longer one, 0 to 100.
 
     Alignments are tried where `SequenceMatcher` finds a common block; each is scored by the share of characters in
     common blocks.
+
+    Args:
+        first: a text.
+        second: a text.
+        floor: what is not greater may come out as 0, which is much faster.
     """
     shorter, longer = sorted((first, second), key=len)
-    best = 0.0
-    for place, longer_place, _ in SequenceMatcher(None, shorter, longer).get_matching_blocks():
-        start = max(0, longer_place - place)
-        ratio = SequenceMatcher(None, shorter, longer[start : start + len(shorter)]).ratio()
-        if ratio > _AS_GOOD_AS_EQUAL:
-            return 100
-        best = max(best, ratio)
-    return round(100 * best)
+    letters, length = Counter(shorter), len(shorter)
+    common = _common(letters, longer)  # no more characters can match, in however short a part
+    if not common or 200 * common <= floor * (length + common):
+        return 0
+    blocks = SequenceMatcher(None, shorter, longer).get_matching_blocks()
+    starts = dict.fromkeys(max(0, place - shorter_place) for shorter_place, place, _ in blocks)
+    parts = [longer[start : start + length] for start in starts]
+    parts = [part for part in parts if 200 * _common(letters, part) > floor * (length + len(part))]
+    return round(100 * max((SequenceMatcher(None, shorter, part).ratio() for part in parts), default=0))
+
+
+def _common(letters: Counter[str], text: str) -> int:
+    return (letters & Counter(text)).total()
 
 
 def matching_texts(texts: Iterable[str], question: str) -> dict[str, float]:
     """The texts that match a question as whole words, each with its ratio as a share, case apart."""
     asked = f" {question.lower()} "
-    letters = Counter(asked)
-    found = {text: _ratio(f" {text.lower()} ", asked, letters) for text in dict.fromkeys(texts)}
-    return {text: ratio / 100 for text, ratio in found.items() if ratio > LEAST_RATIO}
-
-
-def _ratio(text: str, question: str, letters: Counter[str]) -> int:
-    length = min(len(text), len(question))
-    common = (Counter(text) & letters).total()
-    # However a text is aligned, no more than the characters that both hold can match.
-    if 100 * 2 * common / (length + common) <= LEAST_RATIO:
-        return 0
-    return partial_ratio(text, question)
+    ratios = {text: partial_ratio(f" {text.lower()} ", asked, LEAST_RATIO) for text in dict.fromkeys(texts)}
+    return {text: ratio / 100 for text, ratio in ratios.items() if ratio > LEAST_RATIO}

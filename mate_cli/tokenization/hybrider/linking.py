@@ -31,14 +31,15 @@ def link_question(example: TableExample) -> tuple[Node, ...]:
 
 
 def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
-    """`link_question` for each example; what neighbours with the same table share is worked out once."""
-    found: list[tuple[Node, ...]] = []
-    links: TableLinks | None = None
-    for example in examples:
-        if links is None or links.table is not example.table:
-            links = TableLinks(example.table)
-        found.append(links.nodes(example.question, example.question_tags))
-    return found
+    """`link_question` of each example, in order; what questions about one table share is worked out once."""
+    places: dict[int, list[int]] = {}
+    for place, example in enumerate(examples):
+        places.setdefault(id(example.table), []).append(place)
+    found: dict[int, tuple[Node, ...]] = {}
+    for group in places.values():
+        links = TableLinks(examples[group[0]].table)
+        found |= {place: links.nodes(examples[place].question, examples[place].question_tags) for place in group}
+    return [found[place] for place in range(len(examples))]
 
 
 class TableLinks:
