@@ -176,6 +176,7 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     development = data.encodings("dev")
     task.references = {example.example_id: example for example in data.examples("dev")}
     task.optimization = Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps)
+    run.record.total_steps = schedule.total_steps
     run.record.parameters = sum(parameter.numel() for parameter in task.parameters())
     run.record.data = {
         "train": len(training),

@@ -30,6 +30,7 @@ class RunRecord:
         status: running, finished, failed or interrupted.
         reason: why it failed.
         process: what trains it, see `runs/liveness.py`.
+        total_steps: optimizer steps that the run is to take.
         peak_memory_mb: of the process, or of the GPU where there is one.
         stages: the run folder of each stage of a chain.
         facts: what a benchmark says in words: the machine, and why something was not measured.
@@ -56,6 +57,7 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=lambda: package_versions())
     code_version: str | None = field(default_factory=lambda: code_version())
     parameters: int = 0
+    total_steps: int = 0
     weights_sha256: str | None = None
     resumed: int = 0
     metrics: dict[str, float] = field(default_factory=dict)

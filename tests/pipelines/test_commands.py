@@ -47,6 +47,7 @@ def test_a_chain_leaves_records_of_itself_and_its_stages(chain):
         stage = record(chain / name)
         assert stage["status"] == "finished"
         assert task in stage["metrics"]
+        assert stage["total_steps"] == 6
         assert Path(ours["stages"][name]) == chain / name
         assert (chain / name / "checkpoints" / "best.safetensors").is_file()
         rows = [json.loads(line) for line in (chain / name / "metrics.jsonl").read_text().splitlines()]
