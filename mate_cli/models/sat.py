@@ -5,21 +5,15 @@ Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer"
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import torch
-from torch import nn
-
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
-from mate_cli.attention.packing import Packing
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,8 +26,8 @@ class Sat(TableEncoder):
         size: a name in `SIZES`, or a size.
         attention: how attention is computed.
         variant: `tapas`: the mask of that code base in all layers, and the embeddings of TAPAS; `original`: rows only
-            in the lower half of the layers, the header visible to all, and of the table nothing embedded but its text
-            (the authors also keep the five best rows and add one that counts values: not done here).
+            in the lower half of the layers, the header visible to all, and nothing embedded but words, positions and
+            segments. What the authors also do to the table itself is `encoding=sat`.
         **options: those of `TableEncoder`.
 
     Raises:
@@ -56,8 +50,8 @@ class Sat(TableEncoder):
             return
         lower = WithPattern(attention, SatLayer(heads, columns=False))
         backends = [lower if layer < layers // 2 else attention for layer in range(layers)]
-        super().__init__(size, SatLayer(heads, columns=True), attention=backends, **options)
-        self.embeddings.register_forward_pre_hook(_without_table_types)
+        pattern = SatLayer(heads, columns=True)
+        super().__init__(size, pattern, attention=backends, token_types=("segment_ids",), **options)
 
 
 class WithPattern:
@@ -92,12 +86,3 @@ class WithPattern:
         own = AttentionPlan(self.pattern, plan.batch)
         own.derived = plan.derived
         return own
-
-
-def _without_table_types(module: nn.Module, inputs: tuple[TableBatch, Packing]) -> tuple[TableBatch, Packing]:
-    """Give all token types but the segment ids that no table of embeddings has, and which so add nothing."""
-    batch, packing = inputs
-    beyond: dict[str, Any] = {
-        name: torch.full_like(batch.input_ids, ids) for name, ids in TOKEN_TYPES.items() if name != "segment_ids"
-    }
-    return replace(batch, **beyond), packing

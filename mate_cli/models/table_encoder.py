@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.models.layers.embeddings import TableEmbeddings
 from mate_cli.models.layers.encoder import Encoder, EncoderLayer, LayerOptions, Pooler
 from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
@@ -44,6 +45,7 @@ class TableEncoder(nn.Module):
         hidden_dropout: after every dense layer and the embeddings.
         attention_dropout: on attention weights.
         gradient_checkpointing: recompute layers in the backward pass, to save memory.
+        token_types: those that are embedded.
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
 
     Raises:
@@ -70,6 +72,7 @@ class TableEncoder(nn.Module):
         hidden_dropout: float = 0.1,
         attention_dropout: float = 0.1,
         gradient_checkpointing: bool = False,
+        token_types: Collection[str] = tuple(TOKEN_TYPES),
         lexical_features: bool = False,
     ) -> None:
         super().__init__()
@@ -78,7 +81,9 @@ class TableEncoder(nn.Module):
         for backend in backends:
             backend.supports(pattern, attention_dropout)
         self.planner = Planner(pattern, backends[-1])
-        self.embeddings = TableEmbeddings(self.size, vocab_size, hidden_dropout, lexical_features=lexical_features)
+        self.embeddings = TableEmbeddings(
+            self.size, vocab_size, hidden_dropout, token_types=token_types, lexical_features=lexical_features
+        )
         options = (LayerOptions(backend, activation, hidden_dropout, attention_dropout) for backend in backends)
         layers = (self.layer_class(self.size, own) for own in options)
         self.encoder = Encoder(layers, gradient_checkpointing=gradient_checkpointing)

@@ -30,6 +30,10 @@ TOKEN_TYPES: dict[str, int] = {
 }
 """The seven token types in the order of their embedding tables, each with its vocabulary size."""
 
+SUMMARY_ROW = TOKEN_TYPES["row_ids"]
+"""The row id of what is said of whole columns: beyond those of a table's rows, so that it can be attended to, but has
+no embedding and cannot be selected."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableEncoding:
@@ -97,6 +101,12 @@ class TableBatch:
     example_ids: tuple[str, ...] = ()
     prepared: Mapping[Hashable, object] = field(default_factory=dict)
     cell_features: torch.Tensor | None = None
+
+    @property
+    def in_body(self) -> torch.Tensor:
+        """Which tokens are in body cells of the table, Bool [B, T]."""
+        in_row = (self.row_ids > 0) & (self.row_ids < SUMMARY_ROW)
+        return in_row & (self.column_ids > 0) & (self.attention_mask == 1)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
         """The tensor fields by name, leaving out those that are None."""

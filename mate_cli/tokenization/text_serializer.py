@@ -144,11 +144,19 @@ class TextSerializer(Serializer):
         )
 
     def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
-        """The encoding with the lexical features of its cells, given each table token's cell, where they are wanted."""
+        """The encoding with the lexical features of its cells, where they are wanted.
+
+        Args:
+            encoding: without them.
+            reading: what was encoded.
+            cells: the cell of each token of the table, -1 where it is none of the table's.
+        """
         if not self.lexical_features:
             return encoding
         features = reading.lexical().features(reading.example.question, header=True)
-        return replace(encoding, cell_features=features[np.concatenate([[0], 1 + np.unique(cells)])])
+        described = np.concatenate([np.zeros(len(encoding) - len(cells), int), 1 + cells])
+        starts = np.flatnonzero(np.diff(encoding.cells, prepend=-1))
+        return replace(encoding, cell_features=features[described[starts]])
 
 
 def _by_table(examples: Sequence[TableExample]) -> Iterator[list[int]]:

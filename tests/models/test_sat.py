@@ -3,6 +3,7 @@
 import pytest
 import torch
 from batches import batch_from, exact_backends
+from safetensors.torch import save_file
 from test_encoder_golden import SIZE as GOLDEN_SIZE
 from test_encoder_golden import check, network
 
@@ -13,10 +14,14 @@ from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.layers.span import allowed_spans
 from mate_cli.models.mate import Mate
 from mate_cli.models.sat import Sat, WithPattern
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tokenization.layout import SUMMARY_ROW
 
 BACKENDS = exact_backends(SameRowOrColumn(GOLDEN_SIZE.num_heads))
 
@@ -78,7 +83,7 @@ def test_each_half_has_its_own_plan(backend):
     torch.manual_seed(1)
     size, batch = EncoderSize(16, 4, 2, 32, 40), table()
     model = Sat(size, attention=backend, vocab_size=50, variant="original").eval()
-    plain = TableEncoder(size, Full(2), attention=backend, vocab_size=50).eval()
+    plain = TableEncoder(size, Full(2), attention=backend, vocab_size=50, token_types=("segment_ids",)).eval()
     plain.load_state_dict(model.state_dict())
     plans = [AttentionPlan(SatLayer(2, columns=columns), batch) for columns in (False, False, True, True)]
     states = model.embeddings(batch, plans[0].packing)
@@ -114,20 +119,41 @@ def test_the_original_embeds_no_rows_columns_or_ranks():
         model = make(variant)
         with torch.no_grad():
             assert torch.equal(model(batch).states, model(shifted).states) == same
-    model = make("original")
-    before = model(batch).states
-    with torch.no_grad():
-        model.embeddings.token_type_embeddings_1.weight.normal_()
-    assert torch.equal(model(batch).states, before)
-    before[..., 0].sum().backward()
-    assert not model.embeddings.token_type_embeddings_2.weight.grad.any()
-    assert model.embeddings.token_type_embeddings_0.weight.grad.any()
 
 
-def test_it_has_the_parameters_of_the_others():
-    mate = Mate(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50)
-    for variant in ("tapas", "original"):
-        assert make(variant).state_dict().keys() == mate.state_dict().keys()
+def test_all_it_lacks_are_the_tables_of_token_types():
+    mate = Mate(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50).state_dict()
+    assert make("tapas").state_dict().keys() == mate.keys()
+    types = {f"embeddings.token_type_embeddings_{i}.weight" for i in range(1, 7)}
+    assert make("original").state_dict().keys() == mate.keys() - types
+
+
+@pytest.mark.parametrize("new_token_types", ["zero", "normal"])
+def test_weights_of_bert_leave_nothing_new_in_the_original(tmp_path, new_token_types):
+    bert = {name: tensor.clone() for name, tensor in make("original").state_dict().items()}
+    segments = bert.pop("embeddings.token_type_embeddings_0.weight")[:2]
+    save_file({**bert, "embeddings.token_type_embeddings.weight": segments}, tmp_path / "model.safetensors")
+    torch.manual_seed(1)
+    model = Sat(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50, variant="original")
+    report = load_weights(model, InitOptions("path", str(tmp_path), new_token_types=new_token_types))
+    assert not report.new
+    assert not report.unused
+    assert torch.equal(model.embeddings.token_type_embeddings_0.weight[:2], segments)
+
+
+def test_counts_of_columns_reach_their_column_and_nothing_selects_them():
+    """A header, a body row and, behind it, what is said of each of two columns."""
+    rows, columns = [[0, 0, 1, 1, SUMMARY_ROW, SUMMARY_ROW]], [[1, 2, 1, 2, 1, 2]]
+    batch = batch_from(rows, columns, [[1] * 6], [[1] * 6], input_ids=[range(1, 7)])
+    lower, upper = make("original", layers=2), make("original", layers=2)
+    lower.encoder.layer, upper.encoder.layer = lower.encoder.layer[:1], upper.encoder.layer[1:]
+    assert reached(lower, batch, 4).tolist() == [False, False, False, False, True, True]
+    assert reached(upper, batch, 4).tolist() == [True, False, True, False, True, True]
+    cells = CellSelectionHead(16)(lower(batch).states, batch)
+    assert cells.mask.tolist() == [[True, True]]
+    assert (cells.rows.tolist(), cells.columns.tolist()) == ([[1, 1]], [[1, 2]])
+    spans = allowed_spans(batch, 2)[0, :, 0]
+    assert spans.tolist() == [False, False, True, True, False, False]
 
 
 def test_messages():

@@ -177,7 +177,7 @@ def _describe(size: EncoderSize) -> str:
 def _zero_missing_types(model: TableEncoder, tensors: dict[str, Tensor]) -> None:
     state = model.state_dict()
     for name in TYPE_TABLES:
-        if name not in tensors:
+        if name in state and name not in tensors:
             state[name].zero_()
 
 

@@ -70,7 +70,7 @@ class CellSelectionHead(nn.Module):
 
 def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
     """Which cell of its example every token is in, Int64 [B, T], and K; tokens outside the body are in cell K."""
-    is_body = (batch.row_ids > 0) & (batch.column_ids > 0) & (batch.attention_mask == 1)
+    is_body = batch.in_body
     names = batch.row_ids * (batch.column_ids.max() + 1) + batch.column_ids
     names = names.masked_fill(~is_body, int(names.max()) + 1)
     ordered, order = names.sort(dim=1, stable=True)

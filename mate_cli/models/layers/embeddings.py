@@ -1,10 +1,11 @@
-"""Words, positions and the seven token types of a table, summed.
+"""Words, positions and the token types of a table, summed.
 
 Source: google-research/tapas, `table_bert.get_token_type_features` and `modeling.embedding_postprocessor`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,34 +24,44 @@ LAYER_NORM_EPSILON = 1e-12
 
 
 class TableEmbeddings(nn.Module):
-    """Embeds a batch: the sum of nine tables, normalised; parameters are named as in TAPAS.
+    """Embeds a batch: the sum of up to nine tables, normalised; parameters are named as in TAPAS.
 
     Args:
         size: width D and number of positions.
         vocab_size: word pieces.
         dropout: the probability of dropping a number of the result.
+        token_types: those that are embedded; the others have no table.
         lexical_features: also embed how well the words of each token's cell, row and column fit the question.
     """
 
-    def __init__(self, size: EncoderSize, vocab_size: int, dropout: float, *, lexical_features: bool = False) -> None:
+    def __init__(
+        self,
+        size: EncoderSize,
+        vocab_size: int,
+        dropout: float,
+        *,
+        token_types: Collection[str] = tuple(TOKEN_TYPES),
+        lexical_features: bool = False,
+    ) -> None:
         super().__init__()
         self.word_embeddings = nn.Embedding(vocab_size, size.hidden_size, padding_idx=0)
         self.position_embeddings = nn.Embedding(size.max_positions, size.hidden_size)
-        for i, types in enumerate(TOKEN_TYPES.values()):
-            self.add_module(f"token_type_embeddings_{i}", nn.Embedding(types, size.hidden_size))
+        self.types = {f"token_type_embeddings_{i}": name for i, name in enumerate(TOKEN_TYPES) if name in token_types}
+        for table, name in self.types.items():
+            self.add_module(table, nn.Embedding(TOKEN_TYPES[name], size.hidden_size))
         self.lexical = FeatureEmbeddings(size.hidden_size, dropout) if lexical_features else None
         self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:
         """States of real tokens [P, D]; positions beyond the table are its last, types beyond theirs add nothing."""
-        names = ("input_ids", "position_ids", *TOKEN_TYPES)
+        names = ("input_ids", "position_ids", *self.types.values())
         ids = packing.pack(torch.stack([getattr(batch, name) for name in names], dim=-1))
         words, positions, *types = ids.unbind(-1)
         positions = positions.clamp(max=self.position_embeddings.num_embeddings - 1)
         states = self.word_embeddings(words) + self.position_embeddings(positions)
-        for i, values in enumerate(types):
-            states = states + _lookup(self.get_submodule(f"token_type_embeddings_{i}"), values)
+        for table, values in zip(self.types, types, strict=True):
+            states = states + _lookup(self.get_submodule(table), values)
         if self.lexical is not None:
             states = states + self.lexical(batch, packing)
         return self.dropout(self.LayerNorm(states))

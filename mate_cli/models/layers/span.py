@@ -54,9 +54,8 @@ def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:
     """Spans whose first and last token are in the same body cell, Bool [B, T, L]."""
     real = batch.attention_mask
     rows, columns = batch.row_ids * real, batch.column_ids * real
-    in_body = ((rows > 0) & (columns > 0)).unsqueeze(-1)
     ends = [_ahead(ids.unsqueeze(-1), max_length).squeeze(-1) for ids in (rows, columns)]
-    return in_body & (ends[0] == rows.unsqueeze(-1)) & (ends[1] == columns.unsqueeze(-1))
+    return batch.in_body.unsqueeze(-1) & (ends[0] == rows.unsqueeze(-1)) & (ends[1] == columns.unsqueeze(-1))
 
 
 def _ahead(values: Tensor, count: int) -> Tensor:
