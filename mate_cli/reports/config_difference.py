@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mate_cli.reports.grouping import IGNORED, Configuration, settings
+from mate_cli.reports.grouping import IGNORED, Configuration, settings, short_labels
 from mate_cli.reports.load import Run
 
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
 TELLING: dict[str, Callable[[str], str]] = {
     "init": lambda value: f"init {value}",
     "trainer.max_epochs": lambda value: f"{value} epoch{'' if value == '1' else 's'}",
-    "trainer.max_steps": lambda value: f"at most {value} steps",
+    "trainer.max_steps": lambda value: f"at most {int(value):,} steps" if value.isdecimal() else f"at most {value} steps",
     "trainer.batch_size": lambda value: f"batch {value}",
     "optimizer.lr": lambda value: f"lr {value}",
     "encoding.max_tokens": lambda value: f"{value} tokens",
@@ -31,7 +31,7 @@ class Difference:
 
     Args:
         key: its dotted key.
-        values: each value, and the labels of the configurations that have it.
+        values: each value, and the names of the configurations that have it.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Comparison:
         title: the dataset and the task.
         common: what all of their runs share, in words.
         differences: the settings in which they differ, the most telling first.
-        labels: the configurations.
+        labels: the names of the configurations, no longer than it takes to tell these apart.
     """
 
     title: str
@@ -65,10 +65,13 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
-    return tuple(
-        Comparison(title, common(members), differences(members), tuple(group.label for group in members))
-        for title, members in families.items()
-    )
+    return tuple(compare(title, members) for title, members in families.items())
+
+
+def compare(title: str, groups: Sequence[Configuration]) -> Comparison:
+    """Holds configurations of one dataset and task against each other."""
+    labels = tuple(short_labels(groups))
+    return Comparison(title, common(groups), differences(groups, labels), labels)
 
 
 def family_title(group: Configuration) -> str:
@@ -97,7 +100,7 @@ def shared(values: Iterable[str]) -> str:
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
 
 
-def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
+def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple[Difference, ...]:
     """Lists the settings in which configurations differ, those that are asked for first in front.
 
     What their names say already (model, attention, init, task) is left out, and so are options that a class has and
@@ -107,9 +110,9 @@ def differences(groups: Sequence[Configuration]) -> tuple[Difference, ...]:
     found = []
     for key in dict.fromkeys(key for values in own for key in values):
         values: dict[str, list[str]] = {}
-        for group, settled in zip(groups, own, strict=True):
+        for label, settled in zip(labels, own, strict=True):
             if key in settled or key.endswith("._target_") or not replaced(key, settled, own):
-                values.setdefault(shown(key, settled), []).append(group.label)
+                values.setdefault(shown(key, settled), []).append(label)
         if len(values) > 1 and not is_named(key):
             found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
     telling = list(TELLING)

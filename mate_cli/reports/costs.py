@@ -26,6 +26,12 @@ class Cost:
     inside: str | None
     write: Callable[[float], str]
 
+    @property
+    def heading(self) -> str:
+        """The name in two lines, for narrow columns: `Examples`, `per second`."""
+        first, _, last = self.name.replace("/s", " per second").replace("/", " per ").partition(" ")
+        return f"{first}\n{last}" if last else f"\n{first}"
+
     def of(self, group: Configuration) -> Summary | None:
         """Sums the cost up over the runs that count; a zero stands for a cost that was not measured."""
         summary = group.cost(self.key, self.inside)
@@ -38,11 +44,11 @@ class Cost:
 
 
 def flops_text(value: float) -> str:
-    """Writes floating point operations with a unit: 3.2 GF, 1.4 TF."""
-    for size, unit in ((1e15, "PF"), (1e12, "TF"), (1e9, "GF"), (1e6, "MF")):
+    """Writes floating point operations with a unit: 3.2 G, 1.4 T."""
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= size:
             return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} F"
+    return f"{value:.0f}"
 
 
 COSTS = (
@@ -50,7 +56,7 @@ COSTS = (
     Cost("Examples/s", "examples_per_second", "throughput", rate_text),
     Cost("FLOPs/example", "training_flops_per_example", "throughput", flops_text),
     Cost("Wall time", "wall_seconds", None, duration_text),
-    Cost("Memory", "peak_memory_mb", None, lambda megabytes: f"{megabytes / 1000:.1f} GB"),
+    Cost("Peak memory", "peak_memory_mb", None, lambda megabytes: f"{megabytes / 1000:.1f} GB"),
 )
 
 

@@ -159,9 +159,9 @@ def published_on(runs: Sequence[Run]) -> tuple[Published, ...]:
     return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_for(name))
 
 
-def state_text(group: Configuration) -> str:
-    """Counts the runs of a configuration by status: `3 finished`, `2 finished, 1 failed`."""
-    counts = {status: sum(run.status == status for run in group.runs) for status in (*STATUSES, "unknown")}
+def state_text(runs: Sequence[Run]) -> str:
+    """Counts runs by status: `3 finished`, `2 finished, 1 failed`."""
+    counts = {status: sum(run.status == status for run in runs) for status in (*STATUSES, "unknown")}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
 

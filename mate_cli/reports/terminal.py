@@ -1,36 +1,31 @@
-"""A comparison in the terminal: result tables, costs, and what went wrong."""
+"""A comparison in the terminal: tables of results, and below them what explains them."""
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.format import NOTHING, center_text, count_text, duration_text, plural, rate_text, spread_text
-from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.load import Run
+from mate_cli.reports.format import NOTHING, center_text, plural, spread_text
 from mate_cli.reports.metric_names import PARTS, MetricName
-from mate_cli.reports.report import Report, reason_text, state_text
+from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import ResultTable, Row
+from mate_cli.reports.tables import Mark, ResultTable, Row
+from mate_cli.reports.terminal_details import MOST_ROWS, cost_view, frame, settings_view, unfinished_view
 
 WIDEST = 120
 NARROW = 110
-MOST_ROWS = 40
+STYLES: dict[Mark, str] = {"best": "bold green", "close": "underline", "": ""}
 
 
 class Marks(NamedTuple):
-    """How a winner and a spread are marked."""
+    """The signs before a value and between it and its spread; a terminal needs no signs for marks."""
 
-    star: str
+    signs: dict[Mark, str]
     plus_minus: str
-
-
-STATE_STYLES = {"failed": "red", "interrupted": "yellow", "running": "cyan", "finished": "green"}
 
 
 def report_console() -> Console:
@@ -44,11 +39,13 @@ def report_console() -> Console:
 
 def print_report(report: Report, console: Console) -> None:
     """Prints a whole comparison."""
+    narrow = console.width < NARROW
     for warning in report.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     for table in report.tables:
-        console.print(result_view(table, plain=not console.is_terminal, narrow=console.width < NARROW), "")
-    console.print(cost_view(report), "")
+        console.print(result_view(table, plain=not console.is_terminal, narrow=narrow), "")
+    console.print(cost_view(report, narrow=narrow), "")
+    console.print(settings_view(report), "")
     if report.unfinished:
         console.print(unfinished_view(report), "")
     console.print(Text("\n".join(footer(report, console)), style="dim"))
@@ -56,45 +53,50 @@ def print_report(report: Report, console: Console) -> None:
 
 def footer(report: Report, console: Console) -> list[str]:
     """Lists the notes below the tables."""
-    lines = [f"{plural(len(report.runs), 'run')}, {plural(len(report.groups), 'configuration')}. Scores in percent."]
-    if any(table.rows for table in report.tables):
-        lines.append(f"Best of each column in {'bold' if console.is_terminal else 'stars (*)'}.")
+    counts = f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}"
+    lines = [f"{counts}: {state_text(report.runs)}. Scores in percent."]
     if report.metric:
-        lines.append(f"Ranked by {MetricName.parse(report.metric).title}.")
-    sentences = [f"{note[0].upper()}{note[1:]}." for note in report.notes]
-    return [" ".join(lines), *sentences]
-
-
-def frame(title: str, *, narrow: bool = False) -> Table:
-    """Returns an empty table in the house style."""
-    return Table(
-        title=Text(title, style="bold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 0) if narrow else (0, 1, 0, 0),
-        header_style="dim",
-    )
+        lines[0] += f" Ranked by {MetricName.parse(report.metric).title}."
+    marks = {
+        table.mark(column, cell)
+        for table in report.tables
+        for row in table.rows
+        for column, cell in enumerate(row.cells)
+    }
+    if "best" in marks:
+        lines.append(f"Best of each column {'bold' if console.is_terminal else 'with a star (*)'}.")
+    if "close" in marks:
+        how = "Underlined" if console.is_terminal else "With a dagger (†)"
+        lines[-1] += f" {how}: no further from the best than the best's own ±."
+    return [*lines, *(f"{note[0].upper()}{note[1:]}." for note in report.notes)]
 
 
 def result_view(table: ResultTable, *, plain: bool, narrow: bool) -> Table:
-    """Draws one table of results; without a terminal the best value wears a star in place of bold."""
-    marks = Marks("*" if plain else "", "±" if narrow else " ±")
+    """Draws one table of results; without a terminal, signs stand for bold and underlined."""
+    marks = Marks({"best": "*", "close": "†", "": ""} if plain else {}, "±" if narrow else " ±")
     view = frame(table.title, narrow=narrow)
     view.add_column("\nConfiguration", overflow="fold", min_width=13)
     for column in table.columns:
         view.add_column(heading(column, one_split=table.one_split), justify="right", no_wrap=True)
     view.add_column("\nn", justify="right", no_wrap=True)
     for row in table.rows[:MOST_ROWS]:
-        best = [table.is_best(index, cell) for index, cell in enumerate(row.cells)]
-        view.add_row(*row_texts(row, table, best, marks))
-    if table.baselines:
-        view.add_section()
-    for row in table.baselines:
-        view.add_row(*row_texts(row, table, [False] * len(row.cells), marks), style="dim")
+        view.add_row(*row_texts(row, table, [table.mark(index, cell) for index, cell in enumerate(row.cells)], marks))
+    for title, rows in (("", table.baselines), ("published", table.published)):
+        add_references(view, title, rows, table, marks)
     if len(table.rows) > MOST_ROWS:
         view.caption = f"{len(table.rows) - MOST_ROWS} more on the page"
     return view
+
+
+def add_references(view: Table, title: str, rows: tuple[Row, ...], table: ResultTable, marks: Marks) -> None:
+    """Adds rows that are no configurations below the others, dim and unmarked, under a title of their own."""
+    if not rows:
+        return
+    view.add_section()
+    if title:
+        view.add_row(Text(title, style="italic"), style="dim")
+    for row in rows:
+        view.add_row(*row_texts(row, table, [""] * len(row.cells), marks), style="dim")
 
 
 def heading(metric: MetricName, *, one_split: bool) -> str:
@@ -104,73 +106,17 @@ def heading(metric: MetricName, *, one_split: bool) -> str:
     return f"{above}\n{metric.short}"
 
 
-def row_texts(row: Row, table: ResultTable, best: list[bool], marks: Marks) -> list[Text]:
+def row_texts(row: Row, table: ResultTable, marked: list[Mark], marks: Marks) -> list[Text]:
     """Writes the cells of one row."""
-    columns = zip(row.cells, table.columns, best, strict=True)
-    cells = [cell_text(cell, metric, wins, marks) for cell, metric, wins in columns]
+    columns = zip(row.cells, table.columns, marked, strict=True)
+    cells = [cell_text(cell, metric, mark, marks) for cell, metric, mark in columns]
     return [Text(row.label), *cells, Text(str(row.repeats) if row.repeats else "")]
 
 
-def cell_text(cell: Summary | None, metric: MetricName, wins: bool, marks: Marks) -> Text:
-    """Writes `62.8 ±0.4`, the winner bold, or with a star where nothing can be bold."""
+def cell_text(cell: Summary | None, metric: MetricName, mark: Mark, marks: Marks) -> Text:
+    """Writes `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
     if cell is None:
         return Text(NOTHING, style="dim")
-    text = Text((marks.star if wins else "") + center_text(cell, metric), style="bold green" if wins else "")
+    text = Text().append(marks.signs.get(mark, "") + center_text(cell, metric), style=STYLES[mark])
     spread = spread_text(cell, metric)
-    return text.append(f"{marks.plus_minus}{spread}", style="not bold dim default") if spread else text
-
-
-def cost_view(report: Report) -> Table:
-    """Draws what each configuration cost and what became of its runs."""
-    view = frame("Cost and status")
-    view.add_column("Configuration", overflow="fold", min_width=13)
-    for name in ("Parameters", "Examples/s", "Wall time", "Memory"):
-        view.add_column(name, justify="right", no_wrap=True)
-    view.add_column("Status", overflow="fold", min_width=10)
-    for group in report.groups[:MOST_ROWS]:
-        view.add_row(Text(group.label), *cost_texts(group), state_view(group))
-    if len(report.groups) > MOST_ROWS:
-        view.caption = f"{len(report.groups) - MOST_ROWS} more on the page"
-    return view
-
-
-def cost_texts(group: Configuration) -> list[str]:
-    """Writes parameters, examples per second, wall time and peak memory, averaged over the runs that count."""
-    memory = group.cost("peak_memory_mb")
-    return [
-        count_text(middle(group.cost("parameters"))),
-        rate_text(middle(group.cost("examples_per_second", "throughput"))),
-        duration_text(middle(group.cost("wall_seconds"))),
-        f"{memory.center / 1000:.1f} GB" if memory else NOTHING,
-    ]
-
-
-def middle(summary: Summary | None) -> float | None:
-    """Returns the middle of a summary, None when there is none."""
-    return summary.center if summary else None
-
-
-def state_view(group: Configuration) -> Text:
-    """Writes the statuses of a configuration in their colours."""
-    parts = state_text(group).split(", ")
-    return Text(", ").join(Text(part, style=STATE_STYLES.get(part.split()[-1], "")) for part in parts)
-
-
-def unfinished_view(report: Report) -> Table:
-    """Draws the runs that have not finished, and why."""
-    view = frame("Not finished")
-    view.add_column("Run", overflow="fold", ratio=3)
-    view.add_column("Seed", justify="right", no_wrap=True)
-    view.add_column("Status", no_wrap=True)
-    view.add_column("Reason", overflow="fold", ratio=2)
-    for run in report.unfinished[:MOST_ROWS]:
-        view.add_row(*unfinished_texts(run, report))
-    if len(report.unfinished) > MOST_ROWS:
-        view.caption = f"{len(report.unfinished) - MOST_ROWS} more on the page"
-    return view
-
-
-def unfinished_texts(run: Run, report: Report) -> list[Text]:
-    """Writes the line of one run that has not finished."""
-    state = Text(run.status, style=STATE_STYLES.get(run.status, ""))
-    return [Text(run.name), Text(run.text("seed") or NOTHING), state, Text(reason_text(run, report.created))]
+    return text.append(f"{marks.plus_minus}{spread}", style="dim") if spread else text

@@ -12,30 +12,48 @@ from tests.reports.runs import build_demo, build_run
 
 AT_80 = """\
 Cell selection on hybridqa
-                     Dev       Dev       Dev      Test      Test      Test
-Configuration     Hits@1    Hits@3    Hits@5    Hits@1    Hits@3    Hits@5 n
-────────────────────────────────────────────────────────────────────────────
-mate           *74.4±0.1 *85.1±0.1 *88.3±0.1 *73.6±0.1 *84.3±0.1 *87.5±0.1 3
-tapas               71.0      81.7      84.9      70.2      80.9      84.1 1
+                         Dev       Dev       Dev      Test      Test      Test
+Configuration         Hits@1    Hits@3    Hits@5    Hits@1    Hits@3    Hits@5 n
+────────────────────────────────────────────────────────────────────────────────
+mate               *74.4±0.1 *85.1±0.1 *88.3±0.1 *73.6±0.1 *84.3±0.1 *87.5±0.1 3
+tapas                   71.0      81.7      84.9      70.2      80.9      84.1 1
 
-tfidf baseline      24.0      36.0      48.0      24.0      36.0      48.0
+tfidf baseline          24.0      36.0      48.0      24.0      36.0      48.0
+
+published
+PointR + MATE           80.1      89.2      91.5         –         –         –
+PointR + TAPAS          80.1      89.5      91.4         –         –         –
+PointR + SAT            77.9      87.4      90.3         –         –         –
+PointR + Linformer      77.1      86.5      90.0         –         –         –
+PointR + TableETC       51.1      72.0      78.9         –         –         –
+Hybrider (large)        68.5         –         –         –         –         –
 
 Cost and status
-Configuration  Parameters  Examples/s    Wall time  Memory  Status
+                           Examples        Wall   Peak
+Configuration Parameters per second        time memory Status
+───────────────────────────────────────────────────────────────────────────
+mate               22.7M       41.7 25 min 46 s 3.1 GB 3 finished
+tapas              22.7M       18.8 56 min 40 s 3.1 GB 1 finished, 1 failed
+
+Settings
+Dataset and task           In common, then what differs
 ────────────────────────────────────────────────────────────────────────────────
-mate                22.7M        41.7  25 min 46 s  3.1 GB  3 finished
-tapas               22.7M        18.8  56 min 40 s  3.1 GB  1 finished, 1
-                                                            failed
+hybridqa · cell selection  62,613 training examples · init minilm · 5 epochs ·
+                           batch 32 · lr 5e-05 · on cpu (16 threads)
 
 Not finished
 Run     Seed  Status  Reason
 ──────────────────────────────────────
 tapas2     2  failed  ValueError: NaN
 
-5 runs, 2 configurations. Scores in percent. Best of each column in stars (*).
-Ranked by Test Hits@1.
+2 configurations, 5 runs: 4 finished, 1 failed. Scores in percent. Ranked by
+Test Hits@1.
+Best of each column with a star (*).
 Median ± half the interquartile range over n finished seeds.
-"""
+Published rows, never marked, come from other sizes of models and other amounts
+of training data: Eisenschlos et al. (2021), tables 5 and 6; HybridQA
+repository, list of results.
+"""  # noqa: RUF001
 
 
 def printed(report, width=80, **options) -> str:
@@ -72,6 +90,43 @@ def test_plain_without_a_terminal_bold_in_one(tmp_path):
     coloured = printed(report, force_terminal=True, color_system="truecolor")
     assert "\x1b[1;32m" in coloured
     assert "*74.4" not in coloured
+
+
+def test_what_is_within_the_error_of_the_best_is_underlined(tmp_path):
+    for seed, score in ((1, 0.60), (2, 0.64), (3, 0.68)):
+        build_run(tmp_path / f"mate{seed}", seed=seed, metrics={"dev/em": score})
+    build_run(tmp_path / "tapas", model="tapas", metrics={"dev/em": 0.63})
+    build_run(tmp_path / "sat", model="sat", metrics={"dev/em": 0.61})
+    report = build_report([tmp_path], published=False)
+    text = printed(report)
+    assert [line.split()[:3] for line in text.splitlines()[4:7]] == [
+        ["mate", "*64.0±2.0", "3"],
+        ["tapas", "†63.0", "1"],
+        ["sat", "61.0", "1"],
+    ]
+    assert "With a dagger (†): no further from the best" in text
+    coloured = printed(report, force_terminal=True, color_system="truecolor")
+    assert "\x1b[4m63.0" in coloured
+    assert "Underlined: no further from the best" in coloured
+    assert "†" not in coloured
+
+
+def test_published_rows_are_shown_unless_switched_off(tmp_path):
+    build_run(tmp_path / "a", metrics={"dev/em": 0.99})
+    build_run(tmp_path / "b", model="sat", metrics={"dev/em": 0.1})
+    shown = printed(build_report([tmp_path]))
+    assert shown.index("published") < shown.index("PointR + MATE")
+    assert "never marked" in shown
+    plain = printed(build_report([tmp_path], published=False))
+    assert "PointR" not in plain
+    assert "ublished" not in plain
+
+
+def test_settings_that_differ_are_listed_under_what_is_common(tmp_path):
+    build_run(tmp_path / "a", model="tapas")
+    build_run(tmp_path / "b", config={"optimizer": {"lr": 1e-5, "weight_decay": 0.01}})
+    lines = [line.strip() for line in printed(build_report([tmp_path]), 120).splitlines()]
+    assert any(line.startswith("optimizer.lr") and line.endswith("1e-05: mate; 5e-05: tapas") for line in lines)
 
 
 def test_markup_in_names_is_printed_as_it_is(tmp_path):

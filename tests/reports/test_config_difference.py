@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from mate_cli.reports.config_difference import comparisons, listing
+from mate_cli.reports.report import build_report
+from tests.reports.runs import build_demo, build_run
+
+
+def only(folder):
+    (comparison,) = comparisons(build_report([folder]).groups)
+    return comparison
+
+
+def test_what_all_runs_share_is_said_in_words(tmp_path):
+    for seed in (1, 2):
+        build_run(tmp_path / str(seed), seed=seed, config={"encoding": {"max_tokens": 512}})
+    comparison = only(tmp_path)
+    assert comparison.title == "hybridqa · cell selection"
+    assert comparison.common == (
+        "62,613 training examples",
+        "init minilm",
+        "5 epochs",
+        "batch 32",
+        "lr 5e-05",
+        "512 tokens",
+        "attention segments",
+        "on cpu (16 threads)",
+    )
+    assert comparison.differences == ()
+
+
+def test_differences_name_each_value_and_who_has_it(tmp_path):
+    build_run(tmp_path / "a", model="mate")
+    build_run(tmp_path / "b", model="tapas", config={"trainer": {"batch_size": 8, "max_epochs": 5}, "x": {"y": 1}})
+    build_run(tmp_path / "c", model="sat", config={"trainer": {"batch_size": 8, "max_epochs": 5}})
+    comparison = only(tmp_path)
+    assert "batch 32" not in comparison.common
+    assert [(one.key, one.text) for one in comparison.differences] == [
+        ("trainer.batch_size", "32: mate; 8: tapas and sat"),
+        ("x.y", "absent: mate and sat; 1: tapas"),
+    ]
+
+
+def test_what_the_name_says_or_another_class_cannot_have_is_no_difference(tmp_path):
+    build_run(tmp_path / "a", config={"model": {"_target_": "m.Mate", "row_head_ratio": 0.5, "size": "minilm"}})
+    build_run(
+        tmp_path / "b", model="sat", config={"model": {"_target_": "m.Sat", "variant": "tapas", "size": "minilm"}}
+    )
+    assert only(tmp_path).differences == ()
+
+
+def test_another_optimizer_is_a_difference_though_no_name_says_it(tmp_path):
+    for name, target in (("a", "m.AdamW"), ("b", "m.Lamb")):
+        build_run(tmp_path / name, model=name, config={"optimizer": {"_target_": target, "lr": 1e-4}})
+    assert [(one.key, one.text) for one in only(tmp_path).differences] == [("optimizer", "AdamW: a; Lamb: b")]
+
+
+def test_each_dataset_and_task_is_held_against_itself(tmp_path):
+    found = comparisons(build_report([build_demo(tmp_path)]).groups)
+    assert sorted((one.title, len(one.labels)) for one in found) == [
+        ("hybridqa · cell selection", 3),
+        ("hybridqa · cell selection in pointr", 1),
+        ("hybridqa · pointr", 1),
+        ("hybridqa · span reading in pointr", 1),
+    ]
+
+
+def test_a_pipeline_is_not_said_to_train(tmp_path):
+    build_run(tmp_path / "a", task="pointr", config={"stages": {"reader": {"experiment": "x"}}})
+    assert only(tmp_path).common == ("62,613 training examples", "init minilm", "on cpu (16 threads)")
+
+
+def test_long_lists_of_names_are_cut():
+    assert listing(["a"]) == "a"
+    assert listing(["a", "b"]) == "a and b"
+    assert listing(["a", "b", "c", "d"]) == "a, b, c and d"
+    assert listing(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
