@@ -88,8 +88,10 @@ def reading_pairs(example: TableExample, target: Target) -> tuple[ReadingPair, .
 
 def _pair(link: str, context: str, answer: str) -> ReadingPair:
     """The first place of the answer, which may be in the title."""
-    start = context.lower().find(answer.lower())
-    # Lower case may be longer than the text ("İ" becomes two characters), so the place found can be too far right.
-    while start > 0 and context[start].lower() != answer[0].lower():
-        start -= 1
+    start = max(0, _lower(context).find(_lower(answer)))
     return ReadingPair(link, context, start, context[start : start + len(answer)])
+
+
+def _lower(text: str) -> str:
+    """Lower case of the same length, so that places agree: "İ" alone would become two characters."""
+    return "".join(character.lower()[0] for character in text)
