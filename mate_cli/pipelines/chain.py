@@ -21,6 +21,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.span_reading import score_answers
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.summary import print_results
 from mate_cli.pipelines.training import Run, open_record, open_trackers, recorded, train
 from mate_cli.runs.clock import Clock
@@ -213,7 +214,9 @@ def _answer_all(run: Run, chain: Chain, runs: Mapping[str, Run]) -> None:
 
 
 def save_answers(folder: RunFolder, split: str, examples: Sequence[TableExample], answered: Answered) -> None:
-    """Write predictions/<split>.json in the official format."""
-    names = [example.example_id for example in examples]
-    rows = [{"question_id": name, "pred": answered.texts.get(name, "")} for name in names]
-    folder.write_json(f"predictions/{split}.json", rows)
+    """Write predictions/<split>.json."""
+
+    def score(example: TableExample) -> dict[str, float]:
+        return score_answers(answered.texts, {example.example_id: example})
+
+    save_predictions(folder, split, examples, answered.texts, score)

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
@@ -74,13 +75,13 @@ def predict(task: TableTask[Any], loader: DataLoader[TableBatch], cfg: DictConfi
     return task.collected()
 
 
-def save_predictions(folder: RunFolder, split: str, result: Result) -> None:
-    """Write predictions/<split>.json in the official format; rankings add their cells and probabilities."""
-    rows: list[dict[str, Any]] = [
-        {"question_id": name, "pred": result.answers.get(name, "")} for name in result.examples
-    ]
-    rankings = {p.example_id: p for p in result.predictions if isinstance(p, CellRanking)}
-    for row in rows:
-        if ranking := rankings.get(row["question_id"]):
-            row["cells"] = [[*cell, p] for cell, p in zip(ranking.cells, ranking.probabilities, strict=True)]
-    folder.write_json(f"predictions/{split}.json", rows)
+def save_result(folder: RunFolder, split: str, result: Result) -> None:
+    """Write predictions/<split>.json."""
+    own = {prediction.example_id: prediction for prediction in result.predictions}
+
+    def score(example: TableExample) -> dict[str, float]:
+        name = example.example_id
+        return result.task.score([own[name]] if name in own else [], {name: example})
+
+    rankings = [prediction for prediction in result.predictions if isinstance(prediction, CellRanking)]
+    save_predictions(folder, split, result.examples.values(), result.answers, score, rankings)

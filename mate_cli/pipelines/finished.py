@@ -11,7 +11,7 @@ from rich.console import Console
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.chain import Trained, find_chain, save_answers
-from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_predictions
+from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.summary import results_table
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
@@ -38,7 +38,7 @@ def evaluate_run(cfg: DictConfig) -> dict[str, float]:
     else:
         config = run_config(folder, cfg)
         result = evaluate(load_best(config, folder), config, cfg.split)
-        save_predictions(folder, cfg.split, result)
+        save_result(folder, cfg.split, result)
         metrics = result.metrics
     named = {f"{cfg.split}/{name}": value for name, value in metrics.items()}
     Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {folder.path}"))

@@ -23,7 +23,7 @@ from mate_cli.data.batching import plan_schedule
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
 from mate_cli.pipelines.assembly import Parts, assemble
-from mate_cli.pipelines.evaluation import evaluate, save_predictions
+from mate_cli.pipelines.evaluation import evaluate, save_result
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.pipelines.summary import print_results, print_start
 from mate_cli.runs.callbacks.checkpoints import Checkpoints, Interrupted
@@ -249,7 +249,7 @@ def _score(run: Run, parts: Parts) -> None:
         for name, value in parts.task.baselines(result.examples).items() if result.metrics else ():
             baseline, metric = name.split("/", 1)
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
-        save_predictions(run.folder, split, result)
+        save_result(run.folder, split, result)
         run.trackers.table(f"predictions/{split}", *result.table())
     backend = parts.task.encoder.planner.backend
     if isinstance(backend, Auto):

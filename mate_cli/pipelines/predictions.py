@@ -1,0 +1,46 @@
+"""predictions/<split>.json: the official format, and what comparisons ask of each question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from mate_cli.lit_modules.cell_selection import CellRanking
+from mate_cli.runs.record import RunFolder
+from mate_cli.tables.example import TableExample
+
+
+def save_predictions(
+    folder: RunFolder,
+    split: str,
+    examples: Iterable[TableExample],
+    answers: Mapping[str, str],
+    score: Callable[[TableExample], Mapping[str, float]],
+    rankings: Sequence[CellRanking] = (),
+) -> None:
+    """Write a row per question: question_id and pred, as the official scorer wants them, and more.
+
+    Args:
+        folder: of the run.
+        split: names the file.
+        examples: every question that counts.
+        answers: predicted text by question; one without gets an empty text.
+        score: the metrics of one question whose answer is known; those of parts (`table/em`) are left out.
+        rankings: best cells of questions, for those tasks that rank.
+    """
+    cells = {r.example_id: [[*cell, p] for cell, p in zip(r.cells, r.probabilities, strict=True)] for r in rankings}
+    rows = []
+    for example in examples:
+        name = example.example_id
+        row: dict[str, Any] = {"question_id": name, "pred": answers.get(name, ""), **_facts(example)}
+        if example.answer:
+            row["scores"] = {key: value for key, value in score(example).items() if "/" not in key}
+        rows.append(row | ({"cells": cells[name]} if name in cells else {}))
+    folder.write_json(f"predictions/{split}.json", rows)
+
+
+def _facts(example: TableExample) -> dict[str, Any]:
+    table, answer = example.table, example.answer
+    known = {"answer": list(answer.texts), "source": answer.source} if answer else {}
+    size = len(table.rows) * len(table.header)
+    return {"question": example.question, "table_id": table.table_id, "table_cells": size, **known}
