@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+    from rich.console import Console
 
     from mate_cli.reports.report import Report
 
@@ -18,7 +20,7 @@ TAKES_VALUE = frozenset(
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Turn the folders among the words after `mate compare` into the key `runs`; the rest stays as it is."""
+    """Turn the folders among the words after `mate compare` into the key `runs`, and flags of its own into theirs."""
     folders: list[str] = []
     rest: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
@@ -27,7 +29,9 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def spelled(word: str) -> str:
-    """Quote the label after `against=`, whose spaces and signs Hydra's grammar would stumble over."""
+    """Turn `--watch` into a key, and quote the label after `against=`, which Hydra's grammar would stumble over."""
+    if word == "--watch":
+        return "watch=true"
     key, sign, label = word.partition("=")
     plain = label == "null" or label.startswith(("'", '"', "${"))
     return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not plain else word
@@ -51,7 +55,9 @@ def run(cfg: DictConfig) -> None:
     from mate_cli.reports.significance_terminal import print_significance
     from mate_cli.reports.terminal import print_report, report_console
 
-    report = build_report(
+    console = report_console()
+    look = partial(
+        build_report,
         words(cfg.runs),
         metric=cfg.metric,
         by=words(cfg.by),
@@ -59,12 +65,21 @@ def run(cfg: DictConfig) -> None:
         ignore=words(cfg.ignore),
         against=cfg.against,
     )
-    console = report_console()
+    report = follow(cfg, look, console) if cfg.watch else look()
+    if report is None:
+        return
     print_report(report, console)
     if report.significance:
         print_significance(report.significance, console)
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
+
+
+def follow(cfg: DictConfig, look: Callable[[], Report], console: Console) -> Report | None:
+    """Watch the runs, with a page that loads itself again, until somebody ends it; returns what was seen last."""
+    from mate_cli.reports.watch import PAGE_SECONDS, watch
+
+    return watch(look, lambda report: write_files(cfg, report, PAGE_SECONDS), console, cfg.watch_seconds)
 
 
 def words(value: object) -> list[str]:
@@ -74,8 +89,14 @@ def words(value: object) -> list[str]:
     return [value] if isinstance(value, str) else [str(one) for one in value]  # type: ignore[attr-defined]
 
 
-def write_files(cfg: DictConfig, report: Report) -> list[tuple[str, Path]]:
-    """Write the page, figures, JSON and CSV as far as the configuration wants them, and return what was written."""
+def write_files(cfg: DictConfig, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
+    """Write the files that the configuration wants, and return what was written.
+
+    Args:
+        cfg: the configuration.
+        report: what they show.
+        refresh_seconds: for files that follow running jobs, how often the page loads itself; figures have to wait.
+    """
     from mate_cli.reports.export import report_csv, report_json, write_text
 
     written = []
@@ -83,8 +104,8 @@ def write_files(cfg: DictConfig, report: Report) -> list[tuple[str, Path]]:
         from mate_cli.reports.html import write_page
 
         page = Path(report.folders[0]) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
-        written.append(("page", write_page(report, page)))
-    if cfg.figures is not None:
+        written.append(("page", write_page(report, page, refresh_seconds)))
+    if cfg.figures is not None and refresh_seconds is None:
         from mate_cli.reports.figures import write_figures
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]

@@ -137,6 +137,8 @@ class Compare(Section):
     status: list[str] | str
     ignore: list[str] | str
     against: str | None
+    watch: bool
+    watch_seconds: PositiveFloat
     html: str | None
     figures: str | None
     json_: str | None = Field(alias="json")

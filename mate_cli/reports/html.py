@@ -20,22 +20,28 @@ LINKS = ("results", "chart", "curves", "cost", "settings", "runs", "environment"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def write_page(report: Report, file: Path) -> Path:
+def write_page(report: Report, file: Path, refresh_seconds: float | None = None) -> Path:
     """Writes the page in one step and returns its place.
+
+    Args:
+        report: what it shows.
+        file: where it goes.
+        refresh_seconds: after how long a page that follows running jobs loads itself again; None: never.
 
     Raises:
         RunError: the file cannot be written.
     """
-    return write_text(file, render_page(report, file.parent))
+    return write_text(file, render_page(report, file.parent, refresh_seconds))
 
 
-def render_page(report: Report, folder: Path) -> str:
+def render_page(report: Report, folder: Path, refresh_seconds: float | None = None) -> str:
     """Returns the page; links to the runs are relative to the folder it will lie in."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", http_equiv="refresh", content=f"{refresh_seconds:.0f}") if refresh_seconds else None,
         element("title", f"{plural(len(report.runs), 'run')} compared · MATE"),
         element("style", asset("compare.css")),
     )

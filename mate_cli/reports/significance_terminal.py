@@ -9,7 +9,7 @@ from rich.text import Text
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.significance import Difference, Significance
-from mate_cli.reports.terminal import MOST_ROWS, frame
+from mate_cli.reports.terminal_details import MOST_ROWS, frame
 
 HEADINGS = ("Score", "Difference", "95 % interval", "p", "Questions", "Seeds")
 BETTER, WORSE = "green", "red"
@@ -18,11 +18,13 @@ BETTER, WORSE = "green", "red"
 def print_significance(significance: Significance, console: Console) -> None:
     """Prints the table and what must be known to read it."""
     if significance.differences:
-        console.print("", significance_view(significance, plain=not console.is_terminal))
+        console.print()
+        console.print(significance_view(significance, plain=not console.is_terminal))
     notes = [f"{note[0].upper()}{note[1:]}." for note in significance.notes]
     if significance.differences and not console.is_terminal:
         notes.append("A star (*) marks p < 0.05.")
-    console.print("", Text(" ".join(notes), style="dim"))
+    console.print()
+    console.print(Text(" ".join(notes), style="dim"))
 
 
 def significance_view(significance: Significance, *, plain: bool) -> Table:

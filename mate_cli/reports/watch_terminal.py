@@ -1,0 +1,204 @@
+"""What somebody sees who watches running jobs: a screen that is drawn again and again, or a line per change."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from mate_cli.reports.format import NOTHING, duration_text
+from mate_cli.reports.load import Run
+from mate_cli.reports.metric_names import MetricName
+from mate_cli.reports.report import Report, reason_text
+from mate_cli.reports.running import Progress, is_at_work, runs_at_work
+from mate_cli.reports.significance_terminal import significance_view
+from mate_cli.reports.terminal import NARROW, WIDEST, result_view
+from mate_cli.reports.terminal_details import frame, unfinished_view
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+TREND, BAR = 10, 14
+FRAME = 7
+"""Lines around the rows of the first table."""
+
+
+class Screen:
+    """The whole terminal, given back as it was at the end.
+
+    Args:
+        console: the terminal.
+        seconds: between two looks, as shown in the last line.
+    """
+
+    def __init__(self, console: Console, seconds: float) -> None:
+        self.console, self.seconds = console, seconds
+        self._live = Live(console=console, screen=True, auto_refresh=False)
+
+    def __enter__(self) -> Screen:
+        self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._live.stop()
+
+    def show(self, report: Report | None, problem: str = "") -> None:
+        """Draws the report, as much of it as there is room for, and why there is no newer one."""
+        self.console.width = min(shutil.get_terminal_size().columns, WIDEST)
+        parts = list(views(report, self.console)) if report else []
+        seen = fitting(parts, self.console, self.console.height - 3)
+        more = "" if len(seen) == len(parts) else "  ·  more on the page"
+        time = f"{report.created.astimezone():%H:%M:%S}  ·  " if report else ""
+        last = Text(f"{time}every {self.seconds:g} s{more}  ·  Ctrl-C ends", style="dim")
+        trouble = [Text(problem, style="yellow", no_wrap=True, overflow="ellipsis")] if problem else []
+        spaced = [line for part in seen for line in (part, Text(""))]
+        self._live.update(Group(*spaced, *trouble, last), refresh=True)
+
+    def goes_on(self, report: Report | None) -> bool:
+        """A screen stays until somebody ends it: a sweep may start its next job any moment."""
+        return True
+
+
+class Lines:
+    """A line per change, for a file or a pipe; ends when nothing is running any more.
+
+    Args:
+        console: where the lines go.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._said: dict[str, str] = {}
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        pass
+
+    def show(self, report: Report | None, problem: str = "") -> None:
+        """Prints what has changed since the last time."""
+        lines = dict(run_lines(report)) if report else {}
+        for name, line in ({"": problem} if problem else lines).items():
+            if self._said.get(name) != line:
+                self._said[name] = line
+                stamp = f"{report.created.astimezone():%H:%M:%S} " if report else ""
+                self.console.print(Text(stamp + line), soft_wrap=True)
+
+    def goes_on(self, report: Report | None) -> bool:
+        """Says whether a run is still at work."""
+        return report is not None and any(is_at_work(run) for run in report.runs)
+
+
+def views(report: Report, console: Console) -> Iterator[RenderableType]:
+    """Yields the tables, the most urgent first."""
+    plain, narrow = not console.is_terminal, console.width < NARROW
+    yield running_view(runs_at_work(report), narrow=narrow, most=max(console.height - FRAME, 1))
+    for table in report.tables:
+        yield result_view(table, plain=plain, narrow=narrow)
+    if report.significance and report.significance.differences:
+        yield significance_view(report.significance, plain=plain)
+    stopped = replace(report, runs=tuple(run for run in report.unfinished if not is_at_work(run)))
+    if stopped.runs:
+        yield unfinished_view(stopped)
+
+
+def fitting(parts: Sequence[RenderableType], console: Console, rows: int) -> list[RenderableType]:
+    """Returns the first parts that fit one below the other, an empty line after each; at least one."""
+    seen: list[RenderableType] = []
+    for part in parts:
+        rows -= len(console.render_lines(part, pad=False)) + 1
+        if rows < 0 and seen:
+            break
+        seen.append(part)
+    return seen
+
+
+def running_view(working: Sequence[Progress], *, narrow: bool, most: int) -> Table | Text:
+    """Draws the runs at work, a line each, at most so many."""
+    if not working:
+        return Text("Nothing is running", style="bold")
+    view = frame("Running", narrow=narrow)
+    view.add_column("Configuration", overflow="fold", min_width=13)
+    view.add_column("Seed", justify="right", no_wrap=True)
+    view.add_column("Steps", no_wrap=True, min_width=BAR)
+    for name in ("", "Left", "Loss", "Validation", "Trend", "Running for"):
+        view.add_column(name, justify="left" if name == "Trend" else "right", no_wrap=True)
+    for one in working[:most]:
+        view.add_row(*running_cells(one))
+    if len(working) > most:
+        view.caption = f"{len(working) - most} more"
+    return view
+
+
+def running_cells(one: Progress) -> list[RenderableType]:
+    """Writes the line of one run."""
+    bar = ProgressBar(total=one.total, completed=min(one.step, one.total), width=BAR) if one.total else Text(NOTHING)
+    return [
+        Text(one.label),
+        Text(one.run.text("seed") or NOTHING),
+        bar,
+        Text(steps_text(one)),
+        Text(duration_text(one.seconds_left)),
+        Text(NOTHING if one.loss is None else f"{one.loss:.3f}"),
+        Text(score_text(one) or NOTHING),
+        Text(trend_text(one.history), style="cyan"),
+        Text(duration_text(one.age), style="dim"),
+    ]
+
+
+def steps_text(one: Progress) -> str:
+    """Writes `312/565`, or the step alone where nobody knows the total."""
+    return f"{one.step}/{one.total}" if one.total else str(one.step)
+
+
+def score_text(one: Progress) -> str:
+    """Writes the latest validation score with its name, empty before the first."""
+    if one.metric is None:
+        return ""
+    value = one.history[-1]
+    return f"{one.metric.short} {100 * value:.1f}" if one.metric.is_fraction else f"{one.metric.short} {value:.3g}"
+
+
+def trend_text(history: Sequence[float]) -> str:
+    """Draws the last values as blocks between the lowest and the highest; a single value is no trend."""
+    shown = history[-TREND:]
+    low, high = min(shown, default=0.0), max(shown, default=0.0)
+    if len(shown) < 2 or low == high:
+        return ""
+    return "".join(BLOCKS[round((value - low) / (high - low) * (len(BLOCKS) - 1))] for value in shown)
+
+
+def run_lines(report: Report) -> Iterator[tuple[str, str]]:
+    """Yields a run's folder and what can be said of it; a new step alone is no news."""
+    labels = {id(run): group.label for group in report.groups for run in group.runs}
+    working = {id(one.run): one for one in runs_at_work(report)}
+    for run in report.runs:
+        name = " ".join(filter(None, [labels.get(id(run), run.name), f"seed {run.text('seed')}:"]))
+        news = working_text(working[id(run)]) if id(run) in working else ended_text(run, report)
+        yield run.name, f"{name} {news}"
+
+
+def working_text(one: Progress) -> str:
+    """Says how far a run had come at its last validation."""
+    return f"running, {score_text(one)} at its validation {len(one.history)}" if one.metric else "running"
+
+
+def ended_text(run: Run, report: Report) -> str:
+    """Says what became of a run."""
+    if run.status == "running":
+        return "running" if is_at_work(run) else "lost: its process has gone, or has written nothing for long"
+    if run.status != "finished":
+        return f"{run.status}, {reason_text(run, report.created)}"
+    score = run.metrics.get(report.metric) if report.metric else None
+    metric = MetricName.parse(report.metric) if report.metric else None
+    if score is None or metric is None:
+        return "finished"
+    return (
+        f"finished, {metric.title} {100 * score:.1f}" if metric.is_fraction else f"finished, {metric.title} {score:.3g}"
+    )
