@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import RunError
-from mate_cli.reports.load_curves import Curve, load_curves
+from mate_cli.reports.grouping import Configuration
+from mate_cli.reports.load import Run
+from mate_cli.reports.load_curves import RunLog, load_log
 from mate_cli.reports.metric_names import MetricName, preference
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
@@ -19,23 +23,35 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_CURVES, MOST_BARS, MOST_FIGURES, MOST_REPEATS = 12, 30, 8, 5
+MOST_POINTS, ALL_POINTS = 240, 12_000
+"""Points of a curve, and of all curves of a metric together."""
 
 
-def curve_frames(report: Report) -> list[CurveFrame]:
-    """Reads the curves of the best configurations, a frame per logged metric, the most telling metrics first."""
-    groups = report.groups[:MOST_CURVES]
-    curves = [[load_curves(run.folder) for run in group.runs[:MOST_REPEATS]] for group in groups]
-    names = {name for group in curves for run in group for name in run if MetricName.parse(name).score != "lr"}
-    frames = []
-    for name in sorted(names, key=curve_order)[:MOST_FIGURES]:
-        lines = tuple(tuple(run[name] for run in group if name in run) for group in curves)
-        frames.append(CurveFrame(MetricName.parse(name), tuple(group.label for group in groups), drawable(lines)))
-    return frames
+@dataclass(frozen=True)
+class Drawn:
+    """A configuration whose curves are drawn: its place among all, and its runs with what they logged."""
+
+    index: int
+    group: Configuration
+    logs: tuple[tuple[Run, RunLog], ...]
 
 
-def drawable(lines: tuple[tuple[Curve, ...], ...]) -> tuple[tuple[Curve, ...], ...]:
-    """Leaves curves without a point out."""
-    return tuple(tuple(curve for curve in group if curve.steps) for group in lines)
+def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:
+    """Reads what the best configurations logged; the more runs, the fewer points of each, so that pages stay light."""
+    chosen = [(group, group.runs[:MOST_REPEATS]) for group in report.groups[:most]]
+    points = max(60, min(MOST_POINTS, ALL_POINTS // max(1, sum(len(runs) for _, runs in chosen))))
+    return [
+        Drawn(index, group, tuple((run, load_log(run.folder, points=points)) for run in runs))
+        for index, (group, runs) in enumerate(chosen)
+    ]
+
+
+def curve_names(drawn: Sequence[Drawn]) -> list[str]:
+    """Lists the logged metrics that are drawn, the most telling first."""
+    names = {
+        name for one in drawn for _, log in one.logs for name in log.curves if MetricName.parse(name).score != "lr"
+    }
+    return sorted(names, key=curve_order)[:MOST_FIGURES]
 
 
 def curve_order(name: str) -> tuple[object, ...]:
@@ -44,14 +60,31 @@ def curve_order(name: str) -> tuple[object, ...]:
     return (name != "train/loss", not metric.is_fraction, metric.score != "loss", *preference(name))
 
 
+def curve_frames(report: Report) -> list[CurveFrame]:
+    """Reads the curves of the best configurations, a frame per logged metric, the most telling metrics first."""
+    drawn = read_logs(report)
+    return [curve_frame(drawn, name) for name in curve_names(drawn)]
+
+
+def curve_frame(drawn: Sequence[Drawn], name: str) -> CurveFrame:
+    """Returns the curves of one metric, those without a point left out."""
+    lines = tuple(
+        tuple(log.curves[name] for _, log in one.logs if name in log.curves and log.curves[name].steps) for one in drawn
+    )
+    return CurveFrame(MetricName.parse(name), tuple(one.group.label for one in drawn), lines)
+
+
 def bars(report: Report) -> tuple[Bar, ...]:
     """Returns the bars of the main metric, best first, in the colours of the curves."""
-    if report.metric is None:
-        return ()
+    return metric_values(report, report.metric) if report.metric else ()
+
+
+def metric_values(report: Report, metric: str) -> tuple[Bar, ...]:
+    """Returns the bars of a metric for the configurations that have it, in the order of the report."""
     drawn = []
     for index, group in enumerate(report.groups[:MOST_BARS]):
-        if (summary := group.summary(report.metric)) is not None:
-            values = (run.metrics.get(report.metric, math.nan) for run in group.counted)
+        if (summary := group.summary(metric)) is not None:
+            values = (run.metrics.get(metric, math.nan) for run in group.counted)
             drawn.append(Bar(group.label, color_of(index), summary, tuple(filter(is_finite, values))))
     return tuple(drawn)
 

@@ -6,17 +6,33 @@ from importlib import resources
 from pathlib import Path
 
 from mate_cli.reports.export import write_text
-from mate_cli.reports.figures import MOST_BARS, MOST_CURVES, MOST_FIGURES, curve_frames, draw_bars
 from mate_cli.reports.format import plural
+from mate_cli.reports.html_bars import bars_section
+from mate_cli.reports.html_charts import cost_section, curves_section
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.html_runs import environment, runs_section, settings_section
+from mate_cli.reports.html_questions import questions_section
+from mate_cli.reports.html_runs import environment, runs_section
+from mate_cli.reports.html_settings import settings_section
+from mate_cli.reports.html_significance import significance_section
+from mate_cli.reports.html_subsets import subsets_section
 from mate_cli.reports.html_tables import cards, cost_table, result_table
-from mate_cli.reports.metric_names import MetricName
-from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
-from mate_cli.reports.plots.style import as_svg, color_of, dash_of, plot_area
 from mate_cli.reports.report import Report
 
-LINKS = ("results", "chart", "curves", "cost", "settings", "runs", "environment")
+LINKS = {
+    "results": "Results",
+    "significance": "Significance",
+    "chart": "Scores",
+    "subsets": "Parts",
+    "curves": "Curves",
+    "cost": "Cost",
+    "settings": "Settings",
+    "questions": "Questions",
+    "runs": "Runs",
+    "environment": "Environment",
+}
+"""The sections that have a link at the top, in the order of the page."""
+START = '"use strict";\ndocument.documentElement.classList.add("js");\n'
+SCRIPTS = ("sort.js", "page.js", "chart.js", "curves.js", "cost.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -46,9 +62,9 @@ def render_page(report: Report, folder: Path, refresh_seconds: float | None = No
         element("style", asset("compare.css")),
     )
     parts = sections(report, folder)
-    body = element("body", page_header(report, parts), element("main", parts), page_footer(report))
-    script = element("script", asset("compare.js"))
-    return f'<!DOCTYPE html>\n<html lang="en">{head}{body}{script}</html>\n'
+    script = element("script", Markup(START), [asset(name) for name in SCRIPTS])
+    body = element("body", page_header(report, parts), element("main", parts), page_footer(report), script)
+    return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
 
 
 def asset(name: str) -> Markup:
@@ -62,10 +78,13 @@ def sections(report: Report, folder: Path) -> list[Markup | None]:
         cards(report),
         warnings(report),
         section("Results", *[result_table(table) for table in report.tables], notes(report), id_="results"),
+        significance_section(report),
         bars_section(report),
+        subsets_section(report),
         curves_section(report),
-        section("Cost and status", cost_table(report), id_="cost"),
+        cost_section(report, cost_table(report)),
         settings_section(report),
+        questions_section(report),
         runs_section(report, folder),
         environment(report),
     ]
@@ -81,13 +100,13 @@ def page_header(report: Report, parts: list[Markup | None]) -> Markup:
     """Returns the title, where the runs came from, and links to the sections."""
     places = [element("code", folder) for folder in report.folders]
     starts = "".join(part[:40] for part in parts if part)
-    links = [name for name in LINKS if f'id="{name}"' in starts]
+    links = [element("a", text, href=f"#{name}") for name, text in LINKS.items() if f'id="{name}"' in starts]
     return element(
         "header",
         element("p", "MATE · comparison", class_="eyebrow"),
         element("h1", title(report)),
         element("p", "Runs below ", places, f", read {report.created:%d %B %Y, %H:%M %Z}", class_="subtitle"),
-        element("nav", [element("a", link.capitalize(), href=f"#{link}") for link in links]),
+        element("nav", links, aria_label="Sections"),
     )
 
 
@@ -116,54 +135,3 @@ def notes(report: Report) -> Markup:
     if not report.tables:
         lines = ["No run has recorded a metric yet.", *lines[1:]]
     return element("p", " ".join(lines), class_="note")
-
-
-def bars_section(report: Report) -> Markup | None:
-    """Draws the main metric."""
-    if report.metric is None or (figure := draw_bars(report)) is None:
-        return None
-    hint = f"best {MOST_BARS} of {len(report.groups)}" if len(report.groups) > MOST_BARS else ""
-    drawing = element("figure", Markup(as_svg(figure, "bars")), class_="bars")
-    note = "Whiskers: sample standard deviation. Dots: single runs."
-    return section(
-        MetricName.parse(report.metric).title, drawing, element("p", note, class_="note"), id_="chart", hint=hint
-    )
-
-
-def curves_section(report: Report) -> Markup | None:
-    """Draws the learning curves, a chart per logged metric with one legend for all."""
-    frames = curve_frames(report)
-    if not frames:
-        return None
-    charts = [curve_chart(frame, f"curve{number}") for number, frame in enumerate(frames)]
-    hint = f"best {MOST_CURVES} of {len(report.groups)} configurations" if len(report.groups) > MOST_CURVES else ""
-    note = f"A line per run, at most {MOST_FIGURES} metrics. Click a name to hide its lines."
-    grid = element("div", charts, class_="grid")
-    return section(
-        "Learning curves", legend(frames[0]), grid, element("p", note, class_="note"), id_="curves", hint=hint
-    )
-
-
-def curve_chart(frame: CurveFrame, name: str) -> Markup:
-    """Returns one chart; `data-plot` says where its axes lie, for the numbers shown on hover."""
-    figure = learning_curves(frame, legend=False)
-    drawing = Markup(as_svg(figure, name))
-    scale = "%" if frame.metric.is_fraction else ""
-    return element("figure", drawing, class_="curve", data_plot=plot_area(figure), data_unit=scale)
-
-
-def legend(frame: CurveFrame) -> Markup:
-    """Returns the legend as buttons that hide and show a configuration's lines."""
-    kinds = {"-": "solid", "--": "dashed", ":": "dotted", "-.": "dashed"}
-    buttons = [
-        element(
-            "button",
-            element("i", style=f"border-top: 3px {kinds[dash_of(index)]} {color_of(index)}"),
-            label,
-            type="button",
-            data_group=index,
-            aria_pressed="true",
-        )
-        for index, label in enumerate(frame.labels)
-    ]
-    return element("div", buttons, class_="legend")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from html import escape
 
@@ -47,3 +48,16 @@ def render(child: Child) -> str:
     if isinstance(child, Iterable) and not isinstance(child, str):
         return "".join(render(one) for one in child)
     return escape(str(child), quote=False)
+
+
+def options(choices: Iterable[tuple[str, str]]) -> list[Markup]:
+    """Returns the entries of a menu: (value, what is shown)."""
+    return [element("option", shown, value=value) for value, shown in choices]
+
+
+def data_element(name: str, content: object) -> Markup:
+    """Returns plain values for the page's scripts, as JSON in which no character can end the element."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(f'<script type="application/json" id="{escape(name, quote=True)}">{text}</script>')

@@ -1,4 +1,4 @@
-"""The page's details: settings that differ, single runs with their commands, hardware and versions."""
+"""The page's details: single runs with their commands, hardware and versions."""
 
 from __future__ import annotations
 
@@ -9,41 +9,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mate_cli.reports.format import NOTHING, center_text, duration_text
-from mate_cli.reports.grouping import IGNORED, Configuration, differing_settings, is_ignored
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.html_tables import count_line, pill
+from mate_cli.reports.html_tables import pill
 from mate_cli.reports.load import Run, clean
 from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report, reason_text
 from mate_cli.reports.statistics import summarize
-
-MOST_COLUMNS, MOST_SETTINGS = 10, 60
-
-
-def settings_section(report: Report) -> Markup | None:
-    """Returns a table of the configuration keys that are not the same in all runs, a column per configuration."""
-    keys = [key for key in differing_settings([run.config for run in report.runs]) if not is_ignored(key, IGNORED)]
-    if not keys:
-        return None
-    groups = report.groups[:MOST_COLUMNS]
-    head = element("tr", element("th", "Key"), [element("th", group.label, scope="col") for group in groups])
-    rows = [
-        element("tr", element("th", key, scope="row"), [values(group, key) for group in groups])
-        for key in keys[:MOST_SETTINGS]
-    ]
-    table = element("table", element("thead", head), element("tbody", rows), class_="settings")
-    hints = [count_line(len(report.groups), "configuration", MOST_COLUMNS), count_line(len(keys), "key", MOST_SETTINGS)]
-    heading = element("h2", "What differs", element("small", ", ".join(filter(None, hints))))
-    return element("section", heading, element("div", table, class_="scroll"), id="settings")
-
-
-def values(group: Configuration, key: str) -> Markup:
-    """Returns the values of one key in the runs of a configuration."""
-    found = list(dict.fromkeys(run.config.get(key, NOTHING) for run in group.runs))
-    every = ", ".join(found)
-    short = [value.rpartition(".")[2] if key.endswith("_target_") else value for value in found]
-    shown = ", ".join(short[:4]) + (" …" if len(short) > 4 else "")
-    return element("td", element("code", shown, title=every) if shown != NOTHING else NOTHING)
 
 
 def runs_section(report: Report, folder: Path) -> Markup:

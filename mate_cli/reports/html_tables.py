@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import groupby
+from typing import NamedTuple
 
 from mate_cli.reports.format import NOTHING, center_text, count_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.grouping import Configuration
@@ -11,7 +13,31 @@ from mate_cli.reports.load import STATUSES
 from mate_cli.reports.metric_names import PARTS, MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import ResultTable, Row
+from mate_cli.reports.tables import Mark, ResultTable, Row
+
+
+def flops_text(flops: float) -> str:
+    """Writes floating point operations with a unit: 2.4 G, 1.1 T."""
+    size, unit = next(((size, unit) for size, unit in ((1e12, " T"), (1e9, " G")) if flops >= size), (1e6, " M"))
+    return f"{flops / size:.3g}{unit}"
+
+
+class CostColumn(NamedTuple):
+    """A cost in the table: the entry of the record, the part it lies in, its heading, how it is written."""
+
+    entry: str
+    part: str | None
+    title: str
+    write: Callable[[float], str]
+
+
+COSTS = (
+    CostColumn("parameters", None, "Parameters", count_text),
+    CostColumn("training_flops_per_example", "throughput", "FLOPs/example", flops_text),
+    CostColumn("examples_per_second", "throughput", "Examples/s", rate_text),
+    CostColumn("wall_seconds", None, "Wall time", duration_text),
+    CostColumn("peak_memory_mb", None, "Peak memory", lambda megabytes: f"{megabytes / 1000:.1f} GB"),
+)
 
 
 def cards(report: Report) -> Markup:
@@ -72,7 +98,9 @@ def result_table(table: ResultTable) -> Markup:
         ),
     )
     body = element("tbody", [result_row(table, row) for row in table.rows])
-    foot = element("tfoot", [result_row(table, row) for row in table.baselines]) if table.baselines else None
+    last = [result_row(table, row, "baseline") for row in table.baselines]
+    last += [result_row(table, row, "published") for row in table.published]
+    foot = element("tfoot", last) if last else None
     return element("div", element("table", element("caption", table.title), head, body, foot), class_="scroll")
 
 
@@ -83,23 +111,26 @@ def heading_spans(table: ResultTable) -> list[tuple[str, int]]:
     return [(name, len(list(same))) for name, same in groupby(names)]
 
 
-def result_row(table: ResultTable, row: Row) -> Markup:
-    """Returns one line of a table of results."""
-    cells = [result_cell(table, index, cell) for index, cell in enumerate(row.cells)]
+def result_row(table: ResultTable, row: Row, kind: str = "") -> Markup:
+    """Returns one line of a table of results; `kind` says what a line is that is no configuration, and never marked."""
+    cells = [
+        result_cell(table.columns[index], cell, "" if kind else table.mark(index, cell), quiet=kind == "published")
+        for index, cell in enumerate(row.cells)
+    ]
     repeats = element("td", row.repeats or "", class_="number", data_value=row.repeats)
-    return element("tr", element("th", row.label, scope="row"), cells, repeats)
+    tag = element("small", kind) if kind == "published" else None
+    name = element("th", row.short or row.label, tag, scope="row")
+    return element("tr", name, cells, repeats, class_=kind or None)
 
 
-def result_cell(table: ResultTable, index: int, cell: Summary | None) -> Markup:
-    """Returns one number, its exact values on hover."""
+def result_cell(metric: MetricName, cell: Summary | None, mark: Mark, *, quiet: bool) -> Markup:
+    """Returns one number, its exact values on hover; where there is none a dash, or nothing at all when quiet."""
     if cell is None:
-        return element("td", NOTHING, class_="number nothing")
+        return element("td", "" if quiet else NOTHING, class_="number nothing")
     middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
     hover = f"{middle}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
-    best = " best" if table.is_best(index, cell) else ""
-    return element(
-        "td", number(cell, table.columns[index]), class_=f"number{best}", title=hover, data_value=f"{cell.center:.8g}"
-    )
+    kind = f"number {mark}".strip()
+    return element("td", number(cell, metric), class_=kind, title=hover, data_value=f"{cell.center:.8g}")
 
 
 def number(summary: Summary, metric: MetricName) -> Markup:
@@ -109,29 +140,29 @@ def number(summary: Summary, metric: MetricName) -> Markup:
 
 
 def cost_table(report: Report) -> Markup:
-    """Returns what each configuration cost and what became of its runs."""
-    names = ("Parameters", "Examples/s", "Wall time", "Peak memory")
-    heads = [element("th", name, class_="number", scope="col") for name in names]
-    head = element("tr", element("th", "Configuration", scope="col"), heads, element("th", "Status"), class_="sort")
-    rows = [cost_row(group) for group in report.groups]
+    """Returns what each configuration cost and what became of its runs; what nobody recorded has no column."""
+    found = [(cost, [group.cost(cost.entry, cost.part) for group in report.groups]) for cost in COSTS]
+    columns = [(cost, cells) for cost, cells in found if any(cells)]
+    heads = [element("th", cost.title, class_="number", scope="col") for cost, _ in columns]
+    status = element("th", "Status", scope="col")
+    head = element("tr", element("th", "Configuration", scope="col"), heads, status, class_="sort")
+    rows = [
+        element(
+            "tr",
+            element("th", group.label, scope="row"),
+            [cost_cell(cells[index], cost.write) for cost, cells in columns],
+            element("td", pills(group)),
+        )
+        for index, group in enumerate(report.groups)
+    ]
     return element("div", element("table", element("thead", head), element("tbody", rows)), class_="scroll")
 
 
-def cost_row(group: Configuration) -> Markup:
-    """Returns one line of the costs."""
-    memory = group.cost("peak_memory_mb")
-    cells = (
-        (group.cost("parameters"), count_text),
-        (speed_of(group), rate_text),
-        (group.cost("wall_seconds"), duration_text),
-    )
-    tags = [
-        element("td", write(s.center) if s else NOTHING, class_="number", data_value=s.center if s else None)
-        for s, write in cells
-    ]
-    shown = f"{memory.center / 1000:.1f} GB" if memory else NOTHING
-    tags.append(element("td", shown, class_="number", data_value=memory.center if memory else None))
-    return element("tr", element("th", group.label, scope="row"), tags, element("td", pills(group)))
+def cost_cell(summary: Summary | None, write: Callable[[float], str]) -> Markup:
+    """Returns one cost."""
+    if summary is None:
+        return element("td", NOTHING, class_="number nothing")
+    return element("td", write(summary.center), class_="number", data_value=summary.center)
 
 
 def pills(group: Configuration) -> list[Markup]:

@@ -12,7 +12,9 @@ from typing import Any
 from mate_cli.reports.load import clean, is_number
 from mate_cli.reports.statistics import is_finite
 
-NOT_METRICS = frozenset({"step", "epoch", "time"})
+FINAL = ("final/", "baseline/")
+"""How metrics begin that are measured once, at the end."""
+CLOCK_POINTS = 48
 
 
 @dataclass(frozen=True)
@@ -23,17 +25,43 @@ class Curve:
     values: tuple[float, ...]
 
 
-def load_curves(folder: Path, *, points: int = 240) -> dict[str, Curve]:
-    """Reads metrics.jsonl into one curve per metric, each thinned to at most `points` points.
+@dataclass(frozen=True)
+class RunLog:
+    """What a run logged: its metrics, and how many epochs and seconds had passed at some of its steps."""
 
-    A line that is not a JSON object (the last one of a run that was killed, say) is skipped.
+    curves: dict[str, Curve]
+    epochs: Curve
+    seconds: Curve
+
+
+def load_curves(folder: Path, *, points: int = 240) -> dict[str, Curve]:
+    """Reads metrics.jsonl into one curve per metric, each thinned to at most `points` points."""
+    return load_log(folder, points=points).curves
+
+
+def load_log(folder: Path, *, points: int = 240) -> RunLog:
+    """Reads metrics.jsonl.
+
+    A line that is not a JSON object (the last one of a run that was killed, say) is skipped, and so are final metrics:
+    they are a single point, not a curve.
     """
     collected: dict[str, list[tuple[float, float]]] = {}
     for row in logged_rows(folder / "metrics.jsonl"):
         for name, value in row.items():
-            if name not in NOT_METRICS and is_number(value) and is_finite(value):
+            if name != "step" and is_number(value) and is_finite(value) and not name.startswith(FINAL):
                 collected.setdefault(clean(name), []).append((float(row["step"]), float(value)))
-    return {name: thin(sorted(pairs), points) for name, pairs in collected.items()}
+    epochs, seconds = (clock(collected.pop(name, [])) for name in ("epoch", "time"))
+    return RunLog({name: thin(sorted(pairs), points) for name, pairs in collected.items()}, epochs, seconds)
+
+
+def clock(pairs: list[tuple[float, float]]) -> Curve:
+    """Picks (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
+    rising = sorted(pairs)
+    for index in range(1, len(rising)):
+        rising[index] = (rising[index][0], max(rising[index][1], rising[index - 1][1]))
+    kept = rising[:: math.ceil(len(rising) / CLOCK_POINTS)] if rising else []
+    kept += rising[-1:] if kept and kept[-1] != rising[-1] else []
+    return Curve(tuple(step for step, _ in kept), tuple(value for _, value in kept))
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:

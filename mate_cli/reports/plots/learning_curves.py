@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.reports.load_curves import Curve
 from mate_cli.reports.metric_names import MetricName
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, new_figure
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, mark_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,8 +37,7 @@ def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
             line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
             line.set_gid(f"{frame.metric.full}-g{index}-{repeat}")
             line.set_label(literal(label) if repeat == 0 else "_")
-            if len(curve.steps) <= FEW_POINTS:
-                line.set(marker="o", markersize=3.5)
+            line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
     axes.set_xlabel("step", color=INK)
     axes.set_title(literal(axis_title(frame.metric)), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.margins(x=0.01)

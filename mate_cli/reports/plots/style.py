@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLORS = ("#4269d0", "#e08a00", "#e5484d", "#1d9a8a", "#a463f2", "#3c9951", "#d6409f", "#0f8fc4", "#9c6b4e", "#7d828c")
+# Eight colours that stay apart for colour-blind eyes and on paper; `compare.css` has them as --c0 to --c7, with their
+# counterparts for dark pages.
+COLORS = ("#2a3dcf", "#df7a01", "#0ba490", "#aa346f", "#9b81ff", "#794215", "#716eba", "#1d2a63")
 DASHES = ("-", "--", ":", "-.")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+"""Shapes of points; seven, so that a colour that comes again has another shape."""
 # On the page these two become CSS variables, so that one figure serves light and dark.
 INK, GRID = "#3b4150", "#d9dce3"
 FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": False}
@@ -31,6 +35,16 @@ def color_of(index: int) -> str:
 def dash_of(index: int) -> str:
     """Returns the line style that tells configurations of one colour apart."""
     return DASHES[index // len(COLORS) % len(DASHES)]
+
+
+def mark_of(index: int) -> str:
+    """Returns the shape of the points that tells configurations apart without any colour."""
+    return MARKS[index % len(MARKS)]
+
+
+def paint_of(index: int) -> str:
+    """Returns the colour of the index-th configuration on a page, which follows the reader's light or dark mode."""
+    return f"var(--c{index % len(COLORS)})"
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
@@ -72,16 +86,9 @@ def as_svg(figure: Figure, salt: str) -> str:
     drawing = re.sub(
         r'\bid="(figure_|axes_|patch_|text_|matplotlib|xtick_|ytick_|line2d_|LineC)', rf'id="{salt}-\1', drawing
     )
+    for index, color in enumerate(COLORS):
+        drawing = drawing.replace(color, paint_of(index))
     return drawing.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
-
-
-def plot_area(figure: Figure) -> str:
-    """Says where the axes of a drawn figure lie: left, right, bottom, top in SVG units, then the same in data."""
-    axes = figure.axes[0]
-    width, height = 72 * figure.get_figwidth(), 72 * figure.get_figheight()
-    box = axes.get_position()
-    edges = (box.x0 * width, box.x1 * width, height - box.y0 * height, height - box.y1 * height)
-    return " ".join(f"{value:.6g}" for value in (*edges, *axes.get_xlim(), *axes.get_ylim()))
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

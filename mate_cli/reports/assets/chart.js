@@ -1,0 +1,102 @@
+// What every chart needs: SVG elements, scales with round ticks, shapes, numbers for people.
+function svg(tag, attributes = {}, ...children) {
+  const one = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) one.setAttribute(name, value);
+  one.append(...children);
+  return one;
+}
+
+// The same eight colours, seven shapes and four dashes as in the figures that are written to files.
+const paint = (index) => `var(--c${index % 8})`;
+const dash = (index) => ["", "7 3", "2 3", "7 3 2 3"][Math.floor(index / 8) % 4];
+const SHAPES = [
+  (r) => `M${-r},0a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0z`,
+  (r) => `M${-r},${-r}h${2 * r}v${2 * r}h${-2 * r}z`,
+  (r) => `M0,${-1.2 * r}L${1.2 * r},${r}H${-1.2 * r}z`,
+  (r) => `M0,${-1.35 * r}L${1.35 * r},0L0,${1.35 * r}L${-1.35 * r},0z`,
+  (r) => `M0,${1.2 * r}L${1.2 * r},${-r}H${-1.2 * r}z`,
+  (r) => `M${-r / 2.4},${-1.2 * r}h${r / 1.2}v${r * 0.8}h${r * 0.8}v${r / 1.2}h${-r * 0.8}v${r * 0.8}h${-r / 1.2}v${-r * 0.8}h${-r * 0.8}v${-r / 1.2}h${r * 0.8}z`,
+  (r) => `M${-r},${-r * 0.4}l${r * 0.6},${-r * 0.6}l${r * 0.4},${r * 0.4}l${r * 0.4},${-r * 0.4}l${r * 0.6},${r * 0.6}l${-r * 0.4},${r * 0.4}l${r * 0.4},${r * 0.4}l${-r * 0.6},${r * 0.6}l${-r * 0.4},${-r * 0.4}l${-r * 0.4},${r * 0.4}l${-r * 0.6},${-r * 0.6}l${r * 0.4},${-r * 0.4}z`,
+];
+const shape = (index, x, y, r = 3.5) => svg("path", {
+  d: SHAPES[index % 7](r), transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`, style: `fill:${paint(index)}`, class: "shape",
+});
+function sample(index) {
+  const line = svg("line", { x1: 0, x2: 26, y1: 6, y2: 6, style: `stroke:${paint(index)}`, "stroke-width": 2, "stroke-dasharray": dash(index) });
+  return svg("svg", { width: 26, height: 12, "aria-hidden": "true" }, line, shape(index, 13, 6));
+}
+
+function roundTicks(low, high, count) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const ticks = [];
+  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n += 1) ticks.push(n * step);
+  return ticks;
+}
+function logTicks(low, high) {
+  const ticks = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+    for (const digit of [1, 2, 5]) ticks.push(digit * 10 ** power);
+  }
+  const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+  const tens = inside.filter((tick) => Number.isInteger(Math.round(Math.log10(tick) * 1e6) / 1e6));
+  if (inside.length > 7 && tens.length > 2) return tens;
+  return inside.length > 1 ? inside : roundTicks(low, high, 4);
+}
+
+// A scale takes values between low and high to pixels between from and to.
+function scale(low, high, from, to, log = false) {
+  const map = log ? Math.log10 : (value) => value;
+  const span = map(high) - map(low) || 1;
+  const at = (value) => from + ((map(value) - map(low)) / span) * (to - from);
+  at.ticks = (count) => (log ? logTicks(low, high) : roundTicks(low, high, count));
+  at.back = (pixel) => { const value = map(low) + ((pixel - from) / (to - from)) * span; return log ? 10 ** value : value; };
+  return at;
+}
+
+const trim = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+function count(value) {
+  for (const [size, unit] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "K"]]) {
+    if (Math.abs(value) >= size * 0.9995) return trim((value / size).toPrecision(3)) + unit;
+  }
+  return value && Math.abs(value) < 0.001 ? value.toExponential(0) : trim(value.toPrecision(3));
+}
+function duration(seconds) {
+  const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([one]) => seconds >= one) ?? [1, "s"];
+  return `${trim((seconds / size).toPrecision(seconds / size >= 100 ? 4 : 3))} ${unit}`;
+}
+const memory = (megabytes) => `${trim((megabytes / 1000).toPrecision(3))} GB`;
+const WRITE = { count, duration, memory, seconds: duration };
+// Wall time has ticks at whole minutes or hours, not at powers of ten of a second.
+function timeTicks(low, high, wanted) {
+  const unit = high >= 2 * 86400 ? 86400 : high >= 7200 ? 3600 : high >= 120 ? 60 : 1;
+  return roundTicks(low / unit, high / unit, wanted).map((tick) => tick * unit);
+}
+
+// Draws axes: lines across, numbers at both sides. `box` is what is left for the data.
+function axes(canvas, box, x, y, xTicks, yTicks, writeX, writeY, xTitle) {
+  for (const tick of yTicks) {
+    canvas.append(
+      svg("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "gridline" }),
+      svg("text", { x: box.left - 7, y: y(tick) + 4, "text-anchor": "end" }, writeY(tick)),
+    );
+  }
+  for (const tick of xTicks) canvas.append(svg("text", { x: x(tick), y: box.bottom + 17, "text-anchor": "middle" }, writeX(tick)));
+  canvas.append(svg("text", { x: box.right, y: box.bottom + 33, "text-anchor": "end", class: "axis" }, xTitle));
+}
+// Published figures: dashed lines; names that would cover each other stand side by side. Returns where the names are.
+function referenceLines(canvas, box, y, lines) {
+  const taken = [];
+  for (const [label, value] of lines) {
+    const wide = 6.2 * label.length, top = y(value) - 16;
+    const right = Math.min(box.right, ...taken.filter((one) => Math.abs(one.top - top) < 14).map((one) => one.left - 10));
+    taken.push({ left: right - wide, right, top, bottom: top + 14 });
+    canvas.append(
+      svg("line", { x1: box.left, x2: box.right, y1: y(value), y2: y(value), class: "reference" }),
+      svg("text", { x: right, y: y(value) - 5, "text-anchor": "end", class: "reference" }, label, svg("title", {}, `${label}: ${count(value)}`)),
+    );
+  }
+  return taken;
+}
+const readData = (id) => { const one = document.getElementById(id); return one && JSON.parse(one.textContent); };

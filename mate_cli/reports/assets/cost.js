@@ -1,0 +1,74 @@
+// A score against a cost: a point per configuration, its name beside it, its spread over seeds as whiskers.
+function costChart(data) {
+  const get = (id) => document.getElementById(`cost-${id}`);
+  const place = get("chart");
+
+  // Names stand where they cover no point and no other name: right, left, above, below; else they are left out.
+  function label(canvas, box, taken, point, text) {
+    const wide = 6.6 * text.length, { x, y } = point;
+    const spots = [4, -10, 18, -24, 32].flatMap((down) => [[x + 9, y + down, "start", x + 9], [x - 9, y + down, "end", x - 9 - wide], [x, y + down, "middle", x - wide / 2]]);
+    for (const [tx, ty, anchor, left] of spots) {
+      const own = { left, right: left + wide, top: ty - 11, bottom: ty + 3 };
+      const free = taken.every((one) => own.right < one.left || own.left > one.right || own.bottom < one.top || own.top > one.bottom);
+      if (!free || own.left < box.left - 4 || own.right > box.right + 6 || own.top < 0) continue;
+      taken.push(own);
+      canvas.append(svg("text", { x: tx, y: ty, "text-anchor": anchor, class: "name" }, text));
+      return;
+    }
+  }
+
+  function draw() {
+    const metric = Number(get("score").value), cost = Number(get("cost").value);
+    const { title, percent, lines } = data.metrics[metric], factor = percent ? 100 : 1, kind = data.costs[cost];
+    const points = data.groups.filter((group) => group.scores[metric] && group.costs[cost]).map((group) => ({
+      group, cost: group.costs[cost][0], costSpread: group.costs[cost][1], score: factor * group.scores[metric][0], spread: factor * group.scores[metric][1],
+    }));
+    const figure = document.createElement("figure"), caption = document.createElement("figcaption");
+    figure.className = "chart";
+    caption.textContent = `${title}${percent ? " (%)" : ""} against ${kind.title.toLowerCase().replace("flops", "FLOPs")}`;
+    figure.append(caption);
+    place.replaceChildren(figure);
+    const width = Math.max(260, figure.clientWidth), height = Math.min(420, Math.max(280, width * 0.5));
+    const box = { left: 44, right: width - 14, top: 14, bottom: height - 42 };
+    const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${caption.textContent}, ${points.length} configurations` });
+    figure.append(canvas);
+    if (!points.length) { canvas.append(svg("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no configuration has both")); return; }
+    const log = get("log").checked, costs = points.map((one) => one.cost), published = lines.map(([name, value]) => [name, value * factor]);
+    const scores = points.flatMap((one) => [one.score - one.spread, one.score + one.spread]).concat(published.map(([, value]) => value));
+    const room = (Math.max(...scores) - Math.min(...scores) || 1) * 0.14;
+    const y = scale(Math.max(Math.min(0, Math.min(...scores)), Math.min(...scores) - room), Math.max(...scores) + room, box.bottom, box.top);
+    let low = Math.min(...costs), high = Math.max(...costs);
+    if (low === high) { low *= 0.5; high *= 1.5; }
+    [low, high] = log ? [low / (high / low) ** 0.12, high * (high / low) ** 0.12] : [Math.max(0, low - (high - low) * 0.15), high + (high - low) * 0.15];
+    const x = scale(low, high, box.left, box.right, log), wanted = Math.max(3, Math.floor(width / 110)), write = WRITE[kind.kind];
+    const xTicks = log ? x.ticks(wanted) : kind.kind === "duration" ? timeTicks(low, high, wanted) : roundTicks(low, high, wanted);
+    axes(canvas, box, x, y, xTicks, y.ticks(6), write, count, kind.title.toLowerCase().replace("flops", "FLOPs"));
+    const names = referenceLines(canvas, box, y, published);
+    const marks = points.map((one) => ({ ...one, x: x(one.cost), y: y(one.score) }));
+    for (const one of marks) {
+      const sides = svg("g", { class: "whiskers", style: `stroke:${paint(one.group.index)}` });
+      if (one.spread) sides.append(svg("line", { x1: one.x, x2: one.x, y1: y(one.score - one.spread), y2: y(one.score + one.spread) }));
+      if (one.costSpread) sides.append(svg("line", { y1: one.y, y2: one.y, x1: x(Math.max(low, one.cost - one.costSpread)), x2: x(one.cost + one.costSpread) }));
+      const mark = shape(one.group.index, one.x, one.y, 5.5);
+      mark.append(svg("title", {}, `${one.group.label}: ${one.score.toFixed(1)}, ${write(one.cost)}`));
+      canvas.append(sides, mark);
+    }
+    const taken = marks.map((one) => ({ left: one.x - 7, right: one.x + 7, top: one.y - 7, bottom: one.y + 7 })).concat(names);
+    const longest = width < 500 ? 20 : 44;
+    for (const one of marks) label(canvas, box, taken, one, one.group.label.length > longest ? `${one.group.label.slice(0, longest - 1)}…` : one.group.label);
+  }
+
+  // Costs that lie far apart are easier to tell on a log scale.
+  function suggest() {
+    const costs = data.groups.map((group) => group.costs[get("cost").value]?.[0]).filter(Boolean);
+    get("log").checked = Math.max(...costs) > 20 * Math.min(...costs);
+  }
+  get("cost").addEventListener("change", () => { suggest(); draw(); });
+  for (const id of ["score", "log"]) get(id).addEventListener("change", draw);
+  suggest();
+  draw();
+  let width = place.clientWidth;
+  new ResizeObserver(() => { if (Math.abs(place.clientWidth - width) > 1) { width = place.clientWidth; draw(); } }).observe(place);
+}
+const costData = readData("cost-data");
+if (costData) costChart(costData);

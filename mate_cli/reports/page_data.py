@@ -1,0 +1,160 @@
+"""What the page's scripts draw from, as plain values that become compact JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mate_cli.reports.figures import Drawn, curve_names
+from mate_cli.reports.grouping import Configuration
+from mate_cli.reports.load import Run
+from mate_cli.reports.load_curves import Curve, RunLog
+from mate_cli.reports.metric_names import MetricName, preference
+from mate_cli.reports.published import published_for
+from mate_cli.reports.report import Report
+from mate_cli.reports.statistics import Summary
+
+MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
+
+
+class Cost(NamedTuple):
+    """A number that says what a configuration costs: the entry of the record, the part it lies in, how it is shown."""
+
+    entry: str
+    part: str | None
+    title: str
+    kind: str
+
+
+COSTS = (
+    Cost("examples_per_second", "throughput", "Examples per second", "count"),
+    Cost("training_flops_per_example", "throughput", "Training FLOPs per example", "count"),
+    Cost("peak_memory_mb", None, "Peak memory", "memory"),
+    Cost("wall_seconds", None, "Wall time", "duration"),
+    Cost("parameters", None, "Parameters", "count"),
+)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A published figure, a fraction, with the place it was read in."""
+
+    label: str
+    value: float
+    source: str
+
+
+def references(report: Report, metric: str) -> list[Reference]:
+    """Returns published figures for a metric: of the models compared, else the best; none across data sets."""
+    datasets = {run.setting("dataset") for run in report.runs} - {""}
+    rows = published_for(min(datasets)) if len(datasets) == 1 else ()
+    found = sorted((one for one in rows if metric in one.metrics), key=lambda one: -one.metrics[metric])
+    models = {run.setting("model") for run in report.runs}
+    own = [one for one in found if one.model in models][:MOST_LINES] or found[:1]
+    return [Reference(one.label, one.metrics[metric], one.source) for one in own]
+
+
+def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
+    """Returns the learning curves: `metrics` in the order shown, and `groups` with their runs.
+
+    A run has `grids` (steps that several metrics share), `values` (by number of the metric: its grid, its values), and
+    `epochs` and `seconds` as steps and what had passed at them.
+    """
+    names = curve_names(drawn)
+    return {
+        "metrics": [metric_data(report, MetricName.parse(name)) for name in names],
+        "groups": [
+            {"label": one.group.label, "index": one.index, "runs": [run_data(run, log, names) for run, log in one.logs]}
+            for one in drawn
+        ],
+    }
+
+
+def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
+    """Returns how a metric is named and printed, and its published figures."""
+    lines = [[line.label, rounded(line.value, metric)] for line in references(report, metric.full)]
+    return {"name": metric.full, "title": metric.title, "percent": metric.is_fraction, "lines": lines}
+
+
+def run_data(run: Run, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
+    """Returns the curves of one run."""
+    grids: list[list[float]] = []
+    values: dict[str, list[Any]] = {}
+    for number, name in enumerate(names):
+        if (curve := log.curves.get(name)) is None or not curve.steps:
+            continue
+        grid = plain(curve.steps, 1)
+        if grid not in grids:
+            grids.append(grid)
+        metric = MetricName.parse(name)
+        values[str(number)] = [grids.index(grid), [rounded(value, metric) for value in curve.values]]
+    seed = run.text("seed")
+    return {
+        "name": f"seed {seed}" if seed else run.folder.name,
+        "size": run.number("train", "data"),
+        "epochs": clock(log.epochs, 3),
+        "seconds": clock(log.seconds, 1),
+        "grids": grids,
+        "values": values,
+    }
+
+
+def clock(curve: Curve, digits: int) -> list[list[float]]:
+    """Returns steps and the time at them."""
+    return [plain(curve.steps, 1), plain(curve.values, digits)]
+
+
+def plain(numbers: Sequence[float], digits: int) -> list[float]:
+    """Rounds numbers; a whole one loses its point."""
+    return [int(number) if float(number).is_integer() else round(number, digits) for number in numbers]
+
+
+def rounded(value: float, metric: MetricName) -> float:
+    """Rounds to what can be seen: a hundredth of a percent point, else four digits."""
+    return round(value, 4) if metric.is_fraction else float(f"{value:.4g}")
+
+
+def cost_data(report: Report) -> dict[str, Any] | None:
+    """Returns scores and costs of the configurations that have both, None when none has."""
+    names = score_names(report)
+    costs = [cost for cost in COSTS if any(cost_of(group, cost) for group in report.groups)]
+    groups = [
+        group_data(index, group, names, costs)
+        for index, group in enumerate(report.groups[:MOST_POINTS])
+        if any(group.summary(name) for name in names) and any(cost_of(group, cost) for cost in costs)
+    ]
+    if not groups:
+        return None
+    metrics = [metric_data(report, MetricName.parse(name)) for name in names]
+    return {
+        "metrics": metrics,
+        "costs": [{"title": cost.title, "kind": cost.kind} for cost in costs],
+        "groups": groups,
+    }
+
+
+def score_names(report: Report) -> list[str]:
+    """Lists the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
+    names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_fraction}
+    ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
+    main = [report.metric] if report.metric else []
+    return (main + [name for name in ordered if name not in main])[:MOST_SCORES]
+
+
+def cost_of(group: Configuration, cost: Cost) -> Summary | None:
+    """Summarises one cost of a configuration; zero, which nothing costs, counts as unknown."""
+    summary = group.cost(cost.entry, cost.part)
+    return summary if summary is not None and summary.center > 0 else None
+
+
+def group_data(index: int, group: Configuration, names: Sequence[str], costs: Sequence[Cost]) -> dict[str, Any]:
+    """Returns one configuration: by number of the score and of the cost, [middle, spread]."""
+    scores = {str(number): pair(group.summary(name)) for number, name in enumerate(names) if group.summary(name)}
+    prices = {str(number): pair(cost_of(group, cost)) for number, cost in enumerate(costs) if cost_of(group, cost)}
+    return {"label": group.label, "index": index, "scores": scores, "costs": prices}
+
+
+def pair(summary: Summary | None) -> list[float]:
+    """Returns the middle and the spread with five digits."""
+    return [] if summary is None else [float(f"{summary.center:.5g}"), float(f"{summary.spread or 0.0:.3g}")]
