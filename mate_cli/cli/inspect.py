@@ -68,9 +68,8 @@ def show(example: TableExample, encoding: TableEncoding, serializer: TextSeriali
     lengths = cell_lengths(example, encoding, serializer, additions)
     print_example(example, {cell for cell, (kept, _) in lengths.items() if kept}, console)
     print_sentences(example, additions, lengths, console)
-    print_tokens(
-        arrays(encoding), [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids], tokens, console
-    )
+    pieces = [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids]
+    print_tokens(arrays(encoding), encoding.kinds, pieces, tokens, console)
 
 
 def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
@@ -99,10 +98,9 @@ def cell_lengths(
 
 def draw_masks(cfg: DictConfig, example: TableExample, encoding: TableEncoding) -> Path:
     """Draw what each group of heads of the configured model sees; returns the PNG file."""
-    from mate_cli.reports.example import token_kinds
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
-    kinds, rows = token_kinds(arrays(encoding)), encoding.row_ids.tolist()
+    kinds, rows = encoding.kinds, encoding.row_ids.tolist()
     title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
     figure = attention_masks_figure(head_masks(cfg, encoding), kinds, rows, title)
     folder = Path(cfg.paths.outputs).expanduser() / "inspect"
@@ -113,7 +111,7 @@ def draw_masks(cfg: DictConfig, example: TableExample, encoding: TableEncoding) 
 
 
 def head_masks(cfg: DictConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
-    """The mask of each group of heads of the configured model, Bool [T, T] by the group's name."""
+    """The mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
     import torch
     from hydra.utils import instantiate
 
@@ -122,8 +120,11 @@ def head_masks(cfg: DictConfig, encoding: TableEncoding) -> dict[str, np.ndarray
     with torch.device("meta"):  # only the pattern is wanted, not the weights
         model = instantiate(cfg.model, attention=instantiate(cfg.attention), vocab_size=1)
     batch = collate([encoding], reset_positions=False, max_positions=len(encoding))
-    masks = model.pattern.group_masks(batch)[0].numpy()
-    return dict(zip(_group_names(model.pattern), masks, strict=True))
+    masks: dict[str, np.ndarray] = {}
+    for layers, pattern in model.patterns.items():
+        names = [f"{layers}, {name}" if len(model.patterns) > 1 else name for name in _group_names(pattern)]
+        masks |= zip(names, pattern.group_masks(batch)[0].numpy(), strict=True)
+    return masks
 
 
 def _group_names(pattern: Any) -> list[str]:  # noqa: ANN401 - any AttentionPattern; importing it would load torch

@@ -5,6 +5,7 @@ Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer"
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
@@ -34,6 +35,8 @@ class Sat(TableEncoder):
         ConfigError: there is no such variant.
     """
 
+    _patterns: Mapping[str, AttentionPattern] | None = None
+
     def __init__(
         self,
         size: str | EncoderSize,
@@ -52,6 +55,13 @@ class Sat(TableEncoder):
         backends = [lower if layer < layers // 2 else attention for layer in range(layers)]
         pattern = SatLayer(heads, columns=True)
         super().__init__(size, pattern, attention=backends, token_types=("segment_ids",), **options)
+        if backends[0] is lower:
+            self._patterns = {"lower layers": lower.pattern, "upper layers": pattern}
+
+    @property
+    def patterns(self) -> Mapping[str, AttentionPattern]:
+        """What may be seen, by the layers in which it may."""
+        return self._patterns or super().patterns
 
 
 class WithPattern:

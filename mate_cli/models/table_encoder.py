@@ -90,6 +90,11 @@ class TableEncoder(nn.Module):
         self.pooler = Pooler(self.size)
         self.apply(initialise)
 
+    @property
+    def patterns(self) -> Mapping[str, AttentionPattern]:
+        """What may be seen, by the layers in which it may."""
+        return {"all layers": self.pattern}
+
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch; no work is spent on padding, whose states are zero."""
         plan = AttentionPlan(self.pattern, batch)

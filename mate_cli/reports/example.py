@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 IN_CELL, IN_PASSAGE, DROPPED = "bold black on green", "bold black on yellow", "dim strike"
-KIND_STYLES = {"question": "cyan", "header": "magenta", "body": ""}
+KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
     "segment": "segment_ids",
     "row": "row_ids",
@@ -97,26 +97,23 @@ def print_sentences(
         console.print(Text("Linked text that is appended to cells", style="bold"), view, "")
 
 
-def print_tokens(arrays: Mapping[str, np.ndarray], pieces: Sequence[str], shown: int, console: Console) -> None:
+def print_tokens(
+    arrays: Mapping[str, np.ndarray], kinds: Sequence[str], pieces: Sequence[str], shown: int, console: Console
+) -> None:
     """Print the first tokens of an encoding with all their ids; row 1 is the first body row, column 1 the first one.
 
     Args:
         arrays: the fields of the example's `TableEncoding`, each [T].
+        kinds: of each token, one of `KIND_STYLES`.
         pieces: the text of each token.
         shown: how many tokens to print.
         console: where to print.
     """
     view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in TOKEN_FIELDS))
-    kinds = token_kinds(arrays)
     for place, piece in enumerate(pieces[:shown]):
         values = {name: int(arrays[field][place]) for name, field in TOKEN_FIELDS.items()}
         style = IN_CELL if values["label"] else KIND_STYLES[kinds[place]]
-        numbers = (Text(str(value), style="" if value else "dim") for value in values.values())
+        shown_values = {**values, "row": "counts"} if kinds[place] == "counts" else values
+        numbers = (Text(str(value), style="" if value else "dim") for value in shown_values.values())
         view.add_row(str(place), Text(piece, style=style), *numbers)
     console.print(Text(f"Tokens (the first {min(shown, len(pieces))} of {len(pieces)})", style="bold"), view)
-
-
-def token_kinds(arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Of each token: "question" (with [CLS] and [SEP]), "header" or "body"."""
-    pairs = zip(arrays["segment_ids"], arrays["row_ids"], strict=True)
-    return ["question" if segment == 0 else "body" if row else "header" for segment, row in pairs]

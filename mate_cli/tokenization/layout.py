@@ -66,6 +66,16 @@ class TableEncoding:
         """Of each token, the number of its cell, in order of appearance; the question comes first, as 0."""
         return cell_numbers(self.row_ids, self.column_ids)
 
+    @property
+    def kinds(self) -> list[str]:
+        """Of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
+        pairs = zip(self.segment_ids.tolist(), self.row_ids.tolist(), strict=True)
+        return ["question" if segment == 0 else _kind_of_row(row) for segment, row in pairs]
+
+
+def _kind_of_row(row: int) -> str:
+    return "header" if row == 0 else "body" if row < SUMMARY_ROW else "counts"
+
 
 def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
     """Number runs of tokens [T] that share a row and a column, from 0."""

@@ -1,12 +1,20 @@
+import importlib
+import io
 import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mate_cli.cli.app import main
-from mate_cli.cli.inspect import cell_lengths, find_example, linked_texts
+from mate_cli.cli.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.sample import Sample
 from mate_cli.errors import DataError
+from mate_cli.reports.example import print_tokens
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.layout import SUMMARY_ROW
+from mate_cli.tokenization.sat import SatSerializer
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -42,6 +50,38 @@ def test_other_models_show_their_own_heads(tmp_path, capsys):
     words = [*WORDS, "model=tapas", "attention=sdpa", f"paths.outputs={tmp_path}"]
     assert main(words) == 0
     assert len(list((tmp_path / "inspect").glob("*.png"))) == 1
+
+
+def test_the_input_of_sat_shows_what_was_dropped_and_both_kinds_of_layers(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    drawn = {}
+    module = "mate_cli.reports.plots.attention_masks.attention_masks_figure"
+    figure = importlib.import_module(module.rpartition(".")[0]).attention_masks_figure
+    monkeypatch.setattr(module, lambda masks, *rest: drawn.update(masks) or figure(masks, *rest))
+    words = ["model=sat", "model.variant=original", "encoding=sat", "encoding.rows=3", f"paths.outputs={tmp_path}"]
+    assert main([*WORDS, *words]) == 0
+    example, printed = Sample().examples("dev")[0], capsys.readouterr().out
+    (encoding,) = SatSerializer(load_tokenizer("sample"), rows=3).encode([example])
+    dropped = len(example.table.rows) - len(set(encoding.row_ids) - {0, SUMMARY_ROW})
+    assert dropped >= len(example.table.rows) - 3
+    assert printed.count("✂") == 1 + dropped * len(example.table.header), "the legend and the dropped cells"
+    assert list(drawn) == ["lower layers, all heads", "upper layers, all heads"]
+    lower, upper = drawn.values()
+    assert (upper & lower == lower).all()
+    assert upper.sum() > lower.sum()
+
+
+def test_counts_of_values_are_shown_as_such():
+    row = tuple(Cell(text) for text in ("7", "7"))
+    example = TableExample("q", "7", Table("t", row, (row,)))
+    serializer = SatSerializer(load_tokenizer("sample"))
+    (encoding,) = serializer.encode([example])
+    assert encoding.kinds.count("counts") == (encoding.row_ids == SUMMARY_ROW).sum() > 0
+    console = Console(file=io.StringIO(), width=120)
+    pieces = [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids]
+    print_tokens(arrays(encoding), encoding.kinds, pieces, 60, console)
+    assert console.file.getvalue().count("counts") == encoding.kinds.count("counts")
+    assert set(cell_lengths(example, encoding, serializer, {})) == {(0, 0), (0, 1)}
 
 
 def test_an_example_is_found_by_id_by_place_or_is_the_first(examples):

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-KINDS = ("question", "header", "body")
-KIND_COLORS = dict(zip(KINDS, (COLORS[1], COLORS[4], COLORS[0]), strict=True))
+KINDS = ("question", "header", "body", "counts")
+KIND_COLORS = dict(zip(KINDS, (COLORS[1], COLORS[4], COLORS[0], COLORS[2]), strict=True))
 MOST_TICKS = 28
 
 
@@ -38,8 +38,9 @@ def attention_masks_figure(
         panels = figure.subplots(1, len(masks), squeeze=False)[0]
         for axes, (name, mask) in zip(panels, masks.items(), strict=True):
             _draw(axes, name, mask, kinds, rows)
-        handles = [Patch(color=color, label=f"{kind} token is seen") for kind, color in KIND_COLORS.items()]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+        found = [kind for kind in KINDS if kind in kinds]
+        handles = [Patch(color=KIND_COLORS[kind], label=f"{kind} token is seen") for kind in found]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(found), frameon=False)
         figure.suptitle(title, color=INK, fontsize=10.5)
     return figure
 
