@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -143,10 +144,17 @@ def read_config(file: Path, warnings: list[str]) -> dict[str, str]:
     if not file.is_file():
         return {}
     try:
-        content = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        status = file.stat()
+        return dict(_settings(file, status.st_mtime_ns, status.st_size))
     except Exception as error:  # YAML and OmegaConf raise many kinds, and a report must outlive all of them
         warnings.append(f"{file}: ignored, cannot be read ({clean(error)[:120]})")
         return {}
+
+
+@lru_cache(maxsize=1024)
+def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
+    """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
+    content = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
     return dict(flatten(content)) if isinstance(content, dict) else {}
 
 
