@@ -8,14 +8,11 @@ from dataclasses import dataclass, field, replace
 from mate_cli.reports.load import Run
 from mate_cli.reports.metric_names import BASELINE
 from mate_cli.reports.statistics import Statistic, Summary, summarize
+from mate_cli.runs.names import REPEATED, is_ignored
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
-# What may differ between two repeats of the same experiment; a final dot stands for everything below that key.
-IGNORED = (
-    *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
-    *("experiment_name", "run", "deterministic", "data.download", "data.root"),
-    *("trainer.log_every", "trainer.checkpoint_minutes"),
-)
+IGNORED = REPEATED
+"""Configuration keys that never keep runs apart."""
 SHOWN_DIFFERENCES = 2
 
 
@@ -111,11 +108,6 @@ def override_pairs(run: Run) -> Iterable[tuple[str, str]]:
     for override in overrides if isinstance(overrides, list) else []:
         key, _, value = str(override).partition("=")
         yield key.lstrip("+~"), value
-
-
-def is_ignored(key: str, ignored: Sequence[str]) -> bool:
-    """Says whether a configuration key is one of the ignored ones, or below one that ends in a dot."""
-    return any(key == name.rstrip(".") or (name.endswith(".") and key.startswith(name)) for name in ignored)
 
 
 def differing_settings(all_settings: Sequence[Mapping[str, str]]) -> list[str]:

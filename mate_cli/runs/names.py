@@ -1,9 +1,18 @@
-"""What a run is called by: the choice of each group."""
+"""What a run is called by: the choice of each group, and what sets its configuration apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+REPEATED = (
+    *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
+    *("experiment_name", "run", "deterministic", "data.download", "data.root"),
+    *("trainer.log_every", "trainer.checkpoint_minutes"),
+)
+"""What may differ between two repeats of an experiment; a final dot stands for everything below that key."""
+LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -23,3 +32,23 @@ class Names:
         experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
+
+
+def is_ignored(key: str, ignored: Sequence[str] = REPEATED) -> bool:
+    """Say whether a configuration key is one of the ignored ones, or below one that ends in a dot."""
+    return any(key == name.rstrip(".") or (name.endswith(".") and key.startswith(name)) for name in ignored)
+
+
+def configuration_name(experiment: str, overrides: Sequence[str]) -> str:
+    """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
+
+    Args:
+        experiment: the experiment.
+        overrides: what was typed; what may differ between repeats is left out, and the order does not matter.
+    """
+    telling = sorted(item for item in overrides if not is_ignored(item.lstrip("+~").partition("=")[0]))
+    name = " · ".join([experiment, *telling])
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike
+    return f"{name[: LONGEST_NAME - len(mark) - 2]}… {mark}"

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mate_cli.errors import RunError
+from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 
 Row = dict[str, float]
 TABLE_ROWS = 50
 """Predictions that are shown in the dashboard."""
+TAGGED = ("dataset", "model", "attention", "init", "task")
+LONGEST_TAG = 64
 
 
 class Tracker(Protocol):
@@ -97,21 +100,17 @@ class WandbTracker:
     def __init__(
         self, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], options: Mapping[str, Any]
     ) -> None:
-        import wandb
-
-        tags = [record.dataset, record.model, record.attention, record.init, f"seed-{record.seed}"]
-        arguments: dict[str, Any] = {
-            "project": options["project"],
-            "entity": options["entity"],
-            "group": options["group"] or record.experiment,
-            "name": f"{record.experiment}-{record.model}-{record.seed}",
-            "tags": [*tags, *options["tags"]],
-            "job_type": record.task,
-            "dir": str(folder.path),
-            "config": {**config, "code_version": record.code_version},
-        }
-        quiet = {"console": "off", "silent": True, "init_timeout": options["timeout"]}
-        self._run = _open_wandb(wandb, options["mode"], arguments, quiet)
+        configuration = configuration_name(record.experiment, record.overrides)
+        names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
+        self._run = open_wandb(
+            options,
+            group=options["group"] or configuration,
+            name=f"{configuration} · seed {record.seed}",
+            tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
+            job_type=record.task,
+            dir=str(folder.path),
+            config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
+        )
         self._run.define_metric("step")
         self._run.define_metric("*", step_metric="step")
 
@@ -132,9 +131,20 @@ class WandbTracker:
         self._run.finish(exit_code=exit_code)
 
 
-def _open_wandb(wandb: Any, mode: str, arguments: Mapping[str, Any], quiet: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """Start a W&B run; where it cannot be online, start it offline and say so once."""
-    settings = wandb.Settings(**quiet)
+def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: Any) -> Any:  # noqa: ANN401
+    """Start a W&B run; where it cannot be online, start it offline and say so once.
+
+    Args:
+        options: the `logger` group.
+        tags: beside those of the options; W&B takes neither empty nor long ones.
+        **arguments: of `wandb.init`.
+    """
+    import wandb
+
+    settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])
+    chosen = dict.fromkeys(tag[:LONGEST_TAG] for tag in (*tags, *options["tags"]) if tag)
+    arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(chosen)}
+    mode = options["mode"]
     if mode == "online":
         try:
             # Asked first, because without a key wandb.init would wait for an answer at the terminal.

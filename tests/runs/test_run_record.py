@@ -6,6 +6,7 @@ import torch
 
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.runs.folders import difference, find_resumable, flatten, new_folder
+from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import MetricsFile, WandbTracker, read_rows
 from mate_cli.runs.weights import load_module, save_module, sha256
@@ -115,6 +116,42 @@ def test_offline_dashboard_takes_rows_and_tables(tmp_path):
     tracker.close({"dev/hits@1": 0.5}, 0)
     (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*.json")
     assert len(json.loads(table.read_text())["data"]) == 50
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        (["experiment=e", "seed=3", "hardware=gpu", "hardware.workers=2", "paths.outputs=/x", "resume=missing"], "e"),
+        (["seed=3", "optimizer.lr=1e-4", "init=minilm"], "e · init=minilm · optimizer.lr=1e-4"),
+        (["init=minilm", "optimizer.lr=1e-4"], "e · init=minilm · optimizer.lr=1e-4"),
+        (["+data.extra=[a]", "~debug"], "e · +data.extra=[a] · ~debug"),
+    ],
+)
+def test_repeats_share_a_name_that_tells_configurations_apart(overrides, name):
+    assert configuration_name("e", overrides) == name
+
+
+def test_long_names_stay_short_and_different():
+    first, second = (configuration_name("e", [f"data.extra=[{'x' * 200}]", f"model={model}"]) for model in "ab")
+    assert len(first) == len(second) == 120
+    assert first != second
+
+
+def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatch):
+    import wandb
+
+    seen = {}
+    genuine = wandb.init
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or genuine(**arguments))
+    run = RunRecord(
+        command="train", overrides=["init=bert", "seed=7"], seed=7, **{**NAMES, "model": "mate", "init": ""}
+    )
+    WandbTracker(RunFolder(tmp_path), run, CONFIG, {**OPTIONS, "mode": "offline", "tags": ["y" * 80]}).close({}, 0)
+    assert (seen["group"], seen["name"], seen["job_type"]) == ("x · init=bert", "x · init=bert · seed 7", "x")
+    assert seen["tags"] == ["x", "mate", "seed-7", "y" * 64]
+    assert seen["config"]["names"] == {**NAMES, "model": "mate", "init": ""}
+    assert seen["config"]["configuration"] == "x · init=bert"
+    assert seen["config"]["optimizer"] == CONFIG["optimizer"]
 
 
 def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypatch, capsys):
