@@ -63,6 +63,8 @@ def run(cfg: DictConfig) -> None:
         by=words(cfg.by),
         status=words(cfg.status),
         ignore=words(cfg.ignore),
+        statistic=cfg.statistic,
+        published=cfg.published,
         against=cfg.against,
     )
     report = follow(cfg, look, console) if cfg.watch else look()
@@ -98,18 +100,29 @@ def write_files(cfg: DictConfig, report: Report, refresh_seconds: float | None =
         refresh_seconds: for files that follow running jobs, how often the page loads itself; figures have to wait.
     """
     from mate_cli.reports.export import report_csv, report_json, write_text
+    from mate_cli.reports.export_latex import report_latex
+    from mate_cli.reports.export_markdown import report_markdown
 
     written = []
     if cfg.html is not None:
         from mate_cli.reports.html import write_page
 
-        page = Path(report.folders[0]) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
+        page = page_folder(cfg, report) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
         written.append(("page", write_page(report, page, refresh_seconds)))
     if cfg.figures is not None and refresh_seconds is None:
         from mate_cli.reports.figures import write_figures
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
-    for name, file, text in (("json", cfg.json, report_json), ("csv", cfg.csv, report_csv)):
-        if file is not None:
-            written.append((name, write_text(Path(file), text(report))))
+    writers = {"json": report_json, "csv": report_csv, "markdown": report_markdown, "latex": report_latex}
+    for name, text in writers.items():
+        if cfg[name] is not None:
+            written.append((name, write_text(Path(cfg[name]), text(report))))
     return written
+
+
+def page_folder(cfg: DictConfig, report: Report) -> Path:
+    """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
+    from mate_cli.reports.load import above_pattern
+
+    first = above_pattern(words(cfg.runs)[0])
+    return first if first.is_dir() else Path(report.folders[0])

@@ -50,6 +50,9 @@ class Hardware(Section):
     """`conf/hardware`: the machine."""
 
     accelerator: Literal["cpu", "gpu", "mps", "auto"]
+    devices: PositiveInt = 1
+    nodes: PositiveInt = 1
+    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     precision: Literal["32-true", "16-mixed", "bf16-mixed"]
     micro_batch: PositiveInt
     workers: NonNegativeInt
@@ -136,6 +139,8 @@ class Compare(Section):
     by: list[str] | str
     status: list[str] | str
     ignore: list[str] | str
+    statistic: str
+    published: bool
     against: str | None
     watch: bool
     watch_seconds: PositiveFloat
@@ -143,6 +148,8 @@ class Compare(Section):
     figures: str | None
     json_: str | None = Field(alias="json")
     csv: str | None
+    markdown: str | None
+    latex: str | None
 
 
 class Benchmark(Section):

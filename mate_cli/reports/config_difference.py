@@ -12,7 +12,7 @@ from mate_cli.reports.load import Run
 TELLING: dict[str, Callable[[str], str]] = {
     "init": lambda value: f"init {value}",
     "trainer.max_epochs": lambda value: f"{value} epoch{'' if value == '1' else 's'}",
-    "trainer.max_steps": lambda value: f"at most {int(value):,} steps" if value.isdecimal() else f"at most {value} steps",
+    "trainer.max_steps": lambda value: f"at most {with_commas(value)} steps",
     "trainer.batch_size": lambda value: f"batch {value}",
     "optimizer.lr": lambda value: f"lr {value}",
     "encoding.max_tokens": lambda value: f"{value} tokens",
@@ -85,8 +85,13 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any(map(is_pipeline, runs)) else tuple(TELLING)
     size = shared(str(run.part("data").get("train", "")) for run in runs)
-    said = [f"{int(size):,} training examples"] if size.isdecimal() else []
+    said = [f"{with_commas(size)} training examples"] if size else []
     return (*said, *(TELLING[key](value) for key in keys if (value := shared(run.setting(key) for run in runs))))
+
+
+def with_commas(number: str) -> str:
+    """Writes `80000` as `80,000`, and what is no whole number as it is."""
+    return f"{int(number):,}" if number.isdecimal() else number
 
 
 def is_pipeline(run: Run) -> bool:

@@ -21,13 +21,16 @@ CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "paramet
 
 
 def report_json(report: Report) -> str:
-    """Writes configurations (mean, deviation, n per metric) and runs as JSON; NaN becomes null."""
+    """Writes configurations (median, mean, spreads and n per metric) and runs as JSON; NaN becomes null."""
     content = {
         "schema": 1,
         "created": report.created.isoformat(timespec="seconds"),
         "folders": report.folders,
         "metric": report.metric,
+        "statistic": report.statistic,
         "configurations": [configuration_entry(group) for group in report.groups],
+        "comparisons": [asdict(comparison) for comparison in report.comparisons],
+        "published": [vars(row) | {"metrics": dict(row.metrics)} for row in report.published],
         "significance": report.significance and asdict(report.significance),
         "runs": [run_entry(run, report) for run in report.runs],
         "notes": report.notes,

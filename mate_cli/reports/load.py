@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -76,35 +77,67 @@ class Run:
 
 @dataclass(frozen=True)
 class LoadedRuns:
-    """The runs found, in order of their folders, and one line for each thing that could not be read."""
+    """The runs found, in order of their folders, one line for each thing left out, and the folders searched."""
 
     runs: tuple[Run, ...]
     warnings: tuple[str, ...]
+    folders: tuple[Path, ...]
 
 
 def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     """Reads every run below the folders; a folder that is itself a run counts, and none counts twice.
 
+    Args:
+        folders: folders, or patterns of folders such as `outputs/train/hybridqa_*`.
+
     Raises:
-        RunError: a folder does not exist, or there is no readable run in any of them.
+        RunError: a folder does not exist, nothing matches a pattern, or there is no readable run in any of them.
     """
-    asked = [Path(folder) for folder in folders]
     found: dict[Path, Run] = {}
     warnings: list[str] = []
+    asked = [root for folder in folders for root in matching_folders(str(folder), warnings)]
     for root in asked:
-        if not root.is_dir():
-            raise RunError(f"no such folder: {root}", remedy="Give a folder that holds runs, such as outputs/")
         for folder in run_folders(root):
             key = folder.resolve()
             if key not in found and (run := read_run(folder, found.get(key.parent), warnings)) is not None:
                 found[key] = run
     if not found:
         raise RunError(nothing_found(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
-    return LoadedRuns(tuple(found.values()), tuple(warnings))
+    return LoadedRuns(tuple(found.values()), tuple(warnings), tuple(asked))
+
+
+def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
+    """Returns the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
+
+    Raises:
+        RunError: there is no such folder, or nothing matches the pattern.
+    """
+    if Path(asked).is_dir():
+        return [Path(asked)]
+    if Path(asked).is_file():
+        warnings.append(f"{asked}: left out, it is no folder")
+        return []
+    if not glob.has_magic(asked):
+        raise RunError(f"no such folder: {asked}", remedy="Give a folder that holds runs, such as outputs/")
+    found = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    matches = [Path(match) for match in found if Path(match).is_dir()]
+    if not matches:
+        raise RunError(f"no folder matches {asked}", remedy=f"Look into {above_pattern(asked)}/ for what there is")
+    return matches
+
+
+def above_pattern(asked: str) -> Path:
+    """Returns the folder itself, or of a pattern the part above its first wildcard."""
+    folder = Path(asked)
+    while glob.has_magic(str(folder)) and not folder.is_dir():
+        folder = folder.parent
+    return folder
 
 
 def nothing_found(asked: list[Path], warnings: list[str]) -> str:
     """Says where runs were looked for, and that some were there but unreadable."""
+    if not asked:
+        return f"nowhere to look for runs ({'; '.join(warnings)})" if warnings else "nowhere to look for runs"
     places = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
     damaged = f" ({len(warnings)} damaged: {warnings[0]})" if warnings else ""
     return f"no runs below {places}{damaged}"

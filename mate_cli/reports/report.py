@@ -74,7 +74,7 @@ def build_report(
     """Reads the runs below the folders and compares them.
 
     Args:
-        folders: folders that hold runs, or are runs.
+        folders: folders that hold runs, or are runs, or patterns of such folders.
         metric: the metric to rank by; None picks the one most configurations have.
         by: what to group by, see `group_runs`.
         status: keep only the runs with one of these statuses, and count all of them; empty keeps every run
@@ -106,7 +106,7 @@ def build_report(
     tables = result_tables(groups, chosen, published=published)
     papers = published_on(runs) if published else ()
     return Report(
-        folders=tuple(str(folder) for folder in folders),
+        folders=tuple(map(str, loaded.folders)),
         runs=runs,
         groups=tuple(ranked),
         tables=tuple(tables),

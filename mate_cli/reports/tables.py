@@ -63,6 +63,11 @@ class ResultTable:
         """Whether the title says the split, so that headings need only say the part of the questions."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
 
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """The marks that occur."""
+        return frozenset(self.mark(column, cell) for row in self.rows for column, cell in enumerate(row.cells))
+
     def is_best(self, column: int, cell: Summary | None) -> bool:
         """Says whether a cell is the best of its column, see `mark`."""
         return self.mark(column, cell) == "best"
@@ -138,8 +143,9 @@ def layout(
         parts.setdefault(part_title(metric, wide=wide), []).append(metric)
     most = 2 * MOST_COLUMNS if wide else MOST_COLUMNS
     for part, columns in sorted(parts.items(), key=lambda item: item[0] != ""):
-        for start in range(0, len(columns), most):
-            yield (f"{name} · {part}" if part else name), columns[start : start + most]
+        title = f"{name} · {part}" if part else name
+        for number, start in enumerate(range(0, len(columns), most), 1):
+            yield (f"{title} ({number})" if number > 1 else title), columns[start : start + most]
 
 
 def part_title(metric: MetricName, *, wide: bool) -> str:

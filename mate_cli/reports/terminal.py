@@ -57,12 +57,7 @@ def footer(report: Report, console: Console) -> list[str]:
     lines = [f"{counts}: {state_text(report.runs)}. Scores in percent."]
     if report.metric:
         lines[0] += f" Ranked by {MetricName.parse(report.metric).title}."
-    marks = {
-        table.mark(column, cell)
-        for table in report.tables
-        for row in table.rows
-        for column, cell in enumerate(row.cells)
-    }
+    marks = frozenset[Mark]().union(*(table.marks for table in report.tables))
     if "best" in marks:
         lines.append(f"Best of each column {'bold' if console.is_terminal else 'with a star (*)'}.")
     if "close" in marks:

@@ -62,3 +62,32 @@ def test_nothing_to_compare_is_one_line_and_exit_code_2(tmp_path, monkeypatch, c
     assert capsys.readouterr().err.startswith("error: no runs below outputs/. ")
     assert main(["compare", "absent"]) == 2
     assert "no such folder: absent" in capsys.readouterr().err
+
+
+def test_patterns_choose_runs_and_the_page_goes_above_them(tmp_path, monkeypatch, capsys):
+    for model in ("mate", "sat"):
+        build_run(tmp_path / "outputs" / f"hybridqa_{model}" / "1", model=model)
+    build_run(tmp_path / "outputs" / "quickstart" / "1", model="tapas")
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "outputs/hybridqa_*", "published=false"]) == 0
+    text = capsys.readouterr().out
+    assert "page: outputs/compare.html" in text
+    assert "tapas" not in text
+    assert main(["compare", "outputs/sqa_*"]) == 2
+    assert capsys.readouterr().err.startswith("error: no folder matches outputs/sqa_*. Look into outputs/ ")
+
+
+def test_tables_for_papers_are_written(tmp_path, monkeypatch, capsys):
+    for seed in (1, 2, 3):
+        build_run(tmp_path / "outputs" / str(seed), seed=seed)
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "outputs", "html=null", "statistic=mean", "latex=p/t.tex", "markdown=p/t.md"]) == 0
+    assert "Mean ± sample standard deviation over n finished seeds." in capsys.readouterr().out
+    assert r"\begin{tabular}" in (tmp_path / "p" / "t.tex").read_text()
+    assert (tmp_path / "p" / "t.md").read_text().startswith("### Cell selection on hybridqa")
+
+
+def test_a_statistic_that_does_not_exist_is_refused(tmp_path, capsys):
+    build_run(tmp_path / "run")
+    assert main(["compare", str(tmp_path), "statistic=mode"]) == 2
+    assert "no such statistic: mode. Choose from median, mean" in capsys.readouterr().err

@@ -32,3 +32,14 @@ def test_csv_has_a_line_per_run_and_a_column_per_metric(tmp_path):
     assert len(rows) == 13
     assert float(rows[0]["dev/hits@1"]) > 0.7
     assert next(row["reason"] for row in rows if row["status"] == "failed").startswith("OutOfMemoryError")
+
+
+def test_json_says_what_stands_for_the_seeds_and_what_papers_print(tmp_path):
+    for seed, score in ((1, 0.1), (2, 0.2), (3, 0.9)):
+        build_run(tmp_path / str(seed), seed=seed, metrics={"dev/em": score})
+    content = json.loads(report_json(build_report([tmp_path])))
+    summary = content["configurations"][0]["metrics"]["dev/em"]
+    assert (content["statistic"], summary["median"], summary["mean"]) == ("median", 0.2, pytest.approx(0.4))
+    assert content["comparisons"][0]["title"] == "hybridqa · cell selection"
+    assert content["published"][0]["metrics"]["dev/em"] == pytest.approx(0.634)
+    assert json.loads(report_json(build_report([tmp_path], published=False)))["published"] == []

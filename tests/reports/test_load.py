@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.reports.load import load_runs
+from mate_cli.reports.load import above_pattern, load_runs
 from mate_cli.reports.load_curves import load_curves
 from tests.reports.runs import build_demo, build_run
 
@@ -30,6 +30,36 @@ def test_stages_know_their_pipeline(tmp_path):
     build_run(pipeline / "cell_selection")
     tasks = [run.setting("task") for run in load_runs([tmp_path]).runs]
     assert tasks == ["pointr", "cell_selection in pointr"]
+
+
+def test_a_pattern_finds_folders_and_no_run_twice(tmp_path):
+    for name in ("hybridqa_mate", "hybridqa_sat", "quickstart"):
+        build_run(tmp_path / "train" / name / "1")
+    loaded = load_runs([f"{tmp_path}/train/hybridqa_*", tmp_path / "train" / "hybridqa_sat"])
+    assert [run.folder.parent.name for run in loaded.runs] == ["hybridqa_mate", "hybridqa_sat"]
+    assert len(load_runs([f"{tmp_path}/**/1"]).runs) == 3
+    assert loaded.folders[0] == tmp_path / "train" / "hybridqa_mate"
+
+
+def test_a_pattern_that_matches_nothing_is_an_error_that_says_where_to_look(tmp_path):
+    build_run(tmp_path / "train" / "mate")
+    with pytest.raises(RunError, match=rf"no folder matches {tmp_path}/train/sat_\*\. Look into {tmp_path}/train/ "):
+        load_runs([tmp_path, f"{tmp_path}/train/sat_*"])
+
+
+def test_files_among_folders_are_left_out(tmp_path):
+    build_run(tmp_path / "run")
+    (tmp_path / "compare.html").write_text("")
+    loaded = load_runs([tmp_path / "compare.html", tmp_path / "run"])
+    assert (len(loaded.runs), loaded.warnings) == (1, (f"{tmp_path}/compare.html: left out, it is no folder",))
+    with pytest.raises(RunError, match=r"nowhere to look for runs .*compare.html: left out"):
+        load_runs([tmp_path / "compare.html"])
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_that_folder(tmp_path):
+    build_run(tmp_path / "lr=[1]" / "run")
+    assert len(load_runs([f"{tmp_path}/lr=[1]"]).runs) == 1
+    assert above_pattern(f"{tmp_path}/lr=[1]/r*") == tmp_path / "lr=[1]"
 
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b""])

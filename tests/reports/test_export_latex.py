@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mate_cli.reports.export_latex import escaped, report_latex
+from mate_cli.reports.report import build_report
+from tests.reports.runs import build_demo, build_run
+
+
+def tables(text: str) -> list[str]:
+    return re.findall(r"\\begin\{tabular\}(.*?)\\end\{tabular\}", text, flags=re.DOTALL)
+
+
+def width(line: str) -> int:
+    """Counts the columns a line fills, spans included."""
+    cells = re.split(r"(?<!\\)&", line.removesuffix(r"\\"))
+    spans = [re.match(r"\s*\\multicolumn\{(\d+)\}", cell) for cell in cells]
+    return sum(int(span[1]) if span else 1 for span in spans)
+
+
+def test_every_line_fills_the_columns_of_its_table(tmp_path):
+    text = report_latex(build_report([build_demo(tmp_path)]))
+    found = tables(text)
+    assert len(found) == 3
+    for table in found:
+        columns = re.match(r"\{(l[lr]*)\}", table)[1]
+        lines = [line for line in table.splitlines() if line.endswith(r"\\")]
+        assert len(lines) > 3
+        assert {width(line) for line in lines} == {len(columns)}
+        for rule in re.findall(r"\\cmidrule\(lr\)\{(\d+)-(\d+)\}", table):
+            assert 2 <= int(rule[0]) <= int(rule[1]) <= len(columns)
+    assert text.count(r"\begin{") == text.count(r"\end{")
+    assert text.count("{") == text.count("}")
+
+
+def test_answers_have_the_columns_of_the_papers_table(tmp_path):
+    text = report_latex(build_report([build_demo(tmp_path)]))
+    heads = [line for line in text.splitlines() if "In-Passage" in line]
+    parts = r" & \multicolumn{2}{c}{In-Table} & \multicolumn{2}{c}{In-Passage} & \multicolumn{2}{c}{Total}"
+    assert heads == [f"{parts}{parts} & \\\\"]
+    assert r"\begin{table*}" in text
+    assert "Model & EM & F1 & EM & F1 & EM & F1 & EM & F1 & EM & F1 & EM & F1 & $n$" in text
+
+
+def test_the_best_is_bold_and_what_is_within_its_error_underlined(tmp_path):
+    for seed, score in ((1, 0.60), (2, 0.64), (3, 0.68)):
+        build_run(tmp_path / f"mate{seed}", seed=seed, metrics={"dev/em": score})
+    build_run(tmp_path / "tapas", model="tapas", metrics={"dev/em": 0.63})
+    build_run(tmp_path / "sat", model="sat", metrics={"dev/em": 0.1})
+    text = report_latex(build_report([tmp_path]))
+    assert r"mate & \textbf{64.0}{\scriptsize$\pm$2.0} & 3 \\" in text
+    assert r"tapas & \underline{63.0} & 1 \\" in text
+    assert r"sat & 10.0 & 1 \\" in text
+    assert r"PointR + MATE & 63.4 &  \\" in text
+    assert r"Median $\pm$ half the interquartile range over $n$ runs. Bold: best. Underlined:" in text
+
+
+def test_a_table_of_one_has_no_marks_to_explain(tmp_path):
+    build_run(tmp_path / "a", metrics={"dev/em": 0.5})
+    text = report_latex(build_report([tmp_path], published=False))
+    assert r"\caption{Question answering on hybridqa, in percent.}" in text
+    assert "Published" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a_b & 5%", r"a\_b \& 5\%"),
+        ("lr=1e-05 · x", r"lr=1e-05 $\cdot$ x"),
+        (r"\input{x} ~^#$", r"\textbackslash{}input\{x\} \textasciitilde{}\textasciicircum{}\#\$"),
+    ],
+)
+def test_no_name_can_be_a_command(text, expected):
+    assert escaped(text) == expected

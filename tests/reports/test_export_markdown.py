@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from mate_cli.reports.export_markdown import report_markdown
+from mate_cli.reports.report import build_report
+from tests.reports.runs import build_demo, build_run
+
+
+def grids(text: str) -> list[list[list[str]]]:
+    blocks = [block for block in text.split("\n\n") if block.startswith("|")]
+    return [
+        [[cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines()] for block in blocks
+    ]
+
+
+def test_every_line_has_as_many_cells_as_its_heading(tmp_path):
+    text = report_markdown(build_report([build_demo(tmp_path)]))
+    hits, answers, costs = grids(text)
+    for grid in (hits, answers, costs):
+        assert {len(line) for line in grid} == {len(grid[0])}
+    assert answers[0] == [
+        "Configuration",
+        *(
+            f"{split} {score}{part}"
+            for split in ("Dev", "Test")
+            for part in (", In-Table", ", In-Passage", "")
+            for score in ("EM", "F1")
+        ),
+        "n",
+    ]
+    assert costs[0][-1] == "Status"
+
+
+def test_marks_and_published_rows(tmp_path):
+    for seed, score in ((1, 0.60), (2, 0.64), (3, 0.68)):
+        build_run(tmp_path / f"mate{seed}", seed=seed, metrics={"dev/em": score})
+    build_run(tmp_path / "tapas", model="tapas", metrics={"dev/em": 0.63})
+    text = report_markdown(build_report([tmp_path]))
+    assert "| mate | **64.0** ±2.0 | 3 |" in text
+    assert "| tapas | 63.0† | 1 |" in text
+    assert "| PointR + MATE (published) | 63.4 |  |" in text
+    assert "†: no further from the best" in text
+    assert "- hybridqa · cell selection: 62,613 training examples, init minilm" in text
+
+
+def test_names_cannot_break_the_table(tmp_path):
+    build_run(tmp_path / "a", model="a|b*c_d")
+    grid = grids(report_markdown(build_report([tmp_path], published=False)))[0]
+    assert grid[2][0] == r"a\|b\*c d"
