@@ -10,6 +10,7 @@ from mate_cli.reports.format import center_text, count_text, duration_text
 from mate_cli.reports.metric_names import MetricName, main_metric
 from mate_cli.reports.report import build_report, reason_text
 from mate_cli.reports.statistics import summarize
+from mate_cli.reports.tables import result_tables
 from tests.reports.runs import build_demo, build_run
 
 
@@ -168,3 +169,62 @@ def test_hits_by_place_of_the_answer_follow_the_totals(tmp_path):
         ("dev, by place of the answer", 6, True),
         ("test, by place of the answer", 6, True),
     ]
+
+
+def test_what_is_within_the_error_of_the_best_is_marked_by_the_spread_of_the_best(tmp_path):
+    for seed, score in ((1, 0.60), (2, 0.64), (3, 0.68)):
+        build_run(tmp_path / f"best{seed}", model="best", seed=seed, metrics={"dev/em": score, "dev/loss": 1.0})
+        build_run(tmp_path / f"wide{seed}", model="wide", seed=seed, metrics={"dev/em": 3 * score - 1.35})
+    build_run(tmp_path / "edge", model="edge", metrics={"dev/em": 0.62, "dev/loss": 1.5})
+    build_run(tmp_path / "off", model="off", metrics={"dev/em": 0.6199})
+    answers, other = build_report([tmp_path]).tables
+    marks = {row.label: answers.mark(0, row.cells[0]) for row in answers.rows}
+    assert marks == {"best": "best", "edge": "close", "off": "", "wide": ""}
+    assert answers.marks == {"best", "close", ""}
+    assert [other.mark(0, row.cells[0]) for row in other.rows] == ["best", ""]
+
+
+def test_published_rows_stand_apart_and_are_never_the_best(tmp_path):
+    build_run(tmp_path / "a", metrics={"dev/em": 0.2, "test/em": 0.1})
+    build_run(tmp_path / "b", model="sat", metrics={"dev/em": 0.1})
+    dev, test = build_report([tmp_path]).tables
+    assert dev.mark(0, dev.rows[0].cells[0]) == "best"
+    assert dev.published[0].label == "PointR + MATE"
+    assert (dev.published[0].cells[0].center, dev.published[0].repeats) == (pytest.approx(0.634), None)
+    assert [row.label for row in test.published] == [
+        "PointR + MATE",
+        "PointR + TAPAS",
+        "Hybrider (large)",
+        "Hybrider (base)",
+    ]
+    assert not any(table.published for table in build_report([tmp_path], published=False).tables)
+
+
+def test_published_rows_belong_to_their_dataset(tmp_path):
+    build_run(tmp_path / "a", dataset="sample", metrics={"dev/em": 0.2})
+    report = build_report([tmp_path])
+    assert (report.published, report.tables[0].published) == ((), ())
+    assert not any("ublished" in note for note in report.notes)
+
+
+def test_a_stage_whose_figures_its_pipeline_repeats_is_one_row(tmp_path):
+    figures = {"dev/hits@1": 0.5, "dev/hits@3": 0.6}
+    pipeline = build_run(tmp_path / "p", task="pointr", metrics=figures | {"dev/em": 0.3})
+    build_run(pipeline / "cell_selection", metrics=figures)
+    build_run(tmp_path / "alone", metrics=figures)
+    hits = build_report([tmp_path]).tables[0]
+    assert sorted(row.label for row in hits.rows) == ["mate · cell selection", "mate · pointr"]
+    other = build_run(tmp_path / "q", model="sat", task="pointr", metrics=figures)
+    build_run(other / "cell_selection", model="sat", metrics={"dev/hits@1": 0.4})
+    assert len(build_report([tmp_path]).tables[0].rows) == 4
+
+
+def test_wide_tables_hold_both_splits_and_names_that_are_no_longer_than_they_must(tmp_path):
+    report = build_report([build_demo(tmp_path)])
+    hits, answers = result_tables(report.groups, report.metric, wide=True)
+    assert (answers.title, len(answers.columns)) == ("Question answering on hybridqa", 12)
+    assert [column.split for column in answers.columns] == ["dev"] * 6 + ["test"] * 6
+    assert "sat · cell selection" in {row.label for row in hits.rows}
+    assert {row.short for row in answers.rows} == {"mate · pointr", "mate · span reading in pointr"}
+    (only,) = result_tables([group for group in report.groups if group.label.startswith("tapas")], None, wide=True)
+    assert (only.rows[0].label, only.rows[0].short) == ("tapas · cell selection", "tapas")
