@@ -20,14 +20,16 @@ def run(cfg: DictConfig) -> float | None:
 
     from mate_cli.pipelines.chain import train_stages
     from mate_cli.pipelines.training import train
+    from mate_cli.runs.launch import together
     from mate_cli.runs.names import Names
 
     hydra = HydraConfig.get()
     names, overrides = Names.of(hydra.runtime.choices), list(hydra.overrides.task)
     job = 0 if OmegaConf.is_missing(hydra.job, "num") else int(hydra.job.num)
-    if cfg.stages:
-        return train_stages(cfg, names, overrides, job=job)
-    found = main_result(train(cfg, names, overrides, job=job).record.metrics)
+    with together(cfg.hardware):
+        if cfg.stages:
+            return train_stages(cfg, names, overrides, job=job)
+        found = main_result(train(cfg, names, overrides, job=job).record.metrics)
     return found[1] if found else None
 
 

@@ -20,40 +20,57 @@ class Schedule:
 
     Args:
         batch_size: examples per optimizer step, whatever the machine.
-        micro_batch: examples per forward pass; a divisor of `batch_size`.
+        micro_batch: examples per forward pass; with `ranks` a divisor of `batch_size`.
         total_steps: optimizer steps of the whole run.
+        ranks: processes that share the micro-batches of every step.
     """
 
     batch_size: int
     micro_batch: int
     total_steps: int
+    ranks: int = 1
 
     @property
     def accumulate(self) -> int:
-        """Forward passes per optimizer step."""
-        return self.batch_size // self.micro_batch
+        """Forward passes per optimizer step, of each process."""
+        return self.batch_size // self.micro_batch // self.ranks
 
     @property
     def total_batches(self) -> int:
-        """Forward passes of the whole run."""
+        """Forward passes of the whole run, of each process."""
         return self.total_steps * self.accumulate
 
 
 def plan_schedule(
-    examples: int, *, batch_size: int, micro_batch: int, max_epochs: float | None, max_steps: int | None
+    examples: int,
+    *,
+    batch_size: int,
+    micro_batch: int,
+    max_epochs: float | None,
+    max_steps: int | None,
+    ranks: int = 1,
 ) -> Schedule:
     """Derive micro-batches and the number of steps, so that moving machines does not change the experiment.
 
     Args:
         examples: size of the training split.
         batch_size: examples per optimizer step.
-        micro_batch: the most examples that fit in one forward pass; rounded down to a divisor of `batch_size`.
+        micro_batch: the most examples that fit in one forward pass; rounded down to a divisor of a process's share.
         max_epochs: passes over the split; a fraction is allowed.
         max_steps: optimizer steps; the smaller of both limits counts.
+        ranks: processes that train together.
 
     Raises:
-        ConfigError: the split is smaller than one batch, or neither limit is given.
+        ConfigError: the split is smaller than one batch, neither limit is given, or the processes get unequal shares.
     """
+    if batch_size % ranks:
+        equal = ", ".join(str(number) for number in range(1, ranks) if batch_size % number == 0)
+        above = -(-batch_size // ranks) * ranks
+        raise ConfigError(
+            f"trainer.batch_size={batch_size} cannot be shared equally by {ranks} processes",
+            where="hardware.devices",
+            remedy=f"Let devices x nodes be one of {equal}, or set trainer.batch_size={above}",
+        )
     if examples < batch_size:
         raise ConfigError(
             f"the training split has {examples} usable examples, fewer than trainer.batch_size={batch_size}",
@@ -64,8 +81,9 @@ def plan_schedule(
         limits.append(max(1, round(max_epochs * examples / batch_size)))
     if not limits:
         raise ConfigError("nothing bounds the training", remedy="Set trainer.max_epochs or trainer.max_steps")
-    divisors = [size for size in range(1, min(micro_batch, batch_size) + 1) if batch_size % size == 0]
-    return Schedule(batch_size, divisors[-1], min(limits))
+    share = batch_size // ranks
+    divisors = [size for size in range(1, min(micro_batch, share) + 1) if share % size == 0]
+    return Schedule(batch_size, divisors[-1], min(limits), ranks)
 
 
 class LengthGroupedBatches(Sampler[list[int]]):
@@ -73,16 +91,18 @@ class LengthGroupedBatches(Sampler[list[int]]):
 
     The whole run is one pass: epochs are permutations laid end to end, so that no batch is ever smaller than
     the others. A run that is resumed at batch n yields exactly the batches n, n + 1, ... of the uninterrupted one.
+    Of several processes, each takes its turn: together they see in every step what one alone would see.
 
     Args:
         lengths: tokens of each example.
         schedule: sizes of batches and of the run.
         seed: another seed gives another order.
+        rank: which of the schedule's processes this is.
     """
 
-    def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int) -> None:
+    def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int, rank: int = 0) -> None:
         self.lengths = np.asarray(lengths)
-        self.schedule, self.seed = schedule, seed
+        self.schedule, self.seed, self.rank = schedule, seed, rank
         self.start = 0
 
     def __len__(self) -> int:
@@ -90,17 +110,18 @@ class LengthGroupedBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield example indices, one list per micro-batch, beginning at `start`."""
+        ranks = self.schedule.ranks
         per_window = WINDOW * self.schedule.accumulate
         for window in range(self.start // per_window, -(-len(self) // per_window)):
             first = window * per_window
-            batches = self._window(window)
+            batches = self._window(window)[self.rank :: ranks]
             yield from batches[max(self.start - first, 0) : len(self) - first]
 
     def _window(self, window: int) -> list[list[int]]:
         size = WINDOW * self.schedule.batch_size
         chosen = self._stream(window * size, (window + 1) * size)
         by_length = chosen[np.argsort(self.lengths[chosen], kind="stable")]
-        order = np.random.default_rng((self.seed, 1, window)).permutation(WINDOW * self.schedule.accumulate)
+        order = np.random.default_rng((self.seed, 1, window)).permutation(size // self.schedule.micro_batch)
         return [batch.tolist() for batch in by_length.reshape(len(order), -1)[order]]
 
     def _stream(self, begin: int, end: int) -> np.ndarray:

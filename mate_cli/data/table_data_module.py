@@ -45,6 +45,8 @@ class Loading:
         pin_memory: keep batches in memory from which copies to a GPU overlap with work.
         limit_train: use only the first examples of the training split.
         limit_dev: use only the first examples of every other split.
+        rank: which of `ranks` processes loads, each its share of the batches.
+        ranks: processes that train together.
     """
 
     micro_batch: int
@@ -57,6 +59,8 @@ class Loading:
     pin_memory: bool = False
     limit_train: int | None = None
     limit_dev: int | None = None
+    rank: int = 0
+    ranks: int = 1
 
 
 class Batches(Dataset[TableBatch]):
@@ -143,8 +147,8 @@ class TableDataModule(pl.LightningDataModule):
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """The whole run as one pass, beginning at `first_batch`."""
         assert self.schedule is not None
-        encodings = self.encodings("train", training=True)
-        self.sampler = LengthGroupedBatches(encodings.lengths.tolist(), self.schedule, self.loading.seed)
+        encodings, own = self.encodings("train", training=True), self.loading
+        self.sampler = LengthGroupedBatches(encodings.lengths.tolist(), self.schedule, own.seed, own.rank)
         self.sampler.start = self.first_batch
         return self._loader(encodings, self.sampler)
 
@@ -161,7 +165,8 @@ class TableDataModule(pl.LightningDataModule):
         return self._evaluation(encode_split(examples, self.serializer, self.loading.cache, name))
 
     def _evaluation(self, encodings: EncodedSplit) -> DataLoader[TableBatch]:
-        return self._loader(encodings, by_length(encodings, 2 * self.loading.micro_batch))
+        batches = by_length(encodings, 2 * self.loading.micro_batch)
+        return self._loader(encodings, share(batches, self.loading.rank, self.loading.ranks))
 
     def _loader(self, encodings: EncodedSplit, batches: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
         workers = self.loading.workers
@@ -179,3 +184,9 @@ def by_length(encodings: EncodedSplit, size: int) -> list[list[int]]:
     """Batches of `size` examples, the longest first."""
     order = (-encodings.lengths).argsort(kind="stable").tolist()
     return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def share(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
+    """The batches of one of several processes; all get as many, so some of the last are given twice."""
+    missing = -len(batches) % ranks
+    return (batches + [batches[-1]] * missing)[rank::ranks]

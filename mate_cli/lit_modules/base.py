@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pytorch_lightning as pl
 import torch
 
 from mate_cli.errors import RunError
+from mate_cli.lit_modules.gathering import Named, gathered
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -57,9 +59,14 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__()
         self.encoder = encoder
+        encoder.pooler.requires_grad_(self.pools)  # processes wait for the gradient of every trained weight
         self.optimization: Optimization | None = None
+        self.cache: Path | None = None
         self.references: Mapping[str, TableExample] = {}
-        self._predictions: list[Prediction] = []
+        self._predictions: list[list[Prediction]] = []
+
+    pools: ClassVar[bool] = False
+    """Whether the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is."""
 
     monitor: str
     """The validation metric that chooses the best weights; larger is better."""
@@ -130,7 +137,7 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
 
     def validation_step(self, batch: TableBatch, batch_index: int) -> None:
         """Keep the predictions of one batch."""
-        self._predictions.extend(self.predict(batch))
+        self._predictions.append(self.predict(batch))
 
     def on_validation_epoch_end(self) -> None:
         """Log the metrics of the whole split under `dev/`."""
@@ -139,12 +146,12 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
 
     def predict_step(self, batch: TableBatch, batch_index: int) -> None:
         """Keep the predictions of one batch."""
-        self._predictions.extend(self.predict(batch))
+        self._predictions.append(self.predict(batch))
 
     def collected(self) -> list[Prediction]:
-        """The predictions kept since the last call."""
+        """The predictions kept since the last call, by all processes."""
         kept, self._predictions = self._predictions, []
-        return kept
+        return gathered(kept)
 
 
 def by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:

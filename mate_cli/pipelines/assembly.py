@@ -16,6 +16,7 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.checkpoints.load import InitOptions, LoadReport, load_weights
 from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
@@ -74,6 +75,8 @@ def assemble(cfg: DictConfig) -> Parts:
         pin_memory=cfg.hardware.accelerator == "gpu",
         limit_train=cfg.trainer.limit_train,
         limit_dev=cfg.trainer.limit_dev,
+        rank=ranks.number(),
+        ranks=ranks.count(),
     )
     data = TableDataModule(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
     return Parts(task, data, serializer, report)

@@ -13,8 +13,10 @@ from torch.utils.data import DataLoader
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -55,7 +57,8 @@ def evaluate(parts: Parts, cfg: DictConfig, split: str) -> Result:
         DataError: the split is missing or empty.
     """
     examples = parts.data.examples(split)
-    return judge(parts.task, examples, predict(parts.task, parts.data.loader(split), cfg))
+    loader = ranks.first_then_all(lambda: parts.data.loader(split))
+    return judge(parts.task, examples, predict(parts.task, loader, cfg))
 
 
 def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
@@ -69,9 +72,8 @@ def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: l
 
 def predict(task: TableTask[Any], loader: DataLoader[TableBatch], cfg: DictConfig) -> list[Any]:
     """All predictions of a loader."""
-    options = {"accelerator": cfg.hardware.accelerator, "devices": 1, "precision": cfg.hardware.precision}
     with quiet_lightning():
-        pl.Trainer(**options, **quiet()).predict(task, loader, return_predictions=False)
+        pl.Trainer(**placement(cfg.hardware), **quiet()).predict(task, loader, return_predictions=False)
     return task.collected()
 
 

@@ -24,8 +24,10 @@ from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
+from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.pipelines.summary import print_results, print_start
+from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Checkpoints, Interrupted
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.callbacks.reproducible import Reproducible
@@ -33,7 +35,7 @@ from mate_cli.runs.clock import Clock
 from mate_cli.runs.folders import choose_folder
 from mate_cli.runs.liveness import own_process
 from mate_cli.runs.names import Names
-from mate_cli.runs.record import RunFolder, RunRecord, now
+from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder, now
 from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
 
@@ -77,8 +79,7 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
     """
     console = Console(highlight=False)
     config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    folder = folder or choose_folder(cfg.resume, Path(cfg.paths.outputs), "train", names.experiment, config, job)
-    record = open_record(folder, cfg, names, overrides)
+    folder, record = begin(cfg, names, overrides, folder=folder, job=job)
     if record.status == "finished":
         console.print(f"{folder.path} is finished already: nothing to train")
         return Run(cfg, folder, record, Clock(record.wall_seconds), Trackers([]), console)
@@ -99,6 +100,25 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
     return run
 
 
+def begin(
+    cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFolder | None = None, job: int = 0
+) -> tuple[RunFolder, RunRecord]:
+    """Choose or make the run's folder and its record; of several processes one does, and the others only look.
+
+    Raises:
+        RunError: the run cannot be resumed, or not all processes see its folder.
+    """
+
+    def choose() -> tuple[RunFolder, RunRecord]:
+        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+        outputs = Path(cfg.paths.outputs)
+        chosen = folder or choose_folder(cfg.resume, outputs, "train", names.experiment, config, job)
+        return chosen, open_record(chosen, cfg, names, overrides)
+
+    found, record = ranks.from_first(choose)
+    return found if ranks.is_first() else SeenFolder(found.path), record
+
+
 def open_record(folder: RunFolder, cfg: DictConfig, names: Names, overrides: list[str]) -> RunRecord:
     """The record of a run that is continued, or a new one."""
     if (folder.path / "record.json").exists():
@@ -114,7 +134,9 @@ def open_record(folder: RunFolder, cfg: DictConfig, names: Names, overrides: lis
 def open_trackers(
     cfg: DictConfig, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], step: int | None
 ) -> Trackers:
-    """metrics.jsonl, and W&B where it is asked for."""
+    """metrics.jsonl, and W&B where it is asked for; of several processes, only the first keeps any."""
+    if not ranks.is_first():
+        return Trackers([])
     trackers: list[Any] = [MetricsFile(folder, step)]
     if cfg.logger.kind == "wandb":
         trackers.append(WandbTracker(folder, record, config, config["logger"]))
@@ -137,8 +159,11 @@ def recorded(folder: RunFolder, record: RunRecord, clock: Clock) -> Iterator[Any
         print(f"interrupted; to go on, type the same again with resume={folder.path}")
         raise KeyboardInterrupt from error
     except BaseException as error:
-        record.status, record.reason = "failed", f"{type(error).__name__}: {error}"[:500]
-        raise
+        known = ranks.cause(error)
+        record.status, record.reason = "failed", f"{type(known).__name__}: {known}"[:500]
+        if known is error:
+            raise
+        raise known from error
     finally:
         record.finished, record.wall_seconds = now(), round(clock(), 1)
         record.peak_memory_mb = peak_memory_mb()
@@ -165,15 +190,16 @@ def checkpoint_step(path: Path | None) -> int | None:
 
 def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     cfg, data, task = run.cfg, parts.data, parts.task
-    training = data.encodings("train", training=True)
+    training = ranks.first_then_all(lambda: data.encodings("train", training=True))
     data.schedule = schedule = plan_schedule(
         len(training),
         batch_size=cfg.trainer.batch_size,
         micro_batch=cfg.hardware.micro_batch,
         max_epochs=cfg.trainer.max_epochs,
         max_steps=cfg.trainer.max_steps,
+        ranks=ranks.count(),
     )
-    development = data.encodings("dev")
+    development = ranks.first_then_all(lambda: data.encodings("dev"))
     task.references = {example.example_id: example for example in data.examples("dev")}
     task.optimization = Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps)
     run.record.total_steps = schedule.total_steps
@@ -221,9 +247,6 @@ def build_trainer(
     cfg = run.cfg
     checkpoints = Checkpoints(run.folder, task.monitor, cfg.trainer.checkpoint_every, cfg.trainer.early_stopping)
     return pl.Trainer(
-        accelerator=cfg.hardware.accelerator,
-        devices=1,
-        precision=cfg.hardware.precision,
         max_epochs=1,
         max_steps=total_steps,
         accumulate_grad_batches=accumulate,
@@ -233,6 +256,7 @@ def build_trainer(
         num_sanity_val_steps=0,
         deterministic=cfg.deterministic,
         callbacks=[Reproducible(cfg.seed), follow, checkpoints],
+        **placement(cfg.hardware, training=True),
         **quiet(),
     )
 
@@ -260,9 +284,10 @@ def _score(run: Run, parts: Parts) -> None:
 def device_name(trainer: pl.Trainer) -> str:
     """The GPU's name, or the number of CPU threads."""
     device = trainer.strategy.root_device
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type}, {torch.get_num_threads()} threads"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    if ranks.count() > 1:
+        name = f"{ranks.count()} x {name}"
+    return name if device.type == "cuda" else f"{name}, {torch.get_num_threads()} threads"
 
 
 def peak_memory_mb() -> float:

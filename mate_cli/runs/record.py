@@ -137,6 +137,30 @@ class RunFolder:
             ) from error
 
 
+class SeenFolder(RunFolder):
+    """A run's folder as all processes but the first have it: they read it and write nothing.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        RunError: this process does not see it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise RunError(
+                "the first process has made this folder, another one does not see it",
+                where=str(path),
+                remedy="Let paths.outputs lie on a file system that all nodes share",
+            )
+        self.path = path
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Leave the writing to the first process."""
+        return self.path / name
+
+
 def now() -> str:
     """The time in ISO 8601, UTC, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")

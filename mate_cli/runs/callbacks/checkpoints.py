@@ -10,6 +10,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from mate_cli.errors import RunError
+from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import save_module
 
@@ -48,8 +49,8 @@ class Checkpoints(pl.Callback):
         self.__dict__.update(state_dict)
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take over Ctrl-C and the scheduler's stop signal."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Take over Ctrl-C and the signals by which schedulers stop a job."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._remember)
         trainer.should_stop = self._out_of_patience()  # a run that was killed after it had stopped early stays stopped
 
@@ -75,9 +76,11 @@ class Checkpoints(pl.Callback):
             trainer.should_stop = True  # makes Lightning validate after the last step, wherever the interval falls
         if trainer.should_stop or done % trainer.val_check_batch == 0:
             return
-        if self.signal is not None or trainer.global_step % self.every_steps == 0:
+        asked = ranks.anywhere(self.signal is not None)  # a signal may reach one process, or all at different steps
+        if asked or trainer.global_step % self.every_steps == 0:
             self._save_last(trainer)
-        self._leave_if_asked()
+        if asked:
+            raise Interrupted
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Keep the weights when they are the best so far, then the last state."""
@@ -89,14 +92,11 @@ class Checkpoints(pl.Callback):
         if self._out_of_patience():
             trainer.should_stop = True
         self._save_last(trainer)
-        self._leave_if_asked()
+        if ranks.anywhere(self.signal is not None):
+            raise Interrupted
 
     def _out_of_patience(self) -> bool:
         return self.patience is not None and self.validations_since_best >= self.patience
-
-    def _leave_if_asked(self) -> None:
-        if self.signal is not None:
-            raise Interrupted
 
     def _save_last(self, trainer: pl.Trainer) -> None:
         target = self.folder.checkpoints / "last.ckpt"
@@ -104,7 +104,8 @@ class Checkpoints(pl.Callback):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             trainer.save_checkpoint(partial)
-            partial.replace(target)
+            if ranks.is_first():
+                partial.replace(target)
         except (OSError, RuntimeError) as error:
             partial.unlink(missing_ok=True)
             raise RunError(

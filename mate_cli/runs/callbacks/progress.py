@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mate_cli.runs import ranks
 from mate_cli.runs.clock import Clock
 from mate_cli.runs.tracking import Row, Trackers
 from mate_cli.tokenization.layout import TableBatch
@@ -30,7 +31,7 @@ class FollowTraining(pl.Callback):
 
     def __init__(self, trackers: Trackers, clock: Clock, log_every: int, console: Console) -> None:
         self.trackers, self.clock, self.log_every, self.console = trackers, clock, log_every, console
-        self.examples = self.tokens = 0
+        self.examples = self.tokens = self._new_tokens = 0
         self.seconds = 0.0
         self._losses: list[torch.Tensor] = []
         self._loss: float | None = None
@@ -39,7 +40,7 @@ class FollowTraining(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
-        losses = [float(loss) for loss in self._losses]
+        losses = [value / ranks.count() for value in ranks.total([float(loss) for loss in self._losses])]
         return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -85,17 +86,20 @@ class FollowTraining(pl.Callback):
     ) -> None:
         """Count, show and log."""
         self.seconds += time.monotonic() - self._began
-        self.examples += len(batch.input_ids)
-        self.tokens += int(batch.attention_mask.sum())
+        self.examples += len(batch.input_ids) * ranks.count()
+        self._new_tokens += int(batch.attention_mask.sum())
         self._losses.append(outputs["loss"].detach())
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
+        self.tokens += int(ranks.total([self._new_tokens])[0])
+        self._new_tokens = 0
         if trainer.global_step % self.log_every == 0:
             self._log(trainer)
         self._show(trainer)
 
     def _log(self, trainer: pl.Trainer) -> None:
-        loss = float(torch.stack([loss.cpu() for loss in self._losses]).mean()) * trainer.accumulate_grad_batches
+        mean = float(torch.stack([loss.cpu() for loss in self._losses]).mean())
+        loss = ranks.total([mean])[0] / ranks.count() * trainer.accumulate_grad_batches
         self._losses.clear()
         rates = {f"train/{name}": value for name, value in self.throughput().items()}
         lr = trainer.optimizers[0].param_groups[0]["lr"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytorch_lightning as pl
 import torch
 
+from mate_cli.runs import ranks
 from mate_cli.tokenization.layout import TableBatch
 
 
 class Reproducible(pl.Callback):
-    """Seed the generators before every micro-batch from (seed, its number).
+    """Seed the generators before every micro-batch from (seed, its number among those of all processes).
 
     No generator has to be saved: a run that is resumed at any batch draws the dropout masks that the
-    uninterrupted run draws there.
+    uninterrupted run draws there, and several processes on CPUs draw those that one would.
 
     Args:
         seed: of the run.
@@ -25,4 +26,4 @@ class Reproducible(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
         """Seed for this batch."""
-        torch.manual_seed((self.seed << 32) + batch_idx)
+        torch.manual_seed((self.seed << 32) + batch_idx * ranks.count() + ranks.number())

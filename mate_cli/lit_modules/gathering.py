@@ -1,0 +1,38 @@
+"""Predictions of all processes that share a split, as if one had made them."""
+
+from __future__ import annotations
+
+from itertools import chain, zip_longest
+from typing import Protocol, TypeVar
+
+import torch.distributed as dist
+
+
+class Named(Protocol):
+    """Anything about one example."""
+
+    @property
+    def example_id(self) -> str:
+        """The example."""
+
+
+T = TypeVar("T", bound=Named)
+
+
+def gathered(batches: list[list[T]]) -> list[T]:
+    """The predictions of all processes, in the order in which one process would make them.
+
+    Every process must call this; each gets all of them.
+
+    Args:
+        batches: this process's, batch by batch; it was given every n-th, and some of the last were given twice.
+    """
+    shares = [batches]
+    if dist.is_available() and dist.is_initialized():
+        shares = [[] for _ in range(dist.get_world_size())]
+        dist.all_gather_object(shares, batches)
+    in_turn = chain.from_iterable(zip_longest(*shares, fillvalue=[]))
+    found: dict[str, T] = {}
+    for prediction in chain.from_iterable(in_turn):
+        found.setdefault(prediction.example_id, prediction)
+    return list(found.values())
