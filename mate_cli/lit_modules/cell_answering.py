@@ -1,0 +1,40 @@
+"""Only the table: the answer is the text of a cell, whatever the passages say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
+from mate_cli.lit_modules.span_reading import score_answers
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.text import table_matches
+
+
+class CellAnswering(CellSelection):
+    """A cell selector that learns from cells whose own text holds the answer, and answers with the best cell's text.
+
+    Args:
+        **options: those of `CellSelection`.
+
+    Source: stands in for the table-only baseline of Chen et al. 2020, "HybridQA", section 5, a semantic parser that
+        is not released.
+    """
+
+    monitor = "dev/f1"
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Examples with such a cell, which alone count as candidates."""
+        return super().training_examples([_in_table(example) for example in examples])
+
+    def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Exact match and F1 of the best cell's text, and Hits@k as for any other selector."""
+        answers = self.answers(predictions, examples)
+        return {**super().score(predictions, examples), **score_answers(answers, examples)}
+
+
+def _in_table(example: TableExample) -> TableExample:
+    if not example.answer:
+        return example
+    cells = table_matches(example.table, " ".join(example.answer.texts))
+    return replace(example, answer=replace(example.answer, coordinates=tuple(cells)))
