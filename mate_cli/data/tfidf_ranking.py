@@ -1,13 +1,17 @@
-"""The floor that every cell selector must clear: cells ranked by TF-IDF, nothing learned."""
+"""Cells and pages ranked by the words that they share with a question, nothing learned."""
 
 from __future__ import annotations
 
 from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.expansion import SentenceIndex
+from mate_cli.tokenization.hybrider.distances import OverlapDistance
+from mate_cli.tokenization.hybrider.pages import sentences
 
 
 def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
     """Rank the body cells of a table by their cosine to the question, the best one first.
 
+    The floor that every cell selector must clear.
     A cell's document is its text followed by all passages that it links to. Documents and question are
     weighted by scikit-learn's TF-IDF of words and pairs of words (its default tokens, smooth idf, L2 norm),
     fitted on the cells of this one table. Ties keep the reading order, row by row. The header is not used.
@@ -27,6 +31,20 @@ def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
         return coordinates
     scores = (weights @ vectorizer.transform([question]).T).toarray()[:, 0]
     return [coordinates[place] for place in np.argsort(-scores, kind="stable")]
+
+
+def nearest_page(table: Table, question: str) -> str | None:
+    """The linked page with the sentence nearest to a question; None where no page has a sentence.
+
+    Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
+    their longest common substring. The first of equally near ones counts.
+    """
+    pages = [(link, sentence) for link, text in table.passages.items() for sentence in sentences(text)]
+    found = [sentence for _, sentence in pages]
+    scores = SentenceIndex(found).scores(question)
+    if not scores.any():
+        scores = 1 - OverlapDistance(found).to(question)
+    return pages[int(scores.argmax())][0] if pages else None
 
 
 def _document(table: Table, cell: Cell) -> str:

@@ -74,13 +74,6 @@ class TableLinks:
             *(self._superlatives if asks_superlative(question_tags) else ()),
         )
 
-    def nearest_page(self, question: str) -> str | None:
-        """The page with the sentence nearest to a question by TF-IDF, or by string overlap where no words agree."""
-        for distances in (self._tfidf.to(question), self._overlap.to(question)):
-            if len(distances) and distances.min() < 1:
-                return self._links[int(distances.argmin())]
-        return None
-
     @cached_property
     def _tfidf(self) -> TfidfDistance:
         return TfidfDistance(self._sentences, self._stop_words)

@@ -1,0 +1,43 @@
+"""The nearest page is that of the sentence nearest by words, else by characters."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from strategies import examples
+
+from mate_cli.data.tfidf_ranking import nearest_page
+from mate_cli.tables.table import Cell, Table
+
+PASSAGES = {
+    "/wiki/Ann": "Ann is a singer . She won the alpine rally in Oslo .",
+    "/wiki/Bob": "Bob is a driver . He won nothing .",
+    "/wiki/Hona": "Hona makes engines .",
+}
+TABLE = Table("t", (Cell("Who"),), tuple((Cell("x", (link,)),) for link in PASSAGES), passages=PASSAGES)
+
+
+@pytest.mark.parametrize(
+    ("question", "page"),
+    [
+        ("who won the rally ?", "/wiki/Ann"),
+        ("which driver won nothing ?", "/wiki/Bob"),
+        ("engines", "/wiki/Hona"),
+        ("rall", "/wiki/Ann"),
+        ("zzz", "/wiki/Ann"),
+    ],
+)
+def test_nearest_page(question, page):
+    assert nearest_page(TABLE, question) == page
+
+
+def test_a_table_without_a_sentence_has_no_page():
+    assert nearest_page(replace(TABLE, passages={}), "who ?") is None
+    assert nearest_page(replace(TABLE, passages={"/wiki/Ann": " "}), "who ?") is None
+
+
+@given(examples())
+def test_the_page_is_one_of_the_table_with_a_sentence(example):
+    page = nearest_page(example.table, example.question)
+    assert page is None or example.table.passages[page].strip()
+    assert page is not None or not any(text.strip() for text in example.table.passages.values())
