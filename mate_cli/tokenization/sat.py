@@ -80,7 +80,8 @@ class SatSerializer(TextSerializer):
         assert isinstance(facts, SatFacts)
         lines, count = self._lines(reading), len(facts.rows) + 2
         numbers = lines.cells // facts.width
-        ranks = rank_lines(self._pieces[example.question,], lines.ids, numbers, count)[numbers]
+        question = self._pieces[example.question,]
+        ranks = rank_lines(question[question != self.tokenizer.empty_id], lines.ids, numbers, count)[numbers]
         prefix = self._prefix(reading, smallest_table(lines.word_starts, ranks))
         kept = self._kept(lines, ranks, self.max_tokens - len(prefix))
         cells = lines.cells[kept]
@@ -122,7 +123,7 @@ class SatSerializer(TextSerializer):
         starts = lines.word_starts[wanted]
         fit = fit_table(starts, ranks[wanted], budget, cell_trim_length=None, drop_rows=True)
         if fit is None:
-            raise self._does_not_fit(budget, smallest_table(lines.word_starts, ranks))
+            raise self._does_not_fit(budget, smallest_table(lines.word_starts, ranks), "the two best lines")
         return wanted & (lines.word_starts < fit.pieces) & (ranks <= fit.rows)
 
 

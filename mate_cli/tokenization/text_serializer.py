@@ -138,10 +138,9 @@ class TextSerializer(Serializer):
         limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
         return np.append(ids[:limit], end)
 
-    def _does_not_fit(self, budget: int, needed: int) -> CannotEncodeError:
-        return CannotEncodeError(
-            f"the table does not fit: {budget} of {self.max_tokens} tokens are left, header and first row need {needed}"
-        )
+    def _does_not_fit(self, budget: int, needed: int, lines: str = "header and first row") -> CannotEncodeError:
+        left = f"{budget} of {self.max_tokens} tokens are left"
+        return CannotEncodeError(f"the table does not fit: {left}, {lines} need {needed}")
 
     def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
         """The encoding with the lexical features of its cells, where they are wanted.
