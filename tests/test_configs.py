@@ -8,6 +8,7 @@ import pytest
 from configurations import choosable_classes, composed, files, problem, targets
 
 from mate_cli.cli.config_dir import config_dir
+from mate_cli.cli.validate import validate
 
 ROOT = config_dir()
 EXPERIMENTS = [file for file in files(ROOT) if file.startswith("experiment/")]
@@ -31,6 +32,14 @@ def test_debug_presets_fit_every_experiment(file, preset):
     name = file.removeprefix("experiment/").removesuffix(".yaml")
     config = composed(ROOT, "train", [f"experiment={name}", f"debug={preset}"])
     assert config.trainer.limit_train in (8, 16)
+
+
+@pytest.mark.parametrize("file", EXPERIMENTS)
+def test_the_small_scale_fits_every_experiment(file):
+    name = file.removeprefix("experiment/").removesuffix(".yaml")
+    config = composed(ROOT, "train", [f"experiment={name}", "scale=small"])
+    validate(config, "train")
+    assert config.init.kind == "minilm"
 
 
 def test_stages_name_experiments_that_exist():

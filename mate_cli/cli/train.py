@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from mate_cli.cli.sweep_file import expand
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIG = "train"
-MONITORED = ("dev/f1", "dev/hits@1", "dev/gold_f1")
-"""Of a chain, of a selector of cells, of a reader."""
+MONITORED = ("dev/f1", "dev/hits@1", "dev/gold_f1", "dev/row_accuracy", "dev/hop_accuracy")
+"""Of a chain, of a selector of cells, of a reader, and of the first two stages of Hybrider."""
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """The words that Hydra understands: `sweep=NAME` becomes the grid of that file."""
+    return expand(words)
 
 
 def run(cfg: DictConfig) -> float | None:

@@ -17,6 +17,7 @@ from configurations import composed
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweep import config_flags, quoted, reason
+from mate_cli.cli.sweep_file import expand
 from mate_cli.runs.liveness import is_dead, own_process
 
 SMALL = [
@@ -167,6 +168,34 @@ def test_a_job_is_told_where_configurations_lie():
     assert quoted(Path("/a b/it's")) == "'/a b/it\\'s'"
 
 
+def test_a_grid_is_run_here_and_what_is_typed_wins():
+    words = expand(["sweep=networks", "seed=7", "logger=none"])
+    assert words == [
+        "-m",
+        "experiment=hybridqa_mate",
+        "init=minilm",
+        "model=mate,tapas,sat,linformer,etc",
+        "seed=7",
+        "logger=none",
+    ]
+    assert expand(["sweep=hybridqa_ablations", "-m"])[1] == "model.row_head_ratio=0.0,0.5,1.0"
+    assert "task.drop_ambiguous=false,true" in expand(["sweep=hybridqa_ablations"])
+    assert expand(["experiment=quickstart"]) == ["experiment=quickstart"]
+
+
+def test_a_sweep_that_cannot_run_here_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "conf" / "sweep").mkdir(parents=True)
+    (tmp_path / "conf" / "sweep" / "mine.yaml").write_text("method: grid\nparameters: {seed: 3}\ncommand: []\n")
+    monkeypatch.chdir(tmp_path)
+    for name, said in (
+        ("netwroks", "Did you mean sweep=networks?"),
+        ("learning_rate", "optuna"),
+        ("mine", "TypeError"),
+    ):
+        assert main(["train", f"sweep={name}"]) == 2
+        assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("file", SWEEPS, ids=lambda path: path.name)
 def test_wandb_sweeps_ask_for_runs_that_exist(file):
     text = file.read_text(encoding="utf-8")
@@ -175,5 +204,6 @@ def test_wandb_sweeps_ask_for_runs_that_exist(file):
     assert content["command"][:2] == ["mate", "train"]
     assert content["command"][-1] == "${args_no_hyphens}"
     for key, parameter in content["parameters"].items():
-        for value in parameter.get("values") or [parameter["min"], parameter["max"]]:
+        values = [parameter[name] for name in ("value", "min", "max") if name in parameter]
+        for value in parameter.get("values", values):
             composed(config_dir(), "train", [*content["command"][2:-1], f"{key}={value}"])
