@@ -15,7 +15,7 @@ TELLING: dict[str, Callable[[str], str]] = {
     "trainer.max_steps": lambda value: f"at most {with_commas(value)} steps",
     "trainer.batch_size": lambda value: f"batch {value}",
     "optimizer.lr": lambda value: f"lr {value}",
-    "encoding.max_tokens": lambda value: f"{value} tokens",
+    "encoding.max_tokens": lambda value: f"{with_commas(value)} tokens",
     "attention": lambda value: f"attention {value}",
     "device": lambda value: f"on {value}",
 }

@@ -59,7 +59,7 @@ def footer(report: Report, console: Console) -> list[str]:
         lines[0] += f" Ranked by {MetricName.parse(report.metric).title}."
     marks = frozenset[Mark]().union(*(table.marks for table in report.tables))
     if "best" in marks:
-        lines.append(f"Best of each column {'bold' if console.is_terminal else 'with a star (*)'}.")
+        lines.append(f"Best of each column {'in bold' if console.is_terminal else 'with a star (*)'}.")
     if "close" in marks:
         how = "Underlined" if console.is_terminal else "With a dagger (†)"
         lines[-1] += f" {how}: no further from the best than the best's own ±."
