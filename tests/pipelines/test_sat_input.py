@@ -1,0 +1,46 @@
+"""SAT as its authors made it, from training to answers: input, masks and the selection of cells fit together."""
+
+import json
+
+import pytest
+
+from mate_cli.cli.app import main
+from mate_cli.data.sample import Sample
+
+WORDS = ["model=sat", "model.variant=original", "encoding=sat", "encoding.rows=4", "encoding.max_tokens=64"]
+SMALL = ["trainer.limit_train=48", "trainer.limit_dev=24", "trainer.batch_size=8", "trainer.max_steps=4"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A short training run."""
+    folder = tmp_path_factory.mktemp("sat")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MATE_CACHE", str(folder / "cache"))
+        words = [*WORDS, *SMALL, "hardware.threads=1", "logger=none", f"paths.outputs={folder}"]
+        assert main(["train", "experiment=quickstart_cells", *words]) == 0
+        (found,) = folder.glob("train/quickstart_cells/*")
+        yield found
+
+
+def test_evaluating_again_gives_what_training_recorded(run):
+    assert main(["evaluate", f"run={run}", "split=dev"]) == 0
+    metrics = json.loads((run / "record.json").read_text())["metrics"]
+    again = json.loads((run / "evaluation" / "dev.json").read_text())
+    assert again == {name: value for name, value in metrics.items() if name.startswith("dev/")}
+
+
+def test_answers_are_cells_of_the_table_and_never_counts(run, tmp_path):
+    asked = json.loads(Sample().released["test.json"])[:12]
+    questions, output = tmp_path / "questions.json", tmp_path / "answers.json"
+    questions.write_text(json.dumps([{k: row[k] for k in ("question_id", "question", "table_id")} for row in asked]))
+    assert main(["predict", f"run={run}", f"input={questions}", f"output={output}"]) == 0
+    tables = {example.example_id: example.table for example in Sample().examples("test")}
+    for row in json.loads(output.read_text()):
+        assert row["pred"] in {cell.text for _, _, cell in tables[row["question_id"]].cells()}
+
+
+def test_a_reader_refuses_it(tmp_path, capsys):
+    words = ["experiment=quickstart_reader", "encoding=sat", f"paths.outputs={tmp_path}", "logger=none"]
+    assert main(["train", *words]) == 2
+    assert "Use encoding=cell" in capsys.readouterr().err
