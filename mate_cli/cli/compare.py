@@ -75,6 +75,23 @@ def run(cfg: DictConfig) -> None:
         print_significance(report.significance, console)
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
+    if cfg.wandb:
+        send_to_wandb(cfg, report, console)
+
+
+def send_to_wandb(cfg: DictConfig, report: Report, console: Console) -> None:
+    """Log the comparison as a W&B run of its own, and say how to look at it.
+
+    Raises:
+        ConfigError: the `logger` group has no W&B in it.
+    """
+    from mate_cli.errors import ConfigError
+    from mate_cli.reports.dashboard import send_report
+
+    if cfg.logger.kind != "wandb":
+        raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Leave logger=none out")
+    place = send_report(report, cfg.logger, page_folder(cfg, report))
+    console.print(f"wandb: {place}", soft_wrap=True)
 
 
 def follow(cfg: DictConfig, look: Callable[[], Report], console: Console) -> Report | None:

@@ -144,6 +144,8 @@ class Compare(Section):
     against: str | None
     watch: bool
     watch_seconds: PositiveFloat
+    wandb: bool
+    logger: Logger
     html: str | None
     figures: str | None
     json_: str | None = Field(alias="json")
