@@ -9,7 +9,6 @@ import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 from hydra import compose
@@ -23,9 +22,10 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation import predict
 from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.summary import print_results
-from mate_cli.pipelines.training import Run, open_record, open_trackers, recorded, train
+from mate_cli.pipelines.training import Run, begin, open_trackers, recorded, train
+from mate_cli.runs import ranks
 from mate_cli.runs.clock import Clock
-from mate_cli.runs.folders import choose_folder, open_run
+from mate_cli.runs.folders import open_run
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import Trackers
@@ -41,7 +41,8 @@ class Trained:
 
     def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
         """Its predictions of any examples; `name` is what the progress bar calls them."""
-        return predict(self.parts.task, self.parts.data.loader_of(examples, name), self.cfg)
+        loader = ranks.first_then_all(lambda: self.parts.data.loader_of(examples, name))
+        return predict(self.parts.task, loader, self.cfg)
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,7 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
     console = Console(highlight=False)
     chain = _fitting_chain(cfg)
     config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    folder = choose_folder(cfg.resume, Path(cfg.paths.outputs), "train", names.experiment, config, job)
-    record = open_record(folder, cfg, replace(names, task=cfg.chain), overrides)
+    folder, record = begin(cfg, replace(names, task=cfg.chain), overrides, job=job)
     if record.status == "finished":
         console.print(f"{folder.path} is finished already: nothing to do")
         return record.metrics["dev/f1"]
