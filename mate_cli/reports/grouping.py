@@ -37,8 +37,9 @@ class Configuration:
     statistic: Statistic = "median"
 
     def summary(self, metric: str) -> Summary | None:
-        """Summarises a final metric over the runs that count."""
-        values = (run.metrics[metric] for run in self.counted if metric in run.metrics)
+        """Summarises a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
+        found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
+        values = (value for run, value in found.items() if run.parent is None or found.get(run.parent) != value)
         return summarize(values, self.statistic)
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:

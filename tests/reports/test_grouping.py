@@ -56,3 +56,12 @@ def test_a_command_is_named_only_where_it_tells_rows_apart(tmp_path):
     build_run(tmp_path / "a", command="train")
     build_run(tmp_path / "b", command="evaluate")
     assert [group.label for group in groups_of(tmp_path)] == ["mate · train", "mate · evaluate"]
+
+
+def test_what_a_pipeline_repeats_of_its_stage_counts_once(tmp_path):
+    for seed, score in ((1, 0.2), (2, 0.4)):
+        pipeline = build_run(tmp_path / str(seed), task="pointr", seed=seed, metrics={"dev/hits@1": score})
+        build_run(pipeline / "cell_selection", seed=seed, metrics={"dev/hits@1": score, "dev/hits@3": 0.9})
+    (group,) = groups_of(tmp_path, by=["model"])
+    assert (group.summary("dev/hits@1").count, group.summary("dev/hits@1").high) == (2, 0.4)
+    assert group.summary("dev/hits@3").count == 2
