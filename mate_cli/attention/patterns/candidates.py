@@ -1,0 +1,39 @@
+"""Several texts side by side, none of which sees another: each is read as if it stood alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.patterns.same_row_or_column import same
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class CandidateBlocks(AttentionPattern):
+    """A token sees the tokens of its own candidate, whose number is its row id; no token is global.
+
+    Args:
+        num_heads: the number of heads N.
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__(num_heads)
+
+    def segment_ids(self, batch: TableBatch) -> Tensor:
+        """The number of the candidate, Int64 [1, B, T]."""
+        return batch.row_ids[None]
+
+    def global_tokens(self, batch: TableBatch) -> Tensor:
+        """None: Bool [B, T]."""
+        return torch.zeros_like(batch.row_ids, dtype=torch.bool)
+
+    def group_masks(self, batch: TableBatch) -> Tensor:
+        """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
+        real = batch.attention_mask == 1
+        return ((same(batch.row_ids) | ~real[:, :, None]) & real[:, None, :])[:, None]

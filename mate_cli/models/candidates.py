@@ -1,0 +1,34 @@
+"""BERT over candidates: texts side by side in one stream, each read as if it stood alone.
+
+Source: Chen et al. 2020, "HybridQA", section 4.2: every candidate is an input of its own. Laid out side by side, they
+need no padding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.patterns.candidates import CandidateBlocks
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+
+
+class Candidates(TableEncoder):
+    """BERT with words, positions and segments, which sees one candidate at a time.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        attention: how attention is computed.
+        **options: those of `TableEncoder`.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        pattern = CandidateBlocks(encoder_size(size).num_heads)
+        super().__init__(size, pattern, attention=attention, token_types=("segment_ids",), **options)

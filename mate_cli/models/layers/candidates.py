@@ -1,0 +1,79 @@
+"""A score for every candidate of a question.
+
+Source: wenhuchen/HybridQA, `train_stage12.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from mate_cli.tokenization.layout import TableBatch
+
+SIDE_SIZE = 32
+"""Numbers in the embedding of each side feature."""
+
+
+class CandidateLogits(NamedTuple):
+    """Scores of the candidates of every example, in their order; all are [B, K].
+
+    Args:
+        logits: the score of each candidate, 0 where there is none.
+        mask: Bool, True where there is a candidate.
+        right: Bool, True for right candidates; all False when labels are not known.
+    """
+
+    logits: Tensor
+    mask: Tensor
+    right: Tensor
+
+
+class CandidateHead(nn.Module):
+    """Pools the first token of each candidate and scores it, with side features, by a network of one hidden layer.
+
+    Args:
+        hidden_size: width D of the states.
+        side_vocabularies: how many values each side feature has; `cell_features` hold the values.
+    """
+
+    def __init__(self, hidden_size: int, side_vocabularies: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.side = nn.ModuleList(nn.Embedding(values, SIDE_SIZE) for values in side_vocabularies)
+        width = hidden_size + SIDE_SIZE * len(side_vocabularies)
+        self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
+
+    def forward(self, states: Tensor, batch: TableBatch, pooler: nn.Module) -> CandidateLogits:
+        """States [B, T, D] to the scores of K candidates, as many as the example with most has.
+
+        Args:
+            states: of every token.
+            batch: candidate k of an example is the tokens of row id k, from 1.
+            pooler: the network's own, [candidates, 1, D] to [candidates, D].
+        """
+        example, token = first_tokens(batch)
+        candidate = batch.row_ids[example, token] - 1
+        found = [pooler(states[example, token][:, None])]
+        if len(self.side):
+            assert batch.cell_features is not None
+            values = batch.cell_features[example, token].long().unbind(-1)
+            found += [table(value) for table, value in zip(self.side, values, strict=True)]
+        scores = self.score(torch.cat(found, -1)).squeeze(-1).float()
+
+        def spread(values: Tensor) -> Tensor:
+            slots = values.new_zeros(len(states), int(candidate.max()) + 1 if len(candidate) else 1)
+            return slots.index_put((example, candidate), values)
+
+        labels = torch.zeros_like(batch.row_ids) if batch.label_ids is None else batch.label_ids
+        mask = spread(torch.ones_like(candidate, dtype=torch.bool))
+        return CandidateLogits(spread(scores), mask, spread(labels[example, token] == 1))
+
+
+def first_tokens(batch: TableBatch) -> tuple[Tensor, Tensor]:
+    """Example and token of the first token of every candidate, candidates in reading order; Int64 [candidates]."""
+    before = torch.nn.functional.pad(batch.row_ids, (1, 0))[:, :-1]
+    example, token = ((batch.row_ids != before) & (batch.attention_mask == 1)).nonzero(as_tuple=True)
+    return example, token
