@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def encode_split(examples: Sequence[TableExample], serializer: Serializer, folde
     Raises:
         DataError: the folder cannot be written.
     """
-    path = folder.expanduser() / f"{_key(examples, serializer)}.arrow"
+    path = folder.expanduser() / f"{digest_of(examples, serializer.fingerprint)}.arrow"
     if not path.exists():
         try:
             _write(examples, serializer, path, name)
@@ -124,8 +124,14 @@ def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -
             bar.update(len(chunk))
 
 
-def _key(examples: Sequence[TableExample], serializer: Serializer) -> str:
-    digest = hashlib.sha256(f"{serializer.fingerprint}|{_code()}".encode())
+def digest_of(examples: Sequence[TableExample], maker: str) -> str:
+    """A name for what is made of examples: the same for equal examples, the same maker and the same code.
+
+    Args:
+        examples: all their fields count.
+        maker: what else shapes the result.
+    """
+    digest = hashlib.sha256(f"{maker}|{_code()}".encode())
     tables: dict[int, bytes] = {}
     for example in examples:
         table = example.table
@@ -134,9 +140,9 @@ def _key(examples: Sequence[TableExample], serializer: Serializer) -> str:
             content += json.dumps([[(c.text, c.links) for c in row] for row in table.rows])
             content += json.dumps(dict(table.passages), sort_keys=True) + table.title + table.section_title
             tables[id(table)] = hashlib.sha256(content.encode()).digest()
-        answer = asdict(example.answer) if example.answer else None
+        others = {field.name: getattr(example, field.name) for field in fields(example) if field.name != "table"}
         digest.update(tables[id(table)])
-        digest.update(json.dumps([example.example_id, example.question, answer]).encode())
+        digest.update(json.dumps(others, default=asdict).encode())
     return digest.hexdigest()[:32]
 
 
@@ -144,6 +150,6 @@ def _code() -> str:
     """A digest of the source files that shape encodings, so that a code change never meets an old cache."""
     digest = hashlib.sha256()
     for package in (mate_cli.tables, mate_cli.tokenization):
-        for path in sorted(Path(str(package.__file__)).parent.glob("*.py")):
+        for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -18,6 +18,9 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializer import Serializer
 
+PORTION = 128
+"""Examples among which a few are chosen at a time."""
+
 Selector = Callable[[Sequence[TableExample]], list[TableExample]]
 
 
@@ -114,7 +117,7 @@ class TableDataModule(pl.LightningDataModule):
         """
         choose = self.training_examples if training else self.evaluation_examples
         limit = self.loading.limit_train if training else self.loading.limit_dev
-        return self._any(choose(self.dataset.examples(split))[:limit], split)
+        return self._any(first_chosen(choose, self.dataset.examples(split), limit), split)
 
     def questions(self, split: str) -> list[TableExample]:
         """The questions of a split as the dataset has them, of which `examples` makes what a task predicts.
@@ -138,6 +141,13 @@ class TableDataModule(pl.LightningDataModule):
             examples = self.examples(split, training=training)
             self._encoded[key] = encode_split(examples, self.serializer, self.loading.cache, split)
         return self._encoded[key]
+
+    def some_batches(self, count: int = 64, size: int = 8) -> list[TableBatch]:
+        """Batches of `count` training examples evenly spread over the split, to measure what they cost."""
+        encodings = self.encodings("train", training=True)
+        places = range(0, len(encodings), max(1, len(encodings) // count))
+        batches = Batches(encodings, self.loading)
+        return [batches[list(places[start : start + size])] for start in range(0, len(places), size)]
 
     def epoch(self, step: int) -> float:
         """Passes over the training split after `step` optimizer steps."""
@@ -178,6 +188,20 @@ class TableDataModule(pl.LightningDataModule):
             persistent_workers=workers > 0,
             pin_memory=self.loading.pin_memory,
         )
+
+
+def first_chosen(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
+    """The first examples that are chosen, without choosing among many more: some selectors take their time.
+
+    Args:
+        choose: of each example by itself.
+        examples: all there are.
+        limit: how many are wanted; None for all.
+    """
+    looked_at = len(examples) if limit is None else PORTION * -(-limit // PORTION)
+    while len(chosen := choose(examples[:looked_at])[:limit]) < (limit or 0) and looked_at < len(examples):
+        looked_at *= 2
+    return chosen
 
 
 def by_length(encodings: EncodedSplit, size: int) -> list[list[int]]:

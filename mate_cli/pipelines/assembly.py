@@ -61,6 +61,7 @@ def assemble(cfg: DictConfig) -> Parts:
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
     report = load_weights(encoder, InitOptions(**cfg.init))
     task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
+    task.cache = cache = Path(cfg.paths.cache).expanduser()
     if isinstance(task, SpanReading):
         task.serializer = _reader_serializer(serializer)
     _check_length(serializer, encoder)
@@ -70,7 +71,7 @@ def assemble(cfg: DictConfig) -> Parts:
         seed=cfg.seed,
         reset_positions=serializer.reset_positions,
         max_positions=encoder.size.max_positions,
-        cache=Path(cfg.paths.cache).expanduser() / "encodings",
+        cache=cache / "encodings",
         prepare=encoder.planner,
         pin_memory=cfg.hardware.accelerator == "gpu",
         limit_train=cfg.trainer.limit_train,

@@ -1,0 +1,63 @@
+"""Link many questions once, and read the links back ever after."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from mate_cli.data.cache import digest_of
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.examples import LinkedExample, linked
+from mate_cli.tokenization.hybrider.linking import link_questions
+from mate_cli.tokenization.hybrider.nodes import Node
+
+CHUNK = 128
+"""Questions whose links are kept in one file."""
+
+
+def link_examples(examples: Sequence[TableExample], folder: Path | None = None) -> list[LinkedExample]:
+    """The questions with their nodes; those that have them already stay as they are.
+
+    Args:
+        examples: in the same order as ever, so that files of earlier calls fit.
+        folder: where links are kept, one JSON file per `CHUNK`; None keeps nothing.
+    """
+    done: list[LinkedExample] = []
+    with tqdm(total=len(examples), desc="linking questions", unit="questions", delay=1, leave=False) as bar:
+        for start in range(0, len(examples), CHUNK):
+            chunk = examples[start : start + CHUNK]
+            done += _linked_chunk(chunk, folder)
+            bar.update(len(chunk))
+    return done
+
+
+def _linked_chunk(chunk: Sequence[TableExample], folder: Path | None) -> list[LinkedExample]:
+    if all(isinstance(example, LinkedExample) for example in chunk):
+        return list(chunk)  # type: ignore[arg-type]
+    path = folder / f"{digest_of(chunk, 'links')}.json" if folder else None
+    if path and path.is_file():
+        nodes = [tuple(map(_node, some)) for some in json.loads(path.read_text(encoding="utf-8"))]
+    else:
+        nodes = link_questions(chunk)
+        if path:
+            _write(path, nodes)
+    return [linked(example, some) for example, some in zip(chunk, nodes, strict=True)]
+
+
+def _node(fields: Sequence[Any]) -> Node:
+    content, coordinate, *others = fields
+    return Node(content, tuple(coordinate), *others)
+
+
+def _write(path: Path, nodes: Sequence[Sequence[Node]]) -> None:
+    """Through a second file, so that a run that is killed leaves no half."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps([[astuple(node) for node in some] for some in nodes]), encoding="utf-8")
+    partial.replace(path)
