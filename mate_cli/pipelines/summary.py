@@ -23,6 +23,8 @@ METRICS = {
     "f1": "F1",
     "gold_em": "EM, right cell",
     "gold_f1": "F1, right cell",
+    "row_accuracy": "right row",
+    "hop_accuracy": "right hop",
 }
 GROUPS = {"": "total", "table": "in-table", "passage": "in-passage"}
 

@@ -1,0 +1,65 @@
+"""What Hybrider's first two stages share: one candidate is chosen of those that stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from mate_cli.data.links import link_examples
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
+from mate_cli.models.layers.candidates import CandidateHead
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.examples import LinkedExample
+from mate_cli.tokenization.layout import TableBatch
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The best candidate of one example.
+
+    Args:
+        place: its place among the candidates, from 0.
+        probability: of the softmax over the candidates.
+    """
+
+    example_id: str
+    place: int
+    probability: float
+
+
+class CandidateChoice(TableTask[Choice]):
+    """Softmax over the candidates of a question, cross entropy towards all right ones alike.
+
+    Args:
+        encoder: any network; `model=candidates` reads each candidate by itself.
+
+    Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
+    """
+
+    pools: ClassVar[bool] = True
+    side_vocabularies: ClassVar[tuple[int, ...]] = ()
+    """How many values each side feature of a candidate has."""
+
+    def __init__(self, encoder: TableEncoder) -> None:
+        super().__init__(encoder)
+        self.head = CandidateHead(encoder.size.hidden_size, self.side_vocabularies)
+
+    def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """The questions with their nodes, linked once and read from the cache ever after."""
+        return link_examples(examples, self.cache and self.cache / "links")
+
+    def loss(self, batch: TableBatch) -> torch.Tensor:
+        """The mean loss of a batch, a scalar."""
+        found = self.head(self.encoder(batch).states, batch, self.encoder.pooler)
+        return soft_cross_entropy(found.logits, found.mask, found.right).mean()
+
+    def predict(self, batch: TableBatch) -> list[Choice]:
+        """Choose a candidate of each example."""
+        found = self.head(self.encoder(batch).states, batch, self.encoder.pooler)
+        best, places = found.logits.masked_fill(~found.mask, -torch.inf).softmax(-1).max(-1)
+        return [Choice(*one) for one in zip(batch.example_ids, places.tolist(), best.tolist(), strict=True)]

@@ -1,0 +1,56 @@
+"""Stage 1 of Hybrider: rank the nodes that a question is linked to; the best one's row should hold the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from mate_cli.lit_modules.base import by_source
+from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
+from mate_cli.metrics.accuracy import accuracy
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.examples import LinkedExample
+from mate_cli.tokenization.hybrider.nodes import SOURCES, Node
+from mate_cli.tokenization.hybrider.ranking import CONFIDENCES
+from mate_cli.tokenization.hybrider.targets import target_of
+
+
+class NodeRanking(CandidateChoice):
+    """Chooses a node, knowing how it was found and how surely.
+
+    Args:
+        encoder: any network.
+    """
+
+    monitor = "dev/row_accuracy"
+    side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
+        found = self.linked(super().training_examples(examples))
+        return [example for example in found if target_of(example, example.nodes).ranks]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """All questions; those that are linked to nothing have no prediction, and count as wrong."""
+        return [*self.linked(examples)]
+
+    def score(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """The share of questions whose chosen node is in a row with the answer."""
+        right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
+        known = [name for name, example in examples.items() if example.answer]
+        return accuracy("row_accuracy", right, known, by_source(examples))
+
+    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The text of each chosen node, by example."""
+        return {choice.example_id: chosen_node(choice, examples[choice.example_id]).content for choice in predictions}
+
+    def right(self, prediction: Choice, example: TableExample) -> bool:
+        """Whether the chosen node is in a row with the answer."""
+        rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
+        return chosen_node(prediction, example).coordinate[0] in rows
+
+
+def chosen_node(choice: Choice, example: TableExample) -> Node:
+    """The node that was chosen."""
+    assert isinstance(example, LinkedExample)
+    return example.nodes[choice.place]

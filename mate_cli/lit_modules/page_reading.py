@@ -1,0 +1,42 @@
+"""Stage 3 of Hybrider: read the answer in one linked page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mate_cli.data.links import link_examples
+from mate_cli.data.reading import page_example
+from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.labels import reading_pairs
+from mate_cli.tokenization.hybrider.targets import target_of
+
+
+class PageReading(SpanReading):
+    """The reader of PointR on pages: each page that holds the answer is an example.
+
+    Args:
+        **options: those of `SpanReading`; `cells_per_question` counts pages.
+
+    Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
+    """
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Every page with the answer of every question, up to `cells_per_question` each."""
+        return [
+            page_example(example, link, f"{example.example_id}/{place}")
+            for example, links in self._pages(examples)
+            for place, link in enumerate(links[: self.cells_per_question])
+        ]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """The first page with the answer, of every question that has one."""
+        return [page_example(example, links[0]) for example, links in self._pages(examples)]
+
+    def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
+        known = [example for example in examples if example.answer and example.answer.coordinates]
+        found = []
+        for example in link_examples(known, self.cache and self.cache / "links"):
+            pairs = reading_pairs(example, target_of(example, example.nodes))
+            found.append((example, [pair.link for pair in pairs]))
+        return [(example, links) for example, links in found if links]
