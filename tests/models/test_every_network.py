@@ -60,6 +60,21 @@ def test_states_of_padding_are_zero_and_padding_changes_nothing(path):
 
 
 @NETWORKS
+def test_padding_gets_no_gradient(path):
+    model, batch = make(path), examples(extra=9)
+    real = batch.attention_mask == 1
+    words = torch.where(real, batch.input_ids.clamp(max=97), 98)
+    read = features(batch).requires_grad_()
+    model(replace(batch, input_ids=words, cell_features=read)).states.pow(3).sum().backward()
+    gradients = [p.grad for name, p in model.named_parameters() if name.endswith("word_embeddings.weight")]
+    for gradient in gradients:
+        assert not gradient[98].any()
+        assert gradient[words[real].unique()].any(-1).all()
+    assert gradients or read.grad[real].any()
+    assert read.grad is None or not read.grad[~real].any()
+
+
+@NETWORKS
 def test_an_example_does_not_know_its_batch(path):
     model, tables = make(path), ((4, 3, 3, 2), (2, 5, 2, 3))
     batch, other = examples(tables=tables), examples(tables=tables)
