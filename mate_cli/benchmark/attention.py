@@ -19,13 +19,13 @@ from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
-from mate_cli.benchmark.counting import all_pairs, attention_flops, backend_flops, needed_pairs
 from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.machine import machine_facts
 from mate_cli.benchmark.options import BenchmarkOptions, announce
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
+from mate_cli.models.flops import all_pairs, attention_flops, backend_flops, needed_pairs
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.tokenization.layout import TableBatch
 

@@ -17,14 +17,13 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.benchmark.attention import DIRECTIONS, SMALL, timed_plan
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
-from mate_cli.benchmark.counting import backend_flops, dense_flops
 from mate_cli.benchmark.machine import machine_facts
 from mate_cli.benchmark.options import BenchmarkOptions, announce
 from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.models.flops import backend_flops, dense_flops, encoder_flops
 from mate_cli.models.linformer import Linformer
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize, encoder_size
@@ -186,7 +185,7 @@ class EncoderBenchmark(BenchmarkOptions):
         return jobs, plans
 
     def _work(self, job: Job, *, backward: bool) -> Variant:
-        gflop = encoder_flops(job, self.shape, backward=backward) / 1e9
+        gflop = job_flops(job, self.shape, backward=backward) / 1e9
         return Variant(partial(encode_and_back if backward else encode, job, self._autocast), gflop)
 
     def _autocast(self) -> AbstractContextManager[object]:
@@ -207,15 +206,12 @@ def with_padding_declared_real(batch: TableBatch) -> TableBatch:
     )
 
 
-def encoder_flops(job: Job, size: EncoderSize, *, backward: bool) -> float:
+def job_flops(job: Job, size: EncoderSize, *, backward: bool) -> float:
     """Operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
     if isinstance(job.model, TableEncoder):
-        tokens, pattern = sum(real_lengths(job.counted)), job.model.pattern
-        backend = next(module.backend for module in job.model.modules() if isinstance(module, SelfAttention))
-    else:
-        tokens, pattern, backend = job.counted.input_ids.numel(), Full(size.num_heads), Sdpa()
-    attention = backend_flops(backend, pattern, job.counted, size.head_size, backward=backward)
-    return dense_flops(size, tokens, backward=backward) + size.num_layers * attention
+        return encoder_flops(job.model, job.counted, backward=backward)
+    attention = backend_flops(Sdpa(), Full(size.num_heads), job.counted, size.head_size, backward=backward)
+    return dense_flops(size, job.counted.input_ids.numel(), backward=backward) + size.num_layers * attention
 
 
 def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str], str]) -> Figures:

@@ -20,7 +20,7 @@ from mate_cli.benchmark.encoder import (
     Autocast,
     EncoderBenchmark,
     Job,
-    encoder_flops,
+    job_flops,
     packing_gains,
     states_of,
     with_padding_declared_real,
@@ -151,7 +151,7 @@ class TrainingBenchmark(EncoderBenchmark):
         return Learner(jobs, labelled, head, optimizer), sum(ms for _, ms in planned) / len(planned)
 
     def _steps(self, learner: Learner) -> Variant:
-        gflop = sum(encoder_flops(job, self.shape, backward=True) for job in learner.jobs) / 1e9
+        gflop = sum(job_flops(job, self.shape, backward=True) for job in learner.jobs) / 1e9
         return Variant(partial(take_steps, learner, self._autocast), gflop)
 
     def _per_step(self, timing: Timing | NotRun) -> Timing | NotRun:

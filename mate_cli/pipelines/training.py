@@ -20,8 +20,11 @@ from rich.console import Console
 
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.data.batching import plan_schedule
+from mate_cli.data.table_data_module import TableDataModule
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
+from mate_cli.models.flops import encoder_flops
+from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
 from mate_cli.pipelines.placement import placement
@@ -219,12 +222,20 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
         run.folder.write_record(run.record)
         if done < schedule.total_batches:
             trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
-            run.record.throughput = follow.throughput()
+            flops = training_flops(task.encoder, data)
+            run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
         elif checkpoint:
             task.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
     final = run.folder.checkpoints / "final.safetensors"
     save_module(task, final)
     run.record.weights_sha256 = sha256(final)
+
+
+def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
+    """Floating-point operations of a forward and a backward pass, per example, of some of the training split."""
+    batches = data.some_batches()
+    total = sum(encoder_flops(encoder, batch, backward=True) for batch in batches)
+    return total / sum(len(batch.input_ids) for batch in batches)
 
 
 def _validation_interval(cfg: DictConfig, data: Any) -> int:  # noqa: ANN401

@@ -48,6 +48,10 @@ class Auto:
         plan.derive("counted", lambda _: self.chosen.update([choice]))
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
+    def chosen_for(self, plan: AttentionPlan) -> AttentionBackend:
+        """The backend for this batch."""
+        return self._backends[self.choose(plan)]
+
     def summary(self) -> str:
         """What was chosen so far, for a log."""
         counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 from batches import batches, one_table, pad
 from hypothesis import given, settings
 
+from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
@@ -12,19 +14,26 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.benchmark.cases import draw_table, together
-from mate_cli.benchmark.counting import (
+from mate_cli.models.flops import (
     all_pairs,
     attention_flops,
     backend_flops,
     computed_pairs,
     dense_flops,
+    encoder_flops,
     needed_pairs,
 )
+from mate_cli.models.layers.global_local import find_links
 from mate_cli.models.linformer import MixedAttention, Mixer
+from mate_cli.models.mate import Mate
+from mate_cli.models.sat import Sat
 from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.table_etc import TableEtc
+from mate_cli.models.tapas import Tapas
 
 PATTERNS = [RowColumnHeads(4), RowColumnHeads(3), RowColumnHeads(4, 1.0), Full(4), SameRowOrColumn(4)]
 
@@ -69,3 +78,42 @@ def test_mixing_counts_for_linformer():
     pair = 4 * 16
     assert backend_flops(mixed, Full(2), batch, 16, backward=False) == 2 * tokens * 8 * 2 * pair
     assert backend_flops(mixed, Full(2), batch, 16, backward=True) == 2 * tokens * 8 * (3.5 + 3) * pair
+
+
+SIZE = EncoderSize(32, 2, 4, 64)
+
+
+def flops_of(model, batch):
+    torch.manual_seed(0)
+    return encoder_flops(model, batch, backward=False)
+
+
+def test_a_network_costs_its_dense_layers_and_the_attention_of_every_layer():
+    batch = pad([one_table(np.random.default_rng(0), 4, 3, 3, 2)], 2)
+    tokens = int(batch.attention_mask.sum())
+    dense = dense_flops(SIZE, tokens, backward=False)
+    own = Mate(SIZE, attention=Segments())
+    assert flops_of(own, batch) == dense + 2 * attention_flops(needed_pairs(own.pattern, batch), 8, backward=False)
+    every = attention_flops(4 * tokens**2, 8, backward=False)
+    assert flops_of(Tapas(SIZE, attention=Auto()), batch) == dense + 2 * every
+    long = pad([one_table(np.random.default_rng(0), 4, 40, 8, 2)])
+    assert flops_of(Mate(SIZE, attention=Auto()), long) < flops_of(Tapas(SIZE, attention=Auto()), long)
+
+
+def test_a_network_with_two_patterns_counts_each():
+    batch = pad([one_table(np.random.default_rng(0), 4, 3, 3, 2)])
+    patterns = (SatLayer(4, columns=False), SatLayer(4, columns=True))
+    seen = sum(attention_flops(all_pairs(pattern, batch), 8, backward=False) for pattern in patterns)
+    dense = dense_flops(SIZE, batch.input_ids.numel(), backward=False)
+    assert flops_of(Sat(SIZE, variant="original", attention=Sdpa()), batch) == dense + seen
+
+
+def test_slots_of_a_memory_are_counted_as_tokens():
+    batch = pad([one_table(np.random.default_rng(0), 4, 3, 3, 2)])
+    model = TableEtc(SIZE, attention=Sdpa(), radius=2)
+    slots = len(find_links(AttentionPlan(model.pattern, batch)).slots)
+    tokens = int(batch.attention_mask.sum())
+    pairs = needed_pairs(model.pattern, batch) + 4 * slots * (2 * tokens + slots)
+    dense = dense_flops(SIZE, tokens + slots, backward=False)
+    assert slots > 0
+    assert flops_of(model, batch) == dense + 2 * attention_flops(pairs, 8, backward=False)

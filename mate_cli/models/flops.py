@@ -11,22 +11,38 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.models.layers.global_local import GlobalLocal, find_links
 from mate_cli.models.linformer import MixedAttention
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from mate_cli.models.sizes import EncoderSize
+    from mate_cli.models.table_encoder import TableEncoder
     from mate_cli.tokenization.layout import TableBatch
 
 BACKWARD = 2.5
 """Operations of attention's backward pass, in forward passes."""
 DENSE_BACKWARD = 2.0
 """The same of a dense layer."""
+
+
+def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
+    """Operations of a network on a batch: its dense layers on real tokens, and attention as each layer computes it."""
+    head_size, total, tokens = encoder.size.head_size, 0.0, int(batch.attention_mask.sum())
+    for backend in (module.backend for module in encoder.modules() if isinstance(module, SelfAttention)):
+        pattern = getattr(backend, "pattern", encoder.pattern)  # that of these layers alone
+        total += backend_flops(getattr(backend, "backend", backend), pattern, batch, head_size, backward=backward)
+    if isinstance(backend, GlobalLocal):
+        tokens += _slots(encoder.pattern, batch) * len(batch.input_ids)
+    return dense_flops(encoder.size, tokens, backward=backward) + total
 
 
 def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
@@ -59,14 +75,25 @@ def _pairs_of(ids: Tensor, real: Tensor, is_global: Tensor) -> int:
 def computed_pairs(backend: AttentionBackend, pattern: AttentionPattern, batch: TableBatch) -> int:
     """Pairs that a backend's method computes: all, those in its buckets, with its slots, or just the needed ones."""
     examples, tokens = batch.input_ids.shape
+    if isinstance(backend, Auto):
+        backend = backend.chosen_for(AttentionPlan(pattern, batch))
     if isinstance(backend, Bucketed):
         padded, first = tokens + backend.padding(tokens), backend.first_section
         window = first + 3 * backend.bucket_size
         return pattern.num_heads * examples * (first * padded + (padded - first) * window)
     if isinstance(backend, MixedAttention):
         return pattern.num_heads * examples * tokens * len(backend.mixer.keys)
+    if isinstance(backend, GlobalLocal):
+        slots = _slots(pattern, batch)
+        with_slots = slots * (2 * int(batch.attention_mask.sum()) + slots * examples)
+        return needed_pairs(pattern, batch) + pattern.num_heads * with_slots
     dense = isinstance(backend, (Eager, Sdpa))
     return all_pairs(pattern, batch) if dense else needed_pairs(pattern, batch)
+
+
+def _slots(pattern: AttentionPattern, batch: TableBatch) -> int:
+    """Slots of TableETC's memory that a batch uses."""
+    return len(find_links(AttentionPlan(pattern, batch)).slots)
 
 
 def backend_flops(
