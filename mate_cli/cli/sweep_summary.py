@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.format import plural
-from mate_cli.reports.terminal import frame, report_console
-from mate_cli.reports.terminal_details import STATE_STYLES
+from mate_cli.reports.terminal import report_console
+from mate_cli.reports.terminal_details import STATE_STYLES, frame
 
 STYLES = {**STATE_STYLES, "killed": "red"}
 
