@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 import torch
 from batches import batch_from
+from largest_tensor import LargestTensor
 
+from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.backends.segments import Segments
 from mate_cli.models.linformer import Linformer
 from mate_cli.models.mate import Mate
 from mate_cli.models.sat import Sat
@@ -120,6 +123,27 @@ def test_to_the_text_alone_the_order_of_rows_and_columns_means_nothing(axis, lin
     assert not torch.equal(moved.input_ids, batch.input_ids)
     torch.testing.assert_close(model(moved).states, model(batch).states[:, order], atol=1e-5, rtol=1e-5)
     assert not torch.allclose(make(Sat)(moved).states, make(Sat)(batch).states[:, order], atol=1e-3)
+
+
+def largest(network, rows, backend, **options):
+    torch.manual_seed(0)
+    model = network(EncoderSize(16, 1, 4, 32, 40), attention=backend, vocab_size=99, **options)
+    batch = table(rows, 2, tokens=4)
+    with LargestTensor() as mode:
+        model(model.planner(batch)).states.square().mean().backward()
+    return mode.numel
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_row_heads_need_memory_for_the_number_of_rows_and_not_for_its_square(dropout):
+    """512, 1024 and 2048 tokens in rows of eight."""
+    rows = (64, 128, 256)
+    options = {"row_head_ratio": 1.0, "attention_dropout": dropout}
+    peaks = [largest(Mate, count, Segments(), **options) for count in rows]
+    dense = [largest(Tapas, count, Eager(), attention_dropout=dropout) for count in rows[:2]]
+    assert peaks[1] <= 2.1 * peaks[0]
+    assert peaks[2] <= 2.1 * peaks[1]
+    assert dense[1] > 3.9 * dense[0]
 
 
 BERT = {"base": 109_482_240, "large": 335_141_888}
