@@ -70,7 +70,7 @@ def still_curves(drawn: Sequence[Drawn], names: Sequence[str]) -> list[Markup]:
     """Returns a picture of the most telling score, or of the loss without one, for pages without scripts."""
     name = next((one for one in names if MetricName.parse(one).is_fraction), names[0])
     figure = learning_curves(curve_frame(drawn[:STILL_CURVES], name))
-    note = f"The best {STILL_CURVES} configurations; with JavaScript every metric can be chosen, zoomed and smoothed."
+    note = f"The best {STILL_CURVES} configurations; with JavaScript runs and metrics can be chosen."
     return [element("figure", Markup(as_svg(figure, "still"))), element("p", note, class_="note")]
 
 

@@ -6,27 +6,31 @@ from mate_cli.reports.disagreements import Answer, Disagreement, disagreements
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.metric_names import PARTS, MetricName
+from mate_cli.reports.page_data import score_names
 from mate_cli.reports.report import Report
 
-MOST_QUESTIONS, MOST_GROUPS, MOST_TEXTS = 40, 8, 2
+MOST_QUESTIONS, MOST_GROUPS, MOST_TEXTS, FIRST = 40, 8, 2, 6
 
 
 def questions_section(report: Report) -> Markup | None:
     """Returns the questions on which the best configurations disagree most, with a field to search them."""
-    if report.metric is None:
-        return None
-    found = disagreements(report.groups[:MOST_GROUPS], report.metric, MOST_QUESTIONS)
+    groups = report.groups[:MOST_GROUPS]
+    every = ((name, disagreements(groups, name, MOST_QUESTIONS)) for name in score_names(report))
+    metric, found = next(((name, questions) for name, questions in every if questions), ("", ()))
     if not found:
         return None
     field = element("input", type="search", id="question-filter", placeholder="words in question or answer")
     count = element("output", plural(len(found), "question"), id="question-count", role="status")
-    note = f"The {plural(len(found), 'question')} with the widest spread of {MetricName.parse(report.metric).title}, "
+    note = f"The {plural(len(found), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
     note += f"best {MOST_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
     return element(
         "section",
         element("h2", "Where they disagree"),
         element("div", element("label", "Search ", field, class_="control"), count, class_="controls script"),
-        element("ol", [question_card(one) for one in found], class_="questions", id="question-list"),
+        element(
+            "ol", [question_card(one) for one in found], class_="questions", id="question-list", data_first=FIRST
+        ),
+        element("button", "Show more", type="button", class_="more script", id="question-more"),
         element("p", note, class_="note"),
         id="questions",
     )

@@ -55,7 +55,7 @@ def cards(report: Report) -> Markup:
 
 def card(name: str, value: object, detail: object) -> Markup:
     """Returns one card."""
-    return element("div", element("h3", name), element("p", value, class_="value"), element("p", detail), class_="card")
+    return element("div", element("p", name), element("p", value, class_="value"), element("p", detail), class_="card")
 
 
 def status_line(report: Report) -> str:

@@ -11,7 +11,6 @@ from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run
 from mate_cli.reports.load_curves import Curve, RunLog
 from mate_cli.reports.metric_names import MetricName, preference
-from mate_cli.reports.published import published_for
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
 
@@ -48,7 +47,7 @@ class Reference:
 def references(report: Report, metric: str) -> list[Reference]:
     """Returns published figures for a metric: of the models compared, else the best; none across data sets."""
     datasets = {run.setting("dataset") for run in report.runs} - {""}
-    rows = published_for(min(datasets)) if len(datasets) == 1 else ()
+    rows = report.published if len(datasets) == 1 else ()
     found = sorted((one for one in rows if metric in one.metrics), key=lambda one: -one.metrics[metric])
     models = {run.setting("model") for run in report.runs}
     own = [one for one in found if one.model in models][:MOST_LINES] or found[:1]

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions"),
     *("--disable-dev-shm-usage", "--force-device-scale-factor=1", "--remote-debugging-pipe"),
 )
+# The protocol's pipes are the file descriptors 3 and 4 of the browser.
+LAUNCH = """
+import fcntl, os, sys
+pipes = [fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3]]
+os.dup2(pipes[0], 3)
+os.dup2(pipes[1], 4)
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Browser:
@@ -25,14 +34,15 @@ class Browser:
         from_us, to_browser = os.pipe()
         from_browser, to_us = os.pipe()
         words = [CHROMIUM or "chromium", *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        script = f'exec "$0" "$@" 3<&{from_us} 4>&{to_us}'  # the protocol's pipes are file descriptors 3 and 4
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", script, *words], pass_fds=(from_us, to_us), stderr=subprocess.DEVNULL
+            [sys.executable, "-c", LAUNCH, str(from_us), str(to_us), *words],
+            pass_fds=(from_us, to_us),
+            stderr=subprocess.DEVNULL,
         )
         os.close(from_us)
         os.close(to_us)
         self.outbox, self.inbox = to_browser, from_browser
-        self.pending, self.number, self.session = b"", 0, ""
+        self.pending, self.number, self.session, self.loaded = b"", 0, "", False
         self.console: list[str] = []
         self.requests: list[str] = []
         targets = self.send("Target.getTargets")["targetInfos"]
@@ -72,21 +82,24 @@ class Browser:
             self.console.append(json.dumps(content["exceptionDetails"]))
         elif event.get("method") == "Log.entryAdded":
             self.console.append(content["entry"]["text"])
+        elif event.get("method") == "Page.loadEventFired":
+            self.loaded = True
         elif event.get("method") == "Network.requestWillBeSent":
             self.requests.append(content["request"]["url"])
 
-    def open(self, file: Path, *, width: int = 1280, height: int = 900, dark: bool = False, fragment: str = "") -> None:
+    def open(self, file: Path, *, width: int = 1280, height: int = 900, dark: bool = False, wait: bool = True) -> None:
         """Opens a file in a window of this size and waits until it is drawn."""
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.console.clear()
         self.requests.clear()
-        self.send("Page.navigate", url=file.resolve().as_uri() + fragment)
-        self.evaluate(
-            "new Promise((done) => document.readyState === 'complete' ? done() : addEventListener('load', done))"
-        )
-        self.settle()
+        self.loaded = False
+        self.send("Page.navigate", url=file.resolve().as_uri())
+        while not self.loaded:
+            self.note(self.receive())
+        if wait:  # which takes scripts
+            self.settle()
 
     def settle(self) -> None:
         """Waits until the page has drawn what it was told to."""

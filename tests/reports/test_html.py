@@ -15,11 +15,13 @@ from rich.console import Console
 
 from mate_cli.errors import RunError
 from mate_cli.reports.export import report_csv, report_json
-from mate_cli.reports.html import SCRIPTS, render_page, write_page
+from mate_cli.reports.html import SCRIPTS, asset, render_page, write_page
 from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.plots.style import COLORS
 from mate_cli.reports.report import build_report
 from mate_cli.reports.terminal import print_report
 from tests.reports.runs import build_demo, build_run
+from tests.reports.study import build_study
 
 KEYS = (
     *("status", "reason", "argv", "overrides", "dataset", "model", "init", "task", "command", "seed", "started"),
@@ -201,6 +203,34 @@ def test_writing_leaves_no_draft_and_a_refusal_is_said(demo, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write"):
         write_page(report, tmp_path / "file" / "page.html")
+
+
+def test_a_study_shows_parts_questions_and_published_figures(tmp_path):
+    root = build_study(tmp_path, models=3, seeds=2, points=20, questions=60)
+    text = render_page(build_report([root], metric="dev/em", against="mate"), root)
+    page = Page(text)
+    ids = page.values("id")
+    assert {"significance", "chart", "subsets", "curves", "cost", "settings", "questions"} <= set(ids)
+    words = " ".join(page.texts)
+    for expected in ("by place of the answer", "by cells of the table", "501-1000", "PointR + MATE", "95 % interval"):
+        assert expected in words
+    assert {"✓", "✗", "◐"} & set(page.texts)
+    published = re.findall(r'<tr class="published".*?</tr>', text)
+    assert len(published) > 5
+    assert not any(" best" in row or " close" in row for row in published)
+
+
+def test_what_is_not_there_has_no_section(tmp_path):
+    build_run(tmp_path / "run", metrics={"dev/loss": 1.0}, throughput={}, parameters=None, steps=0)
+    ids = Page(render_page(build_report([tmp_path]), tmp_path)).values("id")
+    assert not {"significance", "subsets", "curves", "questions", "curve-data"} & set(ids)
+
+
+def test_the_colours_of_the_page_are_those_of_the_figures():
+    css = asset("compare.css")
+    light, dark = (re.findall(r"--c\d: (#\w{6})", part) for part in css.split("prefers-color-scheme: dark")[:2])
+    assert tuple(light) == COLORS
+    assert len(dark) == len(COLORS)
 
 
 def test_elements_escape_what_is_not_markup():

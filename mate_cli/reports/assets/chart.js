@@ -66,8 +66,8 @@ function duration(seconds) {
   const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([one]) => seconds >= one) ?? [1, "s"];
   return `${trim((seconds / size).toPrecision(seconds / size >= 100 ? 4 : 3))} ${unit}`;
 }
-const memory = (megabytes) => `${trim((megabytes / 1000).toPrecision(3))} GB`;
-const WRITE = { count, duration, memory, seconds: duration };
+const gigabytes = (megabytes) => `${trim((megabytes / 1000).toPrecision(3))} GB`;
+const WRITE = { count, duration, memory: gigabytes };
 // Wall time has ticks at whole minutes or hours, not at powers of ten of a second.
 function timeTicks(low, high, wanted) {
   const unit = high >= 2 * 86400 ? 86400 : high >= 7200 ? 3600 : high >= 120 ? 60 : 1;
@@ -85,18 +85,23 @@ function axes(canvas, box, x, y, xTicks, yTicks, writeX, writeY, xTitle) {
   for (const tick of xTicks) canvas.append(svg("text", { x: x(tick), y: box.bottom + 17, "text-anchor": "middle" }, writeX(tick)));
   canvas.append(svg("text", { x: box.right, y: box.bottom + 33, "text-anchor": "end", class: "axis" }, xTitle));
 }
-// Published figures: dashed lines; names that would cover each other stand side by side. Returns where the names are.
-function referenceLines(canvas, box, y, lines) {
-  const taken = [];
-  for (const [label, value] of lines) {
-    const wide = 6.2 * label.length, top = y(value) - 16;
-    const right = Math.min(box.right, ...taken.filter((one) => Math.abs(one.top - top) < 14).map((one) => one.left - 10));
-    taken.push({ left: right - wide, right, top, bottom: top + 14 });
-    canvas.append(
-      svg("line", { x1: box.left, x2: box.right, y1: y(value), y2: y(value), class: "reference" }),
-      svg("text", { x: right, y: y(value) - 5, "text-anchor": "end", class: "reference" }, label, svg("title", {}, `${label}: ${count(value)}`)),
-    );
-  }
+// Published figures: dashed lines, named at the left above or below the line, where no other line, name or point is.
+function referenceLines(canvas, box, y, lines, busy = []) {
+  const heights = lines.map(([, value]) => y(value)), taken = [...busy];
+  for (const at of new Set(heights)) canvas.append(svg("line", { x1: box.left, x2: box.right, y1: at, y2: at, class: "reference" }));
+  lines.forEach(([label, value], number) => {
+    const wide = 6.2 * label.length + 10, at = heights[number];
+    const spots = [0, 1, 2].flatMap((step) => [-5, 13].map((down) => ({ down, left: box.left + 6 + step * 100 })));
+    const rated = spots.map((spot) => {
+      const own = { left: spot.left, right: spot.left + wide, top: at + spot.down - 11, bottom: at + spot.down + 3 };
+      const crossed = heights.filter((one) => one !== at && one > own.top && one < own.bottom).length;
+      const covered = taken.filter((one) => own.right > one.left && own.left < one.right && own.bottom > one.top && own.top < one.bottom).length;
+      return { ...own, down: spot.down, bad: 2 * covered + crossed };
+    });
+    const best = rated.reduce((one, other) => (other.bad < one.bad ? other : one));
+    taken.push(best);
+    canvas.append(svg("text", { x: best.left, y: at + best.down, class: "reference" }, label, svg("title", {}, `${label}: ${count(value)}`)));
+  });
   return taken;
 }
 const readData = (id) => { const one = document.getElementById(id); return one && JSON.parse(one.textContent); };

@@ -5,16 +5,19 @@ function costChart(data) {
 
   // Names stand where they cover no point and no other name: right, left, above, below; else they are left out.
   function label(canvas, box, taken, point, text) {
-    const wide = 6.6 * text.length, { x, y } = point;
+    const name = svg("text", { class: "name" }, text), { x, y } = point;
+    canvas.append(name);
+    const wide = name.getComputedTextLength();
     const spots = [4, -10, 18, -24, 32].flatMap((down) => [[x + 9, y + down, "start", x + 9], [x - 9, y + down, "end", x - 9 - wide], [x, y + down, "middle", x - wide / 2]]);
     for (const [tx, ty, anchor, left] of spots) {
       const own = { left, right: left + wide, top: ty - 11, bottom: ty + 3 };
       const free = taken.every((one) => own.right < one.left || own.left > one.right || own.bottom < one.top || own.top > one.bottom);
       if (!free || own.left < box.left - 4 || own.right > box.right + 6 || own.top < 0) continue;
       taken.push(own);
-      canvas.append(svg("text", { x: tx, y: ty, "text-anchor": anchor, class: "name" }, text));
+      for (const [key, value] of [["x", tx], ["y", ty], ["text-anchor", anchor]]) name.setAttribute(key, value);
       return;
     }
+    name.remove();
   }
 
   function draw() {
@@ -40,11 +43,12 @@ function costChart(data) {
     let low = Math.min(...costs), high = Math.max(...costs);
     if (low === high) { low *= 0.5; high *= 1.5; }
     [low, high] = log ? [low / (high / low) ** 0.12, high * (high / low) ** 0.12] : [Math.max(0, low - (high - low) * 0.15), high + (high - low) * 0.15];
-    const x = scale(low, high, box.left, box.right, log), wanted = Math.max(3, Math.floor(width / 110)), write = WRITE[kind.kind];
+    const x = scale(low, high, box.left, box.right, log), wanted = Math.max(4, Math.floor(width / 110)), write = WRITE[kind.kind];
     const xTicks = log ? x.ticks(wanted) : kind.kind === "duration" ? timeTicks(low, high, wanted) : roundTicks(low, high, wanted);
     axes(canvas, box, x, y, xTicks, y.ticks(6), write, count, kind.title.toLowerCase().replace("flops", "FLOPs"));
-    const names = referenceLines(canvas, box, y, published);
     const marks = points.map((one) => ({ ...one, x: x(one.cost), y: y(one.score) }));
+    const covered = marks.map((one) => ({ left: one.x - 7, right: one.x + 7, top: one.y - 7, bottom: one.y + 7 }));
+    const taken = referenceLines(canvas, box, y, published, covered);
     for (const one of marks) {
       const sides = svg("g", { class: "whiskers", style: `stroke:${paint(one.group.index)}` });
       if (one.spread) sides.append(svg("line", { x1: one.x, x2: one.x, y1: y(one.score - one.spread), y2: y(one.score + one.spread) }));
@@ -53,7 +57,6 @@ function costChart(data) {
       mark.append(svg("title", {}, `${one.group.label}: ${one.score.toFixed(1)}, ${write(one.cost)}`));
       canvas.append(sides, mark);
     }
-    const taken = marks.map((one) => ({ left: one.x - 7, right: one.x + 7, top: one.y - 7, bottom: one.y + 7 })).concat(names);
     const longest = width < 500 ? 20 : 44;
     for (const one of marks) label(canvas, box, taken, one, one.group.label.length > longest ? `${one.group.label.slice(0, longest - 1)}…` : one.group.label);
   }
@@ -63,9 +66,9 @@ function costChart(data) {
     const costs = data.groups.map((group) => group.costs[get("cost").value]?.[0]).filter(Boolean);
     get("log").checked = Math.max(...costs) > 20 * Math.min(...costs);
   }
-  get("cost").addEventListener("change", () => { suggest(); draw(); });
+  get("cost").addEventListener("change", () => { suggest(); memory.set("cost-log", get("log").checked); draw(); });
   for (const id of ["score", "log"]) get(id).addEventListener("change", draw);
-  suggest();
+  if (memory.get("cost-log") === undefined) suggest();
   draw();
   let width = place.clientWidth;
   new ResizeObserver(() => { if (Math.abs(place.clientWidth - width) > 1) { width = place.clientWidth; draw(); } }).observe(place);

@@ -71,7 +71,7 @@ function learningCurves(data) {
     let low = Math.min(...ys), high = Math.max(...ys);
     if (log) { low /= 1.05; high *= 1.05; } else { const room = (high - low || Math.abs(high) || 1) * 0.06; low -= low >= 0 && low < room ? low : room; high += room; }
     const x = scale(Math.min(...xs), Math.max(...xs), box.left, box.right), y = scale(low, high, box.bottom, box.top, log);
-    const wanted = Math.max(3, Math.floor(width / 90)), ends = [Math.min(...xs), Math.max(...xs)];
+    const wanted = Math.max(4, Math.floor(width / 90)), ends = [Math.min(...xs), Math.max(...xs)];
     const xTicks = axis.write === duration ? timeTicks(...ends, wanted) : roundTicks(...ends, wanted);
     axes(canvas, box, x, y, xTicks, y.ticks(5), axis.write, count, axis.title);
     referenceLines(canvas, box, y, shown);
@@ -157,6 +157,7 @@ function learningCurves(data) {
   const buttons = new Map();
   function show(hidden) {
     state.hidden = hidden;
+    memory.set("hidden", data.groups.filter((group) => hidden.has(group.index)).map((group) => group.label));
     buttons.forEach((button, index) => button.setAttribute("aria-pressed", String(!hidden.has(index))));
     drawAll();
   }
@@ -211,11 +212,13 @@ function learningCurves(data) {
     get("runs").closest("details").hidden = !get("runs").childElementCount;
   }
   function buildMetrics() {
-    const first = new Set([0, 1, 2, 3].filter((number) => number < data.metrics.length));
+    const kept = memory.get("metrics", data.metrics.slice(0, 4).map((metric) => metric.name));
+    const first = new Set([...data.metrics.keys()].filter((number) => kept.includes(data.metrics[number].name)));
     state.metrics = first;
     data.metrics.forEach((metric, number) => toggle(metric.title, first.has(number), (button) => {
       if (!state.metrics.delete(number)) state.metrics.add(number);
       button.setAttribute("aria-pressed", String(state.metrics.has(number)));
+      memory.set("metrics", [...state.metrics].map((one) => data.metrics[one].name));
       drawAll();
     }, get("metrics")).dataset.number = number);
   }
@@ -230,16 +233,17 @@ function learningCurves(data) {
   buildRuns();
   buildMetrics();
   dropEmptyAxes();
-  const many = data.groups.slice(Number(charts.dataset.first)).map((group) => group.index);
-  if (data.groups.some((group) => group.runs.length > 1)) {
-    if (data.groups.reduce((sum, group) => sum + group.runs.length, 0) > 12) get("kind").value = "mean";
-  } else get("kind").closest("label").hidden = true;
+  const many = memory.get("hidden", data.groups.slice(Number(charts.dataset.first)).map((group) => group.label));
+  const runs = data.groups.reduce((sum, group) => sum + group.runs.length, 0);
+  get("kind").closest("label").hidden = runs === data.groups.length;
+  if (runs > data.groups.length && runs > 12) get("kind").value = memory.get("curve-kind", "mean");
   for (const id of ["x", "kind", "log", "lines"]) get(id)?.addEventListener("change", drawAll);
-  get("smoothing").addEventListener("input", () => {
+  const writeSmoothing = () => {
     document.querySelector("output[for=curve-smoothing]").textContent = trim(Number(get("smoothing").value).toFixed(2));
-    drawAll();
-  });
-  show(new Set(many));
+  };
+  get("smoothing").addEventListener("input", () => { writeSmoothing(); drawAll(); });
+  writeSmoothing();
+  show(new Set(data.groups.filter((group) => many.includes(group.label)).map((group) => group.index)));
   let width = charts.clientWidth;
   new ResizeObserver(() => { if (Math.abs(charts.clientWidth - width) > 1) { width = charts.clientWidth; drawAll(); } }).observe(charts);
 }

@@ -16,21 +16,31 @@ document.querySelectorAll(".copy").forEach((button) => button.addEventListener("
 }));
 
 const barMenu = document.getElementById("bar-metric");
-barMenu?.addEventListener("change", () => document.querySelectorAll("[data-metric]").forEach((block) => {
-  block.hidden = block.dataset.metric !== barMenu.value;
-}));
+function showBars() {
+  document.querySelectorAll("[data-metric]").forEach((block) => { block.hidden = block.dataset.metric !== barMenu.value; });
+}
+barMenu?.addEventListener("change", showBars);
+if (barMenu) showBars();
 
-const filter = document.getElementById("question-filter");
-filter?.addEventListener("input", () => {
-  const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-  let shown = 0;
-  document.querySelectorAll("#question-list > li").forEach((card) => {
-    const text = card.textContent.toLowerCase();
-    card.hidden = !words.every((word) => text.includes(word));
-    shown += !card.hidden;
-  });
-  document.getElementById("question-count").textContent = `${shown} ${shown === 1 ? "question" : "questions"}`;
-});
+// Questions: the first few at first, the others on demand; a search looks through all.
+function questionList(list) {
+  const cards = [...list.children], filter = document.getElementById("question-filter"), more = document.getElementById("question-more");
+  let most = Number(list.dataset.first);
+  function show() {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = cards.filter((card) => words.every((word) => card.textContent.toLowerCase().includes(word)));
+    cards.forEach((card) => { card.hidden = true; });
+    found.slice(0, most).forEach((card) => { card.hidden = false; });
+    document.getElementById("question-count").textContent = `${found.length} of ${cards.length} questions`;
+    more.hidden = found.length <= most;
+    more.textContent = `Show ${found.length - most} more`;
+  }
+  filter.addEventListener("input", show);
+  more.addEventListener("click", () => { most = cards.length; show(); });
+  show();
+}
+const questions = document.getElementById("question-list");
+if (questions) questionList(questions);
 
 // Paper has no folds: whatever is closed opens for it, and closes again.
 const folds = [...document.querySelectorAll("details")];

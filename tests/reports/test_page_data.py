@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mate_cli.reports.figures import read_logs
+from mate_cli.reports.html_elements import data_element
+from mate_cli.reports.load_curves import load_log
+from mate_cli.reports.page_data import cost_data, curve_data, references
+from mate_cli.reports.report import build_report
+from tests.reports.runs import build_run
+from tests.reports.study import build_study
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return build_report([build_study(tmp_path_factory.mktemp("outputs"), models=2, seeds=2, points=40, questions=24)])
+
+
+def test_curves_carry_steps_values_and_a_clock(report):
+    data = curve_data(report, read_logs(report))
+    names = [metric["name"] for metric in data["metrics"]]
+    assert names[:2] == ["train/loss", "dev/em"]
+    assert not [name for name in names if name.startswith("final/") or name.endswith("lr")]
+    (first, _) = data["groups"]
+    run = first["runs"][0]
+    grid, values = run["values"]["0"]
+    assert len(run["grids"][grid]) == len(values) == 40
+    assert run["grids"][grid][-1] == 9780
+    assert run["size"] == 62613
+    assert run["epochs"][1][-1] == 5
+    assert run["seconds"][0] == sorted(run["seconds"][0])
+
+
+def test_metrics_logged_together_share_their_steps(report):
+    run = curve_data(report, read_logs(report))["groups"][0]["runs"][0]
+    assert len(run["grids"]) == 2
+    assert len(run["values"]) == 8
+
+
+def test_final_metrics_are_no_curve_and_a_clock_never_runs_backwards(tmp_path):
+    rows = [{"step": step, "time": time, "train/loss": 1.0} for step, time in ((1, 5.0), (2, 9.0), (3, 1.0), (4, 12.0))]
+    rows.append({"step": 4, "final/dev/em": 0.5, "baseline/tfidf/dev/em": 0.1})
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    log = load_log(tmp_path)
+    assert list(log.curves) == ["train/loss"]
+    assert log.seconds.values == (5.0, 9.0, 9.0, 12.0)
+    assert log.epochs.steps == ()
+
+
+def test_the_more_runs_the_fewer_points_of_each(tmp_path):
+    report = build_report([build_study(tmp_path, models=20, seeds=5, points=200, questions=4)])
+    lengths = {len(log.curves["train/loss"].steps) for one in read_logs(report, most=24) for _, log in one.logs}
+    assert lengths == {100}
+
+
+def test_costs_and_scores_are_middles_with_spreads(report):
+    data = cost_data(report)
+    assert [cost["title"] for cost in data["costs"]] == [
+        "Examples per second",
+        "Training FLOPs per example",
+        "Peak memory",
+        "Wall time",
+        "Parameters",
+    ]
+    assert data["metrics"][0]["name"] == report.metric
+    (best, _) = data["groups"]
+    middle, spread = best["scores"]["0"]
+    assert middle == pytest.approx(report.groups[0].summary(report.metric).center, abs=1e-4)
+    assert spread > 0
+
+
+def test_without_costs_there_is_nothing_to_draw(tmp_path):
+    nothing = {"throughput": {}, "parameters": 0, "wall_seconds": None, "peak_memory_mb": None}
+    build_run(tmp_path / "run", **nothing)
+    assert cost_data(build_report([tmp_path])) is None
+
+
+def test_published_figures_are_those_of_the_models_compared(report):
+    assert [line.label for line in references(report, "dev/em")] == ["PointR + MATE", "PointR + TAPAS"]
+    assert references(report, "train/loss") == []
+
+
+def test_published_figures_stay_out_where_datasets_differ_or_nobody_wants_them(tmp_path):
+    build_run(tmp_path / "a", metrics={"dev/em": 0.5})
+    assert references(build_report([tmp_path], published=False), "dev/em") == []
+    build_run(tmp_path / "b", metrics={"dev/em": 0.5}, dataset="sqa")
+    assert references(build_report([tmp_path]), "dev/em") == []
+
+
+def test_no_text_ends_the_data_of_a_page():
+    text = data_element("x", {"a": "</script><!--\u2028", "b": [1, None]})
+    inner = text.removeprefix('<script type="application/json" id="x">').removesuffix("</script>")
+    assert not set("<>&\u2028") & set(inner)
+    assert json.loads(inner) == {"a": "</script><!--\u2028", "b": [1, None]}

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from mate_cli.reports.html import write_page
+from mate_cli.reports.report import build_report
+from tests.reports.browser import CHROMIUM, Browser
+from tests.reports.runs import build_demo
+from tests.reports.study import build_study
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome on PATH")
+LINES = "document.querySelectorAll('#curve-charts .line').length"
+SHAPES = "[...document.querySelectorAll('#curve-charts .line')].map((line) => line.getAttribute('d')).join()"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    one = Browser(tmp_path_factory.mktemp("profile"))
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = build_study(tmp_path_factory.mktemp("outputs"), questions=60)
+    return write_page(build_report([root], against="tapas"), root / "compare.html")
+
+
+@pytest.fixture
+def page(browser, study):
+    browser.open(study)
+    browser.evaluate("sessionStorage.clear()")
+    browser.open(study)
+    return browser
+
+
+@pytest.fixture(autouse=True)
+def quiet(request):
+    """Whatever a test did, the page logged nothing and asked nothing of a network."""
+    yield
+    if "browser" in request.fixturenames:
+        browser = request.getfixturevalue("browser")
+        assert browser.console == []
+        assert [url for url in browser.requests if not url.startswith("file://")] == []
+
+
+def texts(browser, selector):
+    return browser.evaluate(f"[...document.querySelectorAll({json.dumps(selector)})].map((one) => one.textContent)")
+
+
+def choose(browser, name, value):
+    browser.evaluate(
+        f"(() => {{ const menu = document.getElementById({json.dumps(name)}); menu.value = {json.dumps(value)};"
+        " menu.dispatchEvent(new Event('input')); menu.dispatchEvent(new Event('change')); })()"
+    )
+    browser.settle()
+
+
+def test_a_heading_sorts_by_mouse_and_by_key(page):
+    names, heading = "#results table tbody th", "#results table tr.sort th:nth-child(2)"
+    assert texts(page, f"{names}")[:5] == ["mate", "tapas", "sat", "linformer", "etc"]
+    page.click(heading)
+    page.click(heading)
+    assert page.evaluate(f"document.querySelector('{heading}').ariaSort") == "ascending"
+    assert texts(page, names)[:5] == ["etc", "linformer", "sat", "tapas", "mate"]
+    page.evaluate(f"document.querySelector('{heading}').focus()")
+    page.key("Enter")
+    assert texts(page, names)[:5] == ["mate", "tapas", "sat", "linformer", "etc"]
+
+
+def test_the_legend_hides_shows_and_isolates(page):
+    every = page.evaluate(LINES)
+    page.click("#curve-legend .item:nth-child(2) button")
+    assert page.evaluate(LINES) == every * 4 // 5
+    assert page.evaluate("document.querySelector('#curve-legend [data-group=\"1\"]').ariaPressed") == "false"
+    page.key("Enter")
+    assert page.evaluate(LINES) == every
+    page.click("#curve-legend .item:nth-child(3) .only")
+    assert page.evaluate(LINES) == every // 5
+    page.click("#curve-legend .all")
+    assert page.evaluate(LINES) == every
+
+
+def test_every_control_changes_the_drawing(page):
+    seen = [page.evaluate(SHAPES)]
+    for name, value in (("curve-kind", "runs"), ("curve-smoothing", "0.8"), ("curve-x", "seconds")):
+        choose(page, name, value)
+        seen.append(page.evaluate(SHAPES))
+    page.click("#curve-log")
+    seen.append(page.evaluate(SHAPES))
+    assert len(set(seen)) == len(seen)
+    assert page.evaluate("document.querySelectorAll('#curve-charts .raw').length") == page.evaluate(LINES)
+    assert any("wall time" in text for text in texts(page, "#curve-charts .axis"))
+    page.evaluate("document.querySelector('.runs-menu').open = true")
+    before = page.evaluate(LINES)
+    page.click("#curve-runs button")
+    assert page.evaluate(LINES) == before - 4
+
+
+def test_metrics_are_chosen_and_published_figures_are_lines(page):
+    assert page.evaluate("document.querySelectorAll('#curve-charts figure').length") == 4
+    assert "PointR + MATE" in " ".join(texts(page, "#curve-charts text.reference"))
+    page.click("#curve-lines")
+    assert texts(page, "#curve-charts text.reference") == []
+    for number in (0, 1, 2):
+        page.click(f"#curve-metrics button:nth-child({number + 1})")
+    assert page.evaluate("document.querySelectorAll('#curve-charts figure').length") == 1
+
+
+def test_numbers_appear_under_the_pointer_and_by_arrow_keys(page):
+    page.click("#curve-charts svg")
+    (tip, *_) = texts(page, "#curve-charts .tip")
+    assert tip.startswith("step ")
+    assert "linformer" in tip
+    page.evaluate("document.querySelector('#curve-charts svg').focus()")
+    page.key("ArrowRight")
+    assert texts(page, "#curve-charts .tip")[0] != tip
+
+
+def test_a_score_is_drawn_against_each_cost(page):
+    titles = set()
+    for number in range(5):
+        choose(page, "cost-cost", str(number))
+        titles |= set(texts(page, "#cost-chart figcaption"))
+        assert page.evaluate("document.querySelectorAll('#cost-chart svg > .shape').length") == 5
+    assert len(titles) == 5
+    assert {"mate", "tapas", "etc"} <= set(texts(page, "#cost-chart .name"))
+
+
+def test_questions_are_searched_and_bars_chosen(page):
+    shown = "document.querySelectorAll('#question-list > li:not([hidden])').length"
+    assert page.evaluate(shown) == 6
+    page.click("#question-more")
+    assert page.evaluate(shown) > 6
+    choose(page, "question-filter", "season of 1902")
+    assert page.evaluate(shown) <= 1
+    choose(page, "bar-metric", "dev/em")
+    visible = "[...document.querySelectorAll('[data-metric]:not([hidden])')].map((one) => one.dataset.metric)"
+    assert page.evaluate(visible) == ["dev/em"]
+
+
+def test_choices_outlive_a_page_that_loads_itself_again(page, study):
+    page.click("#curve-legend .item:nth-child(1) button")
+    page.click("#curve-log")
+    choose(page, "curve-x", "epochs")
+    drawing = page.evaluate(SHAPES)
+    page.open(study)
+    assert page.evaluate(SHAPES) == drawing
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_phone_scrolls_down_only(page, study, dark):
+    page.open(study, width=390, height=844, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    cut = (
+        "[...document.querySelectorAll('h1,h2,h3,p,button,select,label')].filter((one) => !one.closest('.scroll')"
+        " && one.getBoundingClientRect().right > 391).map((one) => one.textContent)"
+    )
+    assert page.evaluate(cut) == []
+
+
+def test_headings_are_in_order_and_controls_have_names(page):
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((one) => Number(one.tagName[1]))")
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    unnamed = (
+        "[...document.querySelectorAll('select,input,button')]"
+        ".filter((one) => !(one.ariaLabel || one.textContent.trim() || one.labels?.length)).length"
+    )
+    assert page.evaluate(unnamed) == 0
+
+
+def test_paper_shows_what_was_folded_and_no_controls(page):
+    page.send("Emulation.setEmulatedMedia", media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("[...document.querySelectorAll('details:not(.runs-menu)')].every((one) => one.open)")
+    assert page.evaluate("getComputedStyle(document.querySelector('.controls')).display") == "none"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert not page.evaluate("document.querySelector('#settings details').open")
+    page.send("Emulation.setEmulatedMedia", media="")
+
+
+def test_without_scripts_a_picture_and_all_tables_remain(browser, study):
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    browser.open(study, wait=False)
+    browser.send("DOM.enable")
+    document = browser.send("DOM.getDocument", depth=0)["root"]["nodeId"]
+    for selector, there in (("noscript svg", True), (".bars .fill", True), ("#curve-charts svg", False)):
+        found = browser.send("DOM.querySelector", nodeId=document, selector=selector)["nodeId"]
+        assert bool(found) is there, selector
+    browser.send("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_runs_without_costs_or_predictions_make_a_page_too(browser, tmp_path):
+    root = build_demo(tmp_path)
+    browser.open(write_page(build_report([root]), root / "compare.html"))
+    assert browser.evaluate(LINES) > 0
+
+
+def test_fifty_runs_are_light_and_open_within_a_second(browser, tmp_path):
+    root = build_study(tmp_path, models=10, seeds=5, points=200, questions=12)
+    page = write_page(build_report([root]), root / "compare.html")
+    assert page.stat().st_size < 2_000_000
+    browser.send("Performance.enable", timeDomain="threadTicks")  # a busy machine does not count, only work does
+    browser.open(page)
+    spent = {one["name"]: one["value"] for one in browser.send("Performance.getMetrics")["metrics"]}
+    assert 0 < spent["TaskDuration"] < 1
+    assert browser.evaluate("document.querySelectorAll('#runs tbody tr').length") == 50
+    browser.send("Performance.disable")
