@@ -13,11 +13,12 @@ import torch
 
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.gathering import Named, gathered
+from mate_cli.lit_modules.sharding import shard
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
-Prediction = TypeVar("Prediction")
+Prediction = TypeVar("Prediction", bound=Named)
 
 
 class OptimizerRecipe(Protocol):
@@ -102,6 +103,11 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """The examples to predict and score."""
         return list(examples)
+
+    def configure_model(self) -> None:
+        """Cut the weights in shards where the strategy is made for it; Lightning calls this before training."""
+        if self.device_mesh is not None:
+            shard(self, self.encoder.encoder.layer, self.device_mesh["data_parallel"])
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""

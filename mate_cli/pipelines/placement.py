@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
+from mate_cli.lit_modules.sharding import Sharded
 from mate_cli.runs import ranks
 
 
@@ -17,12 +18,15 @@ def placement(hardware: DictConfig, *, training: bool = False) -> dict[str, Any]
 
     Args:
         hardware: the machine.
-        training: whether gradients are shared, and weights where the strategy is fsdp.
+        training: gradients are shared; else each process works for itself.
     """
-    options = {"accelerator": hardware.accelerator, "precision": hardware.precision}
-    # Always named, so that Lightning does not go by what Slurm says of a job: the processes are there already.
-    options |= {"plugins": [LightningEnvironment()], "devices": ranks.devices(), "num_nodes": 1}
+    # The environment is always named, so that Lightning does not go by what Slurm says of a job.
+    own = [LightningEnvironment()]
+    options = {"accelerator": hardware.accelerator, "precision": hardware.precision, "plugins": own}
     if not dist.is_initialized():
-        return options
-    strategy: Strategy = DDPStrategy(gradient_as_bucket_view=True)
-    return {**options, "num_nodes": ranks.count() // ranks.devices(), "strategy": strategy}
+        return {**options, "devices": 1}
+    if not training:
+        return {**options, "devices": 1 if hardware.accelerator == "cpu" else [ranks.number() % ranks.devices()]}
+    cut = hardware.strategy == "fsdp"
+    strategy: Strategy = Sharded(ranks.count()) if cut else DDPStrategy(gradient_as_bucket_view=True)
+    return {**options, "devices": ranks.devices(), "num_nodes": ranks.count() // ranks.devices(), "strategy": strategy}

@@ -28,4 +28,5 @@ def quiet_lightning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pytorch_lightning")
         warnings.filterwarnings("ignore", module="lightning_fabric")
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # on in-place operations, of which there are none
         yield

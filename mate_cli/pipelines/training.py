@@ -23,6 +23,7 @@ from mate_cli.data.batching import plan_schedule
 from mate_cli.data.table_data_module import TableDataModule
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
+from mate_cli.lit_modules.sharding import load_whole
 from mate_cli.models.flops import encoder_flops
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
@@ -225,10 +226,10 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
             flops = training_flops(task.encoder, data)
             run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
         elif checkpoint:
-            task.load_state_dict(torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
+            load_whole(task, torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
     final = run.folder.checkpoints / "final.safetensors"
     save_module(task, final)
-    run.record.weights_sha256 = sha256(final)
+    run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:

@@ -43,6 +43,7 @@ class Hardware(Protocol):
     devices: int
     nodes: int
     strategy: str
+    precision: str
     threads: int | None
 
 
@@ -75,11 +76,13 @@ def together(hardware: Hardware) -> Iterator[None]:
 
 
 def check_devices(hardware: Hardware) -> None:
-    """Refuse more GPUs than there are.
+    """Refuse more GPUs than there are, and what FSDP2 cannot do.
 
     Raises:
         ConfigError: with what there is.
     """
+    if hardware.strategy == "fsdp" and hardware.precision == "16-mixed":
+        raise ConfigError("fsdp has no scaling of losses", where="hardware.precision", remedy="Use bf16-mixed, or ddp")
     if hardware.devices == 1:
         return
     if hardware.accelerator == "mps":

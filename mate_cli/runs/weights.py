@@ -11,18 +11,23 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
+from mate_cli.lit_modules.sharding import load_whole, whole
+from mate_cli.runs import ranks
 
 
 def save_module(module: torch.nn.Module, path: Path) -> None:
-    """Write all weights; equal weights give equal bytes.
+    """Write all weights; equal weights give equal bytes. Of several processes, all call this and the first writes.
 
     Raises:
         RunError: the disk is full or the folder is read-only; what was there stays.
     """
+    weights = whole(module.state_dict())
+    if not ranks.is_first():
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: tensor.contiguous().cpu() for name, tensor in module.state_dict().items()}, partial)
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, partial)
         partial.replace(path)
     except (OSError, SafetensorError) as error:
         raise RunError(
@@ -39,7 +44,7 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
         CheckpointError: the file is missing or damaged, or belongs to another network.
     """
     try:
-        module.load_state_dict(load_file(path))
+        load_whole(module, load_file(path))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error
     except RuntimeError as error:
