@@ -173,7 +173,7 @@ def recorded(folder: RunFolder, record: RunRecord, clock: Clock) -> Iterator[Any
         record.peak_memory_mb = peak_memory_mb()
         folder.write_record(record)
         for trackers in opened:
-            trackers.close(record.metrics, 0 if record.status == "finished" else 1)
+            trackers.close(record.summary(), 0 if record.status == "finished" else 1)
 
 
 def checkpoint_step(path: Path | None) -> int | None:

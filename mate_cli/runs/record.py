@@ -68,6 +68,11 @@ class RunRecord:
     facts: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
+    def summary(self) -> dict[str, float]:
+        """The final metrics, and what they cost as `cost/<name>`, for dashboards."""
+        costs = {name: getattr(self, name) for name in ("parameters", "wall_seconds", "peak_memory_mb")}
+        return {**self.metrics, **{f"cost/{name}": value for name, value in {**costs, **self.throughput}.items()}}
+
 
 class RunFolder:
     """One run's folder; every file in it is written to the side and then moved into place.

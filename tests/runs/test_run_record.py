@@ -28,6 +28,18 @@ def test_a_record_survives_writing_and_reading(tmp_path):
     assert [path.name for path in folder.path.iterdir()] == ["record.json"]
 
 
+def test_a_summary_has_metrics_and_costs():
+    run = record()
+    run.metrics, run.throughput, run.parameters = {"dev/em": 0.5}, {"examples_per_second": 3.0}, 7
+    assert run.summary() == {
+        "dev/em": 0.5,
+        "cost/parameters": 7,
+        "cost/wall_seconds": 0.0,
+        "cost/peak_memory_mb": 0.0,
+        "cost/examples_per_second": 3.0,
+    }
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"command": "train"}', '{"nonsense": 1}'])
 def test_a_damaged_record_is_named(tmp_path, content):
     (tmp_path / "record.json").write_text(content)
