@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,16 +49,21 @@ def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:
 
 def curve_names(drawn: Sequence[Drawn]) -> list[str]:
     """Lists the logged metrics that are drawn, the most telling first."""
-    names = {
-        name for one in drawn for _, log in one.logs for name in log.curves if MetricName.parse(name).score != "lr"
-    }
-    return sorted(names, key=curve_order)[:MOST_FIGURES]
+    counts = Counter(name for one in drawn for name in {name for _, log in one.logs for name in moving(log)})
+    names = [name for name in counts if MetricName.parse(name).score != "lr"]
+    return sorted(names, key=lambda name: curve_order(name, counts[name]))[:MOST_FIGURES]
 
 
-def curve_order(name: str) -> tuple[object, ...]:
-    """Orders logged metrics: the training loss, the scores as when ranking, other losses, the rest."""
+def moving(log: RunLog) -> Iterator[str]:
+    """Yields the metrics that were logged more than once: a single point is no curve."""
+    yield from (name for name, curve in log.curves.items() if len(curve.steps) > 1)
+
+
+def curve_order(name: str, count: int) -> tuple[object, ...]:
+    """Orders logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
     metric = MetricName.parse(name)
-    return (name != "train/loss", not metric.is_fraction, metric.score != "loss", *preference(name))
+    kind = (name != "train/loss", not metric.is_fraction, bool(metric.part), metric.score != "loss")
+    return (*kind, -count, *preference(name))
 
 
 def curve_frames(report: Report) -> list[CurveFrame]:

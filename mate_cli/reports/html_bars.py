@@ -10,10 +10,11 @@ from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_elements import Markup, element, options
 from mate_cli.reports.metric_names import MetricName
-from mate_cli.reports.page_data import Reference, references, score_names
+from mate_cli.reports.page_data import Reference, datasets_of, references, score_names
 from mate_cli.reports.plots.style import paint_of
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary, is_finite
+from mate_cli.reports.tables import dataset_of
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,10 @@ def bars_section(report: Report) -> Markup | None:
     chooser = element("label", "Metric ", metric_select(names, "bar-metric"), class_="control script")
     hint = f"best {MOST_BARS} of {len(report.groups)}" if len(report.groups) > MOST_BARS else None
     heading = element("h2", "Scores", element("small", hint) if hint else None)
-    note = "Whiskers: the spread over seeds. Dots: single runs. Outlined bars and dashed lines: published figures."
-    return element(
-        "section", element("div", heading, chooser, class_="bar"), blocks, element("p", note, class_="note"), id="chart"
-    )
+    lines = ["Whiskers: the spread over seeds. Dots: single runs."] if "whisker" in "".join(blocks) else []
+    lines += ["Outlined bars and dashed lines: published figures."] if "hollow" in "".join(blocks) else []
+    note = element("p", " ".join(lines), class_="note") if lines else None
+    return element("section", element("div", heading, chooser, class_="bar"), blocks, note, id="chart")
 
 
 def metric_select(names: Sequence[str], name: str) -> Markup:
@@ -53,18 +54,29 @@ def metric_select(names: Sequence[str], name: str) -> Markup:
 
 
 def bar_block(report: Report, name: str, *, hidden: bool) -> Markup:
-    """Returns the bars of one metric, best first, with published figures below."""
-    metric = MetricName.parse(name)
-    cells = [(index, group, bar_cell(group, metric)) for index, group in enumerate(report.groups[:MOST_BARS])]
-    known = [(index, group.label, cell) for index, group, cell in cells if cell is not None]
+    """Returns the bars of one metric, a table per data set."""
+    tables = [bar_list(report, MetricName.parse(name), dataset) for dataset in datasets_of(report)]
+    return element("div", tables, data_metric=name, hidden=hidden)
+
+
+def bar_list(report: Report, metric: MetricName, dataset: str) -> Markup | None:
+    """Returns the bars of one metric on one data set, best first, with published figures below."""
+    cells = [
+        (index, group.label, bar_cell(group, metric))
+        for index, group in enumerate(report.groups[:MOST_BARS])
+        if dataset_of(group) == dataset
+    ]
+    known = [(index, label, cell) for index, label, cell in cells if cell is not None]
+    if not known:
+        return None
     known.sort(key=lambda one: -(metric.direction or 1) * one[2].value)
-    lines = references(report, name)
+    lines = references(report, metric.full, dataset)
     top = highest([cell for *_, cell in known], lines)
     rows = [bar_row(label, cell, top, lines, paint_of(index)) for index, label, cell in known]
     rows += [reference_row(line, metric, top, lines) for line in lines]
     head = element("thead", element("tr", [element("th", text) for text in ("Configuration", metric.title, "Value")]))
-    table = element("table", element("caption", title_of(metric)), head, element("tbody", rows), class_="bars")
-    return element("div", table, data_metric=name, hidden=hidden)
+    place = f" on {dataset}" if len(datasets_of(report)) > 1 else ""
+    return element("table", element("caption", title_of(metric), place), head, element("tbody", rows), class_="bars")
 
 
 def title_of(metric: MetricName) -> str:
@@ -135,13 +147,17 @@ def share(value: float, top: float) -> str:
     return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
 
 
+BarLine = tuple[int, str, tuple[BarCell | None, ...]]
+"""A configuration: its place among all, its label, and a bar per column."""
+
+
 @dataclass(frozen=True)
 class BarTable:
     """Configurations by subsets of the questions; None where a configuration has no such score."""
 
     title: str
     heads: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[int, str, tuple[BarCell | None, ...]], ...]
+    rows: tuple[BarLine, ...]
 
 
 def bar_table(table: BarTable) -> Markup:

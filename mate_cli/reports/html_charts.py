@@ -31,7 +31,7 @@ def curves_section(report: Report) -> Markup | None:
     return element(
         "section",
         element("h2", "Learning curves", element("small", hint) if hint else None),
-        curve_controls(lines=any(metric["lines"] for metric in data["metrics"])),
+        curve_controls(lines=any(any(metric["lines"]) for metric in data["metrics"])),
         element("div", class_="legend script", id="curve-legend", role="group", aria_label="Configurations"),
         element(
             "details", element("summary", "Single runs"), element("div", id="curve-runs"), class_="script runs-menu"
@@ -86,8 +86,15 @@ def cost_section(report: Report, table: Markup) -> Markup:
         "div",
         element("label", "Score ", element("select", options(scores), id="cost-score"), class_="control"),
         element("label", "Cost ", element("select", options(costs), id="cost-cost"), class_="control"),
+        dataset_menu(data["datasets"]),
         check("cost-log", "Log scale"),
         class_="controls script",
     )
     chart = element("div", class_="charts one script", id="cost-chart")
     return element("section", heading, controls, chart, data_element("cost-data", data), table, id="cost")
+
+
+def dataset_menu(datasets: Sequence[str]) -> Markup:
+    """Returns the menu of data sets, hidden where there is no choice."""
+    menu = element("select", options([(str(index), name) for index, name in enumerate(datasets)]), id="cost-dataset")
+    return element("label", "Data set ", menu, class_="control", hidden=len(datasets) < 2)

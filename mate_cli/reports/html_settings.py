@@ -33,7 +33,9 @@ def comparison_view(comparison: Comparison) -> Markup | None:
     return element(
         "div",
         title,
-        element("div", "All of them: ", facts, class_="common") if comparison.common else None,
+        element("div", "All of them: " if len(comparison.labels) > 1 else None, facts, class_="common")
+        if comparison.common
+        else None,
         difference_table(comparison),
         class_="comparison",
     )

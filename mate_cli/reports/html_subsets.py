@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.html_bars import BarCell, BarTable, bar_cell, bar_table, title_of
+from mate_cli.reports.html_bars import BarCell, BarLine, BarTable, bar_cell, bar_table, title_of
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.metric_names import PARTS, MetricName
-from mate_cli.reports.page_data import score_names
-from mate_cli.reports.questions import Subset, scores_by_size, scores_by_source
+from mate_cli.reports.page_data import datasets_of, score_names
+from mate_cli.reports.questions import Share, Subset, scores_by_size, scores_by_source
 from mate_cli.reports.report import Report
+from mate_cli.reports.tables import dataset_of
 
 MOST_ROWS = 12
+Members = Sequence[tuple[int, Configuration]]
+"""Configurations of one data set, each with its place among all, which is that of its colour."""
 
 
 def subsets_section(report: Report) -> Markup | None:
@@ -20,7 +24,14 @@ def subsets_section(report: Report) -> Markup | None:
     if report.metric is None:
         return None
     groups = report.groups[:MOST_ROWS]
-    tables = [table for split in (source_table, size_table) if (table := first_table(report, groups, split))]
+    names = datasets_of(report)
+    families = {name: [place for place in enumerate(groups) if dataset_of(place[1]) == name] for name in names}
+    tables = [
+        replace(table, title=f"{table.title}, {name}" if len(names) > 1 else table.title)
+        for name, members in families.items()
+        for split in (source_table, size_table)
+        if (table := first_table(report, members, split))
+    ]
     if not tables:
         return None
     hint = f"best {MOST_ROWS} of {len(report.groups)}" if len(report.groups) > MOST_ROWS else None
@@ -31,70 +42,63 @@ def subsets_section(report: Report) -> Markup | None:
 
 
 def first_table(
-    report: Report,
-    groups: Sequence[Configuration],
-    split: Callable[[Sequence[Configuration], MetricName], BarTable | None],
+    report: Report, groups: Members, split: Callable[[Members, MetricName], BarTable | None]
 ) -> BarTable | None:
     """Splits the main metric, or the most telling one that can be split."""
     wholes = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
     return next((table for whole in wholes if (table := split(groups, whole)) is not None), None)
 
 
-def source_table(groups: Sequence[Configuration], whole: MetricName) -> BarTable | None:
+def source_table(groups: Members, whole: MetricName) -> BarTable | None:
     """Splits by where the answer stands: from the runs' own metrics, else from their predictions."""
     names = {part: part_name(groups, whole, part) for part in ("table", "passage")}
     if any(names.values()):
         metrics = [MetricName.parse(name) for name in (*names.values(), whole.full) if name]
         heads = tuple((PARTS.get(metric.part, metric.part), "") for metric in metrics)
-        rows = [
-            (index, group.label, tuple(bar_cell(group, metric) for metric in metrics))
-            for index, group in enumerate(groups)
-        ]
+        rows = [(index, group.label, tuple(bar_cell(group, metric) for metric in metrics)) for index, group in groups]
         return BarTable(f"{title_of(whole)} by place of the answer", heads, with_any(rows))
     return question_table(groups, whole, scores_by_source, "by place of the answer")
 
 
-def part_name(groups: Sequence[Configuration], whole: MetricName, part: str) -> str:
+def part_name(groups: Members, whole: MetricName, part: str) -> str:
     """Returns the metric that covers a part of the questions, empty when no configuration has it."""
     spellings = [f"{whole.split}/{whole.score}/{part}", f"{whole.split}/{part}/{whole.score}"]
-    known = {name for group in groups for name in group.metric_names}
+    known = {name for _, group in groups for name in group.metric_names}
     return next((name for name in spellings if name in known), "")
 
 
-def size_table(groups: Sequence[Configuration], whole: MetricName) -> BarTable | None:
+def size_table(groups: Members, whole: MetricName) -> BarTable | None:
     """Splits by the number of cells of the table."""
     return question_table(groups, whole, scores_by_size, "by cells of the table")
 
 
 def question_table(
-    groups: Sequence[Configuration],
+    groups: Members,
     whole: MetricName,
     split: Callable[[Sequence[Configuration], str], tuple[Subset, ...]],
     title: str,
 ) -> BarTable | None:
     """Builds a table from scores of single questions, None without any."""
-    subsets = split(groups, whole.full)
+    subsets = split([group for _, group in groups], whole.full)
     if not subsets:
         return None
     rows = [
-        (index, group.label, tuple(share_cell(subset, index, whole) for subset in subsets))
-        for index, group in enumerate(groups)
+        (index, group.label, tuple(share_cell(subset.shares[place], whole) for subset in subsets))
+        for place, (index, group) in enumerate(groups)
     ]
     heads = tuple((subset.name, f"n = {subset.count}") for subset in subsets)
     return BarTable(f"{title_of(whole)} {title}", heads, with_any(rows))
 
 
-def share_cell(subset: Subset, index: int, metric: MetricName) -> BarCell | None:
+def share_cell(share: Share | None, metric: MetricName) -> BarCell | None:
     """Returns a configuration's bar in a subset."""
-    if (share := subset.shares[index]) is None:
+    if share is None:
         return None
     scale = 100.0 if metric.is_fraction else 1.0
     error = f" ±{scale * share.error:.1f}" if share.error is not None else ""
     return BarCell(share.mean, f"{scale * share.mean:.1f}", share.error, (), error)
 
 
-def with_any(
-    rows: Sequence[tuple[int, str, tuple[BarCell | None, ...]]],
-) -> tuple[tuple[int, str, tuple[BarCell | None, ...]], ...]:
+def with_any(rows: Sequence[BarLine]) -> tuple[BarLine, ...]:
     """Leaves out configurations without a single score."""
     return tuple(row for row in rows if any(row[2]))

@@ -13,7 +13,7 @@ from mate_cli.reports.load import STATUSES
 from mate_cli.reports.metric_names import PARTS, MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import Mark, ResultTable, Row
+from mate_cli.reports.tables import Mark, ResultTable, Row, dataset_of
 
 
 def flops_text(flops: float) -> str:
@@ -69,7 +69,10 @@ def best_card(report: Report) -> Markup:
     if report.metric is None or (summary := report.groups[0].summary(report.metric)) is None:
         return card("Best", NOTHING, "no finished run has a metric")
     metric = MetricName.parse(report.metric)
-    return card(f"Best {metric.title}", number(summary, metric), report.groups[0].label)
+    best = report.groups[0]
+    several = len({dataset_of(group) for group in report.groups}) > 1
+    place = f" on {dataset_of(best)}" if several and dataset_of(best) else ""
+    return card(f"Best {metric.title}{place}", number(summary, metric), best.label)
 
 
 def fastest_card(report: Report) -> Markup:

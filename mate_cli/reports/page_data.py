@@ -11,8 +11,10 @@ from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run
 from mate_cli.reports.load_curves import Curve, RunLog
 from mate_cli.reports.metric_names import MetricName, preference
+from mate_cli.reports.published import published_for
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
+from mate_cli.reports.tables import dataset_of
 
 MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
 
@@ -44,10 +46,14 @@ class Reference:
     source: str
 
 
-def references(report: Report, metric: str) -> list[Reference]:
-    """Returns published figures for a metric: of the models compared, else the best; none across data sets."""
-    datasets = {run.setting("dataset") for run in report.runs} - {""}
-    rows = report.published if len(datasets) == 1 else ()
+def datasets_of(report: Report) -> list[str]:
+    """Lists the data sets compared, that of the best configuration first."""
+    return list(dict.fromkeys(dataset_of(group) for group in report.groups))
+
+
+def references(report: Report, metric: str, dataset: str) -> list[Reference]:
+    """Returns published figures for a metric on a data set: of the models compared, else the best."""
+    rows = published_for(dataset) if report.published else ()
     found = sorted((one for one in rows if metric in one.metrics), key=lambda one: -one.metrics[metric])
     models = {run.setting("model") for run in report.runs}
     own = [one for one in found if one.model in models][:MOST_LINES] or found[:1]
@@ -71,8 +77,11 @@ def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
 
 
 def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
-    """Returns how a metric is named and printed, and its published figures."""
-    lines = [[line.label, rounded(line.value, metric)] for line in references(report, metric.full)]
+    """Returns how a metric is named and printed, and its published figures: one list per data set."""
+    lines = [
+        [[line.label, rounded(line.value, metric)] for line in references(report, metric.full, dataset)]
+        for dataset in datasets_of(report)
+    ]
     return {"name": metric.full, "title": metric.title, "percent": metric.is_fraction, "lines": lines}
 
 
@@ -119,7 +128,7 @@ def cost_data(report: Report) -> dict[str, Any] | None:
     names = score_names(report)
     costs = [cost for cost in COSTS if any(cost_of(group, cost) for group in report.groups)]
     groups = [
-        group_data(index, group, names, costs)
+        group_data(report, index, names, costs)
         for index, group in enumerate(report.groups[:MOST_POINTS])
         if any(group.summary(name) for name in names) and any(cost_of(group, cost) for cost in costs)
     ]
@@ -128,6 +137,7 @@ def cost_data(report: Report) -> dict[str, Any] | None:
     metrics = [metric_data(report, MetricName.parse(name)) for name in names]
     return {
         "metrics": metrics,
+        "datasets": datasets_of(report),
         "costs": [{"title": cost.title, "kind": cost.kind} for cost in costs],
         "groups": groups,
     }
@@ -147,11 +157,13 @@ def cost_of(group: Configuration, cost: Cost) -> Summary | None:
     return summary if summary is not None and summary.center > 0 else None
 
 
-def group_data(index: int, group: Configuration, names: Sequence[str], costs: Sequence[Cost]) -> dict[str, Any]:
+def group_data(report: Report, index: int, names: Sequence[str], costs: Sequence[Cost]) -> dict[str, Any]:
     """Returns one configuration: by number of the score and of the cost, [middle, spread]."""
+    group = report.groups[index]
     scores = {str(number): pair(group.summary(name)) for number, name in enumerate(names) if group.summary(name)}
     prices = {str(number): pair(cost_of(group, cost)) for number, cost in enumerate(costs) if cost_of(group, cost)}
-    return {"label": group.label, "index": index, "scores": scores, "costs": prices}
+    dataset = datasets_of(report).index(dataset_of(group))
+    return {"label": group.label, "index": index, "dataset": dataset, "scores": scores, "costs": prices}
 
 
 def pair(summary: Summary | None) -> list[float]:

@@ -64,7 +64,7 @@ def test_colours_and_dashes_tell_forty_configurations_apart():
 def test_frames_of_a_study(tmp_path):
     report = build_report([build_demo(tmp_path)])
     frames = curve_frames(report)
-    assert [frame.metric.full for frame in frames][:3] == ["train/loss", "dev/em", "dev/hits@1"]
+    assert [frame.metric.full for frame in frames][:3] == ["train/loss", "dev/hits@1", "dev/hits@3"]
     assert len(frames[0].lines) == len(report.groups)
     assert [bar.label for bar in bars(report)] == [group.label for group in report.groups][:4]
 

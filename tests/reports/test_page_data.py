@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from mate_cli.reports.figures import read_logs
+from mate_cli.reports.figures import curve_names, read_logs
 from mate_cli.reports.html_elements import data_element
 from mate_cli.reports.load_curves import load_log
-from mate_cli.reports.page_data import cost_data, curve_data, references
+from mate_cli.reports.page_data import cost_data, curve_data, datasets_of, references
 from mate_cli.reports.report import build_report
 from tests.reports.runs import build_run
 from tests.reports.study import build_study
@@ -78,15 +78,25 @@ def test_without_costs_there_is_nothing_to_draw(tmp_path):
 
 
 def test_published_figures_are_those_of_the_models_compared(report):
-    assert [line.label for line in references(report, "dev/em")] == ["PointR + MATE", "PointR + TAPAS"]
-    assert references(report, "train/loss") == []
+    assert [line.label for line in references(report, "dev/em", "hybridqa")] == ["PointR + MATE", "PointR + TAPAS"]
+    assert references(report, "train/loss", "hybridqa") == []
 
 
-def test_published_figures_stay_out_where_datasets_differ_or_nobody_wants_them(tmp_path):
+def test_published_figures_stay_with_their_dataset_and_out_where_nobody_wants_them(tmp_path):
     build_run(tmp_path / "a", metrics={"dev/em": 0.5})
-    assert references(build_report([tmp_path], published=False), "dev/em") == []
-    build_run(tmp_path / "b", metrics={"dev/em": 0.5}, dataset="sqa")
-    assert references(build_report([tmp_path]), "dev/em") == []
+    build_run(tmp_path / "b", metrics={"dev/em": 0.6}, dataset="sqa")
+    report = build_report([tmp_path])
+    assert datasets_of(report) == ["sqa", "hybridqa"]
+    assert references(report, "dev/em", "sqa") == []
+    assert [len(lines) for lines in cost_data(report)["metrics"][0]["lines"]] == [0, 1]
+    assert references(build_report([tmp_path], published=False), "dev/em", "hybridqa") == []
+
+
+def test_a_metric_logged_once_is_no_curve(tmp_path):
+    run = build_run(tmp_path / "run", steps=0)
+    rows = ({"step": 0, "dev/em": 0.5}, {"step": 1, "dev/f1": 1}, {"step": 2, "dev/f1": 1})
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert curve_names(read_logs(build_report([tmp_path]))) == ["dev/f1"]
 
 
 def test_no_text_ends_the_data_of_a_page():

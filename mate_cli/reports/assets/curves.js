@@ -63,7 +63,7 @@ function learningCurves(data) {
     const box = { left: 44, right: width - 10, top: 10, bottom: height - 42 };
     const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: 0, "aria-label": `${caption.textContent} by ${axis.title}, ${lines.length} lines` });
     figure.append(canvas);
-    const shown = get("lines")?.checked ? published.map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
+    const shown = get("lines")?.checked ? (published.length === 1 ? published[0] : []).map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
     const fits = (y) => !log || y > 0;
     const ys = lines.flatMap((line) => [...line.raw, ...(line.low ?? []), ...(line.high ?? [])]).concat(shown.map(([, y]) => y)).filter(fits);
     const xs = lines.flatMap((line) => [line.xs[0], line.xs[line.xs.length - 1]]);
