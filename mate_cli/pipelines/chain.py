@@ -158,8 +158,8 @@ def _fitting_chain(cfg: DictConfig) -> Chain:
 
 def compose_stages(cfg: DictConfig, overrides: list[str]) -> list[Stage]:
     """Compose each stage from its experiment, what the user typed, and its own overrides."""
-    own_keys = ("experiment=", "chain=", "stages.", "resume=", "+stages.")
-    typed = [item for item in overrides if not item.startswith(own_keys)]
+    own_keys = ("experiment=", "chain=", "stages.", "resume=")
+    typed = [item for item in overrides if not item.lstrip("+~").startswith(own_keys)]
     stages = []
     for name, stage in cfg.stages.items():
         own = [f"experiment={stage.experiment}", *typed, *stage.overrides]

@@ -18,6 +18,10 @@ HYDRA_SEES = {
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "qqq=1"): "qqq: unknown key.",
     ("train", "stages.reading.run=x"): "stages.reading.run: unknown key.",
+    ("train", "-m", "experiment=quickstart,quickstart_cells", "stages.span_reading.run=x"): (
+        "stages.span_reading.run: unknown key. "
+        "Before it is known which of several experiments has it, write ++stages.span_reading.run=..."
+    ),
     ("train", "+seed=3"): "seed: this key exists already. Leave out the +.",
     ("train", "~foo"): "~foo: nothing to delete here.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
