@@ -31,7 +31,7 @@ def curves_section(report: Report) -> Markup | None:
     return element(
         "section",
         element("h2", "Learning curves", element("small", hint) if hint else None),
-        curve_controls(lines=any(any(metric["lines"]) for metric in data["metrics"])),
+        curve_controls(data["datasets"], lines=any(any(metric["lines"]) for metric in data["metrics"])),
         element("div", class_="legend script", id="curve-legend", role="group", aria_label="Configurations"),
         element(
             "details", element("summary", "Single runs"), element("div", id="curve-runs"), class_="script runs-menu"
@@ -44,13 +44,14 @@ def curves_section(report: Report) -> Markup | None:
     )
 
 
-def curve_controls(*, lines: bool) -> Markup:
+def curve_controls(datasets: Sequence[str], *, lines: bool) -> Markup:
     """Returns the controls above the curves."""
     axes = [("steps", "Steps"), ("epochs", "Epochs"), ("examples", "Examples"), ("seconds", "Wall time")]
     kinds = [("runs", "Every run"), ("mean", "Mean and range of seeds")]
     slider = element("input", type="range", id="curve-smoothing", min=0, max=0.98, step=0.02, value=0)
     return element(
         "div",
+        dataset_menu("curve-dataset", datasets),
         element("label", "Across ", element("select", options(axes), id="curve-x"), class_="control"),
         element("label", "Draw ", element("select", options(kinds), id="curve-kind"), class_="control"),
         element("label", "Smoothing ", slider, element("output", "0", for_="curve-smoothing"), class_="control"),
@@ -86,7 +87,7 @@ def cost_section(report: Report, table: Markup) -> Markup:
         "div",
         element("label", "Score ", element("select", options(scores), id="cost-score"), class_="control"),
         element("label", "Cost ", element("select", options(costs), id="cost-cost"), class_="control"),
-        dataset_menu(data["datasets"]),
+        dataset_menu("cost-dataset", data["datasets"]),
         check("cost-log", "Log scale"),
         class_="controls script",
     )
@@ -94,7 +95,8 @@ def cost_section(report: Report, table: Markup) -> Markup:
     return element("section", heading, controls, chart, data_element("cost-data", data), table, id="cost")
 
 
-def dataset_menu(datasets: Sequence[str]) -> Markup:
+def dataset_menu(name: str, datasets: Sequence[str]) -> Markup:
     """Returns the menu of data sets, hidden where there is no choice."""
-    menu = element("select", options([(str(index), name) for index, name in enumerate(datasets)]), id="cost-dataset")
+    choices = [(str(index), dataset) for index, dataset in enumerate(datasets)]
+    menu = element("select", options(choices), id=name)
     return element("label", "Data set ", menu, class_="control", hidden=len(datasets) < 2)

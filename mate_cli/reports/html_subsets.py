@@ -36,9 +36,10 @@ def subsets_section(report: Report) -> Markup | None:
         return None
     hint = f"best {MOST_ROWS} of {len(report.groups)}" if len(report.groups) > MOST_ROWS else None
     note = "± is the spread over seeds; by cells of the table the standard error over n questions."
+    spread = any(cell.detail for table in tables for *_, cells in table.rows for cell in cells if cell)
     heading = element("h2", "Parts of the questions", element("small", hint) if hint else None)
     shown = [bar_table(table) for table in tables]
-    return element("section", heading, shown, element("p", note, class_="note"), id="subsets")
+    return element("section", heading, shown, element("p", note, class_="note") if spread else None, id="subsets")
 
 
 def first_table(

@@ -69,8 +69,14 @@ def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
     names = curve_names(drawn)
     return {
         "metrics": [metric_data(report, MetricName.parse(name)) for name in names],
+        "datasets": datasets_of(report),
         "groups": [
-            {"label": one.group.label, "index": one.index, "runs": [run_data(run, log, names) for run, log in one.logs]}
+            {
+                "label": one.group.label,
+                "index": one.index,
+                "dataset": datasets_of(report).index(dataset_of(one.group)),
+                "runs": [run_data(run, log, names) for run, log in one.logs],
+            }
             for one in drawn
         ],
     }

@@ -8,7 +8,7 @@ import pytest
 from mate_cli.reports.html import write_page
 from mate_cli.reports.report import build_report
 from tests.reports.browser import CHROMIUM, Browser
-from tests.reports.runs import build_demo
+from tests.reports.runs import build_demo, build_run
 from tests.reports.study import build_study
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome on PATH")
@@ -198,6 +198,18 @@ def test_runs_without_costs_or_predictions_make_a_page_too(browser, tmp_path):
     root = build_demo(tmp_path)
     browser.open(write_page(build_report([root]), root / "compare.html"))
     assert browser.evaluate(LINES) > 0
+
+
+def test_datasets_are_drawn_apart(browser, tmp_path):
+    for name in ("hybridqa", "sqa"):
+        build_run(tmp_path / name, dataset=name, task="pointr", metrics={"test/em": 0.5})
+    browser.open(write_page(build_report([tmp_path]), tmp_path / "compare.html"))
+    assert len(texts(browser, "#curve-legend .item:not([hidden])")) == 1
+    first = browser.evaluate(SHAPES)
+    choose(browser, "curve-dataset", "1")
+    assert browser.evaluate(SHAPES) != first
+    assert len(texts(browser, "#curve-legend .item:not([hidden])")) == 1
+    assert texts(browser, ".bars caption") == ["Test EM (%) on hybridqa", "Test EM (%) on sqa"]
 
 
 def test_fifty_runs_are_light_and_open_within_a_second(browser, tmp_path):

@@ -25,12 +25,14 @@ function learningCurves(data) {
     return ys.map((y) => { sum = weight * sum + (1 - weight) * y; mass = weight * mass + (1 - weight); return sum / mass; });
   }
 
+  const isChosen = (group) => group.dataset === Number(get("dataset").value);
+
   // The lines of a metric: one per run that is shown, or the mean of each configuration with the range of its runs.
   function linesOf(metric) {
     const factor = data.metrics[metric].percent ? 100 : 1, axis = AXES[get("x").value], weight = Number(get("smoothing").value);
     const lines = [];
     for (const group of data.groups) {
-      if (state.hidden.has(group.index)) continue;
+      if (state.hidden.has(group.index) || !isChosen(group)) continue;
       const runs = [];
       group.runs.forEach((run, number) => {
         if (!(metric in run.values) || state.off.has(`${group.index}-${number}`)) return;
@@ -63,7 +65,7 @@ function learningCurves(data) {
     const box = { left: 44, right: width - 10, top: 10, bottom: height - 42 };
     const canvas = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", tabindex: 0, "aria-label": `${caption.textContent} by ${axis.title}, ${lines.length} lines` });
     figure.append(canvas);
-    const shown = get("lines")?.checked ? (published.length === 1 ? published[0] : []).map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
+    const shown = get("lines")?.checked ? published[Number(get("dataset").value)].map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
     const fits = (y) => !log || y > 0;
     const ys = lines.flatMap((line) => [...line.raw, ...(line.low ?? []), ...(line.high ?? [])]).concat(shown.map(([, y]) => y)).filter(fits);
     const xs = lines.flatMap((line) => [line.xs[0], line.xs[line.xs.length - 1]]);
@@ -139,6 +141,7 @@ function learningCurves(data) {
 
   function drawAll() {
     charts.replaceChildren();
+    get("legend").querySelectorAll(".item").forEach((item) => { item.hidden = item.dataset.dataset !== get("dataset").value; });
     charts.classList.toggle("one", state.metrics.size === 1);
     data.metrics.forEach((_, metric) => { if (state.metrics.has(metric)) draw(metric); });
   }
@@ -169,6 +172,7 @@ function learningCurves(data) {
     for (const group of data.groups) {
       const item = document.createElement("span");
       item.className = "item";
+      item.dataset.dataset = group.dataset;
       const button = toggle(group.label, true, () => {
         const hidden = new Set(state.hidden);
         if (!hidden.delete(group.index)) hidden.add(group.index);
@@ -237,7 +241,7 @@ function learningCurves(data) {
   const runs = data.groups.reduce((sum, group) => sum + group.runs.length, 0);
   get("kind").closest("label").hidden = runs === data.groups.length;
   if (runs > data.groups.length && runs > 12) get("kind").value = memory.get("curve-kind", "mean");
-  for (const id of ["x", "kind", "log", "lines"]) get(id)?.addEventListener("change", drawAll);
+  for (const id of ["x", "kind", "log", "lines", "dataset"]) get(id)?.addEventListener("change", drawAll);
   const writeSmoothing = () => {
     document.querySelector("output[for=curve-smoothing]").textContent = trim(Number(get("smoothing").value).toFixed(2));
   };
