@@ -27,9 +27,7 @@ def questions_section(report: Report) -> Markup | None:
         "section",
         element("h2", "Where they disagree"),
         element("div", element("label", "Search ", field, class_="control"), count, class_="controls script"),
-        element(
-            "ol", [question_card(one) for one in found], class_="questions", id="question-list", data_first=FIRST
-        ),
+        element("ol", [question_card(one) for one in found], class_="questions", id="question-list", data_first=FIRST),
         element("button", "Show more", type="button", class_="more script", id="question-more"),
         element("p", note, class_="note"),
         id="questions",
