@@ -11,6 +11,7 @@ from configurations import composed
 
 from mate_cli.cli import app
 from mate_cli.cli.config_dir import config_dir
+from mate_cli.cli.sweep_file import expand
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -38,6 +39,8 @@ def test_links(document):
 def test_commands(line):
     command, *words = shlex.split(line, comments=True)[1:]
     assert command in app.commands()
+    if command == "train":
+        words = expand(words)
     if command != "completion":
         one_of_each = [re.sub(r"^([^=]+=[^\[{'\",]+),.*", r"\1", word) for word in words if "=" in word]
         composed(config_dir(), command, [*GIVEN.get(command, []), *one_of_each])
