@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -24,6 +25,8 @@ from mate_cli.reports.terminal_details import frame, unfinished_view
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TREND, BAR = 10, 14
+PATIENCE = 60.0
+"""Seconds between two jobs of a sweep at most."""
 FRAME = 7
 """Lines around the rows of the first table."""
 
@@ -65,7 +68,7 @@ class Screen:
 
 
 class Lines:
-    """A line per change, for a file or a pipe; ends when nothing is running any more.
+    """A line per change, for a file or a pipe; ends when nothing has been running for a minute, or nothing ever was.
 
     Args:
         console: where the lines go.
@@ -74,6 +77,7 @@ class Lines:
     def __init__(self, console: Console) -> None:
         self.console = console
         self._said: dict[str, str] = {}
+        self._last_work: datetime | None = None
 
     def __enter__(self) -> Lines:
         return self
@@ -91,8 +95,12 @@ class Lines:
                 self.console.print(Text(stamp + line), soft_wrap=True)
 
     def goes_on(self, report: Report | None) -> bool:
-        """Says whether a run is still at work."""
-        return report is not None and any(is_at_work(run) for run in report.runs)
+        """Says whether a run is still at work, or the next job of a sweep may be about to start."""
+        if report is None:
+            return False
+        if any(is_at_work(run) for run in report.runs):
+            self._last_work = report.created
+        return self._last_work is not None and (report.created - self._last_work).total_seconds() < PATIENCE
 
 
 def views(report: Report, console: Console) -> Iterator[RenderableType]:

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import platform
+from datetime import datetime, timezone
 from functools import partial
 
 import pytest
@@ -59,11 +60,16 @@ def follow(tmp_path, monkeypatch):
     """Watches tmp_path while the deeds happen; returns what was printed, seen last, and kept."""
 
     def watching(*deeds, terminal=False, **options):
-        monkeypatch.setattr(module, "time", Clock(*deeds))
+        clock = Clock(*deeds)
+        monkeypatch.setattr(module, "time", clock)
         monkeypatch.setenv("COLUMNS", "110")
         console = Console(file=io.StringIO(), width=110, height=40, force_terminal=terminal, color_system=None)
         kept = []
-        last = watch(partial(build_report, [tmp_path], **options), kept.append, console, 5.0)
+
+        def look():
+            return build_report([tmp_path], now=datetime.fromtimestamp(clock.now, timezone.utc), **options)
+
+        last = watch(look, kept.append, console, 5.0)
         return console.file.getvalue(), last, kept
 
     return watching
@@ -147,6 +153,14 @@ def test_lines_of_runs_that_have_ended_are_told_once(tmp_path, follow):
         "mate seed 3: lost: its process has gone, or has written nothing for long",
     ]
     assert len(kept) == 1
+
+
+def test_lines_wait_a_minute_for_the_next_job_of_a_sweep(tmp_path, follow):
+    run = build_alive(tmp_path / "1", rows=ROWS)
+    slept = []
+    text, _, _ = follow(partial(change, run, status="finished"), *[lambda: slept.append(5)] * 30)
+    assert 50 <= sum(slept) <= 60
+    assert len(text.splitlines()) == 2
 
 
 def test_without_a_terminal_nobody_waits_for_a_first_run(follow):
