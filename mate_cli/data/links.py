@@ -25,7 +25,7 @@ def link_examples(examples: Sequence[TableExample], folder: Path | None = None) 
     """The questions with their nodes; those that have them already stay as they are.
 
     Args:
-        examples: in the same order as ever, so that files of earlier calls fit.
+        examples: all of a split, or its first ones, so that files of earlier calls fit.
         folder: where links are kept, one JSON file per `CHUNK`; None keeps nothing.
     """
     done: list[LinkedExample] = []

@@ -213,4 +213,4 @@ def by_length(encodings: EncodedSplit, size: int) -> list[list[int]]:
 def share(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
     """The batches of one of several processes; all get as many, so some of the last are given twice."""
     missing = -len(batches) % ranks
-    return (batches + [batches[-1]] * missing)[rank::ranks]
+    return (batches + batches[-1:] * missing)[rank::ranks]

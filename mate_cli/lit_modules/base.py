@@ -55,6 +55,9 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
 
     Args:
         encoder: the network, called with a batch; its states are [B, T, D].
+
+    Attributes:
+        cache: where what is worked out of examples may be kept; None for nowhere.
     """
 
     def __init__(self, encoder: TableEncoder) -> None:

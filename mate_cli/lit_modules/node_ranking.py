@@ -27,8 +27,7 @@ class NodeRanking(CandidateChoice):
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
-        found = self.linked(super().training_examples(examples))
-        return [example for example in found if target_of(example, example.nodes).ranks]
+        return [example for example in self.linked(examples) if target_of(example, example.nodes).ranks]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """All questions; those that are linked to nothing have no prediction, and count as wrong."""

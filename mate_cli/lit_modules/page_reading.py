@@ -34,9 +34,8 @@ class PageReading(SpanReading):
         return [page_example(example, links[0]) for example, links in self._pages(examples)]
 
     def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
-        known = [example for example in examples if example.answer and example.answer.coordinates]
         found = []
-        for example in link_examples(known, self.cache and self.cache / "links"):
+        for example in link_examples(examples, self.cache and self.cache / "links"):
             pairs = reading_pairs(example, target_of(example, example.nodes))
             found.append((example, [pair.link for pair in pairs]))
         return [(example, links) for example, links in found if links]

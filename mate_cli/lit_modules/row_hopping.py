@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
 
 from mate_cli.lit_modules.base import by_source
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.metrics.accuracy import accuracy
+from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.examples import LinkedExample
 from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels
@@ -20,16 +24,21 @@ class RowHopping(CandidateChoice):
 
     Args:
         encoder: any network.
+        nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
     """
 
     monitor = "dev/hop_accuracy"
 
+    def __init__(self, encoder: TableEncoder, nodes_per_question: Annotated[int, Field(gt=0)] | None = None) -> None:
+        super().__init__(encoder)
+        self.nodes_per_question = nodes_per_question
+
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Every node in a row with the answer, as one to hop from."""
+        """The nodes in a row with the answer, each one to hop from."""
         return [
             replace(example, example_id=f"{example.example_id}/{place}")
             for found in self._beginnings(examples)
-            for place, example in enumerate(found)
+            for place, example in enumerate(found[: self.nodes_per_question])
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
@@ -39,7 +48,7 @@ class RowHopping(CandidateChoice):
     def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
         """Of each question that hops are learnt from, one example per node in a row with the answer."""
         found = []
-        for example in self.linked(super().training_examples(examples)):
+        for example in self.linked(examples):
             target = target_of(example, example.nodes)
             rows = target.answer_of_row if target.ranks else {}
             found.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])

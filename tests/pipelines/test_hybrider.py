@@ -1,0 +1,112 @@
+"""Hybrider's chain, as typed, on the sample data; and how chains are chosen."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from configurations import composed
+
+from mate_cli.cli.app import main
+from mate_cli.cli.config_dir import config_dir
+from mate_cli.data.sample import Sample
+from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.errors import ConfigError
+from mate_cli.pipelines import hybrider
+from mate_cli.pipelines.assembly import load_best
+from mate_cli.pipelines.chain import Trained, find_chain, train_stages
+from mate_cli.pipelines.finished import run_config
+from mate_cli.runs.names import Names
+from mate_cli.runs.record import RunFolder
+
+SMALL = [
+    "experiment=hybridqa_hybrider",
+    "data=sample",
+    "init=random",
+    "init.size=tiny",
+    "init.tokenizer=sample",
+    "logger=none",
+    "trainer.limit_train=16",
+    "trainer.limit_dev=12",
+    "trainer.batch_size=8",
+    "trainer.max_steps=2",
+    "hardware.threads=1",
+]
+STAGES = {"ranking": "dev/row_accuracy", "hopping": "dev/hop_accuracy", "reading": "dev/gold_f1"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory) -> Path:
+    outputs = tmp_path_factory.mktemp("hybrider")
+    assert main(["train", *SMALL, f"paths.outputs={outputs}"]) == 0
+    (folder,) = outputs.glob("train/hybridqa_hybrider/*")
+    return folder
+
+
+def record(folder: Path) -> dict:
+    return json.loads((folder / "record.json").read_text())
+
+
+def answers(path: Path) -> dict[str, str]:
+    return {row["question_id"]: row["pred"] for row in json.loads(path.read_text())}
+
+
+def test_three_stages_leave_records_and_one_answer_per_question(chain):
+    ours = record(chain)
+    assert (ours["status"], ours["task"], list(ours["stages"])) == ("finished", "hybrider", list(STAGES))
+    for name, metric in STAGES.items():
+        assert metric in record(chain / name)["metrics"]
+    assert {"dev/em", "dev/f1/passage", "test/hits@1"} <= ours["metrics"].keys()
+    assert len(answers(chain / "predictions" / "test.json")) == 12
+
+
+def test_evaluate_recomputes_what_training_recorded(chain):
+    for folder in (chain, *(chain / stage for stage in STAGES)):
+        assert main(["evaluate", f"run={folder}", "split=dev", "hardware.threads=1"]) == 0
+        again = json.loads((folder / "evaluation" / "dev.json").read_text())
+        metrics = record(folder)["metrics"]
+        assert again == {name: value for name, value in metrics.items() if name.startswith("dev/")}
+
+
+def test_predict_answers_questions_without_answers(chain, tmp_path):
+    released = json.loads(Sample().released["test.json"])
+    asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
+    questions, output = tmp_path / "questions.json", tmp_path / "out.json"
+    questions.write_text(json.dumps(asked))
+    assert main(["predict", f"run={chain}", f"input={questions}", f"output={output}"]) == 0
+    recorded = answers(chain / "predictions" / "test.json")
+    assert answers(output) == {row["question_id"]: recorded[row["question_id"]] for row in asked}
+
+
+def test_a_question_that_is_linked_to_nothing_is_answered_by_the_nearest_cell(chain):
+    example = replace(Sample().examples("test")[0], question="?")
+    now = composed(config_dir(), "evaluate", [f"run={chain}", "hardware.threads=1"])
+    stages = {}
+    for name in STAGES:
+        folder = RunFolder(chain / name)
+        config = run_config(folder, now)
+        stages[name] = Trained(load_best(config, folder), config)
+    row, column = tfidf_cell_ranking(example.table, "?")[0]
+    found = hybrider.answer(stages, [example], "questions")
+    assert found.texts == {example.example_id: example.table.rows[row][column].text}
+    assert found.metrics["hits@1"] == float((row, column) in example.answer.coordinates)
+
+
+def test_there_are_chains_by_name():
+    assert find_chain("pointr").STAGES == ("cell_selection", "span_reading")
+    for name in ("training", "no_such", None):
+        with pytest.raises(ConfigError, match="no chain is called"):
+            find_chain(name)
+
+
+def test_the_stages_must_be_those_of_the_chain():
+    config = composed(config_dir(), "train", ["experiment=quickstart", "chain=hybrider"])
+    with pytest.raises(ConfigError, match="the stages are cell_selection, span_reading, those of hybrider are ranking"):
+        train_stages(config, Names("quickstart", "sample", "mate", "auto", "random", "cell_selection"), [])
