@@ -131,7 +131,8 @@ def warnings(report: Report) -> Markup | None:
 
 def notes(report: Report) -> Markup:
     """Says how to read the tables."""
-    lines = ["Scores in percent; the best of each column in bold.", *(f"{n[0].upper()}{n[1:]}." for n in report.notes)]
+    marks = "Scores in percent; the best of each column in bold, what is within its error underlined."
+    lines = [marks, *(f"{note[0].upper()}{note[1:]}." for note in report.notes)]
     if not report.tables:
         lines = ["No run has recorded a metric yet.", *lines[1:]]
     return element("p", " ".join(lines), class_="note")

@@ -4,11 +4,12 @@ function learningCurves(data) {
   const charts = get("charts");
   const state = { metrics: new Set(), hidden: new Set(), off: new Set(), focus: null };
   const passed = (clock, step) => between(clock[0], clock[1], step);
+  const whole = (value) => Math.round(value).toLocaleString("en");
   const AXES = {
-    steps: { title: "step", at: (run, step) => step, write: count },
-    epochs: { title: "epoch", at: (run, step) => passed(run.epochs, step), write: count },
-    examples: { title: "training examples seen", at: (run, step) => passed(run.epochs, step) * run.size, write: count },
-    seconds: { title: "wall time", at: (run, step) => passed(run.seconds, step), write: duration },
+    steps: { title: "step", at: (run, step) => step, write: count, read: whole },
+    epochs: { title: "epoch", at: (run, step) => passed(run.epochs, step), write: count, read: (epochs) => epochs.toFixed(2) },
+    examples: { title: "training examples seen", at: (run, step) => passed(run.epochs, step) * run.size, write: count, read: whole },
+    seconds: { title: "wall time", at: (run, step) => passed(run.seconds, step), write: duration, read: duration },
   };
 
   // The value at x on the line through the points, NaN outside of it.
@@ -110,10 +111,11 @@ function learningCurves(data) {
       guide.setAttribute("x2", place);
       dots.replaceChildren(...rows.map(({ line, near, value }) => shape(line.group.index, x(line.xs[near]), y(value), 4.5)));
       tip.style.display = rows.length ? "block" : "none";
-      tip.replaceChildren(`${axis.title} ${axis.write(x.back(place))}`);
+      tip.replaceChildren(`${axis.title} ${axis.read(x.back(place))}`);
       rows.slice(0, 12).forEach(({ line, near, value }) => {
         const row = document.createElement("div"), number = document.createElement("b"), name = document.createElement("span");
-        number.textContent = (percent ? value.toFixed(1) : count(value)) + (line.low ? ` (${count(line.low[near])} to ${count(line.high[near])})` : "");
+        const say = (one) => (percent ? one.toFixed(1) : count(one));
+        number.textContent = say(value) + (line.low ? ` (${say(line.low[near])} to ${say(line.high[near])})` : "");
         name.textContent = line.group.label + (line.group.runs.length > 1 ? `, ${line.name}` : "");
         row.append(sample(line.group.index), number, name);
         tip.append(row);
