@@ -164,3 +164,21 @@ def test_unknown_names():
         network("huge")
     with pytest.raises(ConfigError, match="no activation"):
         network(activation="gelo")
+
+
+def test_the_first_layers_alone_when_the_size_says_so(tmp_path):
+    whole = network("tiny")
+    file = str(saved(tmp_path, whole))
+    first = network("tiny:1")
+    report = load_weights(first, InitOptions("path", file, size="tiny:1"))
+    assert (report.new, report.unused) == ((), ())
+    kept = whole.state_dict()
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in first.state_dict().items())
+    with pytest.raises(CheckpointError, match="its size is 128 wide, 2 layers"):
+        load_weights(network("tiny:1"), InitOptions("path", file, size="tiny"))
+
+
+@pytest.mark.parametrize("size", ["tiny:0", "tiny:3", "tiny:x", "tiny:-1"])
+def test_layers_that_a_size_does_not_have(size):
+    with pytest.raises(ConfigError, match="Use tiny:1 to tiny:2"):
+        network(size)

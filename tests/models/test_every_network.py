@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.tokenization.lexical_features import FEATURES
 
@@ -144,3 +145,21 @@ def test_twenty_steps_learn_three_tables_by_heart(path):
         losses.append(loss.item())
     assert losses[0] > 1.2
     assert losses[-1] < 0.1
+
+
+READERS = pytest.mark.parametrize(
+    "path",
+    [path for path in sorted((ROOT / "conf" / "model").glob("*.yaml")) if "lexical_features" in path.read_text()],
+    ids=lambda path: path.stem,
+)
+
+
+@READERS
+def test_lexical_features_reach_the_states_where_they_are_asked_for(path):
+    batch = examples()
+    other = replace(batch, cell_features=batch.cell_features + 1)
+    model, plain = make(path, lexical_features=True), make(path)
+    assert not torch.equal(model(other).states, model(batch).states)
+    assert torch.equal(plain(other).states, plain(batch).states)
+    with pytest.raises(ConfigError, match=r"encoding\.lexical_features"):
+        model(replace(batch, cell_features=None))

@@ -1,0 +1,53 @@
+"""Lexical features beside words: each token carries those of its cell."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import examples
+
+from mate_cli.data.cache import encode_split
+from mate_cli.data.collate import collate
+from mate_cli.tokenization.lexical_features import LexicalTable
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return load_tokenizer("sample")
+
+
+@given(examples(), st.integers(24, 80))
+def test_every_token_carries_the_features_of_its_cell(tokenizer, example, max_tokens):
+    plain, rich = (
+        TapasSerializer(tokenizer, max_tokens=max_tokens, lexical_features=wanted).encode([example])[0]
+        for wanted in (False, True)
+    )
+    if not hasattr(rich, "input_ids"):
+        assert rich == plain
+        return
+    width = len(example.table.header)
+    features = LexicalTable(example.table).features(example.question, header=True)
+    place = np.where(rich.column_ids == 0, 0, rich.row_ids * width + rich.column_ids)
+    np.testing.assert_array_equal(rich.cell_features[rich.cells], features[place])
+    assert plain.cell_features is None
+    for name in ("input_ids", "row_ids", "column_ids", "label_ids"):
+        np.testing.assert_array_equal(getattr(rich, name), getattr(plain, name))
+
+
+@given(st.lists(examples(), min_size=2, max_size=3, unique_by=lambda example: example.question))
+def test_a_batch_and_the_cache_keep_them(tokenizer, tmp_path_factory, several):
+    named = [replace(example, example_id=str(number)) for number, example in enumerate(several)]
+    serializer = TapasSerializer(tokenizer, max_tokens=80, lexical_features=True)
+    encodings = [encoding for encoding in serializer.encode(named) if hasattr(encoding, "input_ids")]
+    kept = encode_split(named, serializer, tmp_path_factory.mktemp("cache"), "some")
+    assert len(kept) == len(encodings)
+    if encodings:
+        batch = collate([kept[i] for i in range(len(kept))], reset_positions=False, max_positions=512)
+        for row, encoding in enumerate(encodings):
+            expected = encoding.cell_features[encoding.cells]
+            np.testing.assert_array_equal(batch.cell_features[row, : len(encoding)].numpy(), expected)
+            assert not batch.cell_features[row, len(encoding) :].any()
