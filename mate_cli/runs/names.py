@@ -44,10 +44,12 @@ def configuration_name(experiment: str, overrides: Sequence[str]) -> str:
 
     Args:
         experiment: the experiment.
-        overrides: what was typed; what may differ between repeats is left out, and the order does not matter.
+        overrides: what was typed, in any order; choices of a group come first, and what may differ between repeats is
+            left out.
     """
-    telling = sorted(item for item in overrides if not is_ignored(item.lstrip("+~").partition("=")[0]))
-    name = " · ".join([experiment, *telling])
+    keys = {item: item.lstrip("+~").partition("=")[0] for item in overrides}
+    telling = [item for item, key in keys.items() if not is_ignored(key)]
+    name = " · ".join([experiment, *sorted(telling, key=lambda item: ("." in keys[item], item))])
     if len(name) <= LONGEST_NAME:
         return name
     mark = hashlib.sha256(name.encode()).hexdigest()[:6]  # two long names may begin alike

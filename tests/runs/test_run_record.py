@@ -134,9 +134,9 @@ def test_offline_dashboard_takes_rows_and_tables(tmp_path):
     ("overrides", "name"),
     [
         (["experiment=e", "seed=3", "hardware=gpu", "hardware.workers=2", "paths.outputs=/x", "resume=missing"], "e"),
-        (["seed=3", "optimizer.lr=1e-4", "init=minilm"], "e · init=minilm · optimizer.lr=1e-4"),
+        (["seed=3", "data.limit=4", "model=tapas", "init=minilm"], "e · init=minilm · model=tapas · data.limit=4"),
         (["init=minilm", "optimizer.lr=1e-4"], "e · init=minilm · optimizer.lr=1e-4"),
-        (["+data.extra=[a]", "~debug"], "e · +data.extra=[a] · ~debug"),
+        (["+data.extra=[a]", "~debug"], "e · ~debug · +data.extra=[a]"),
     ],
 )
 def test_repeats_share_a_name_that_tells_configurations_apart(overrides, name):
