@@ -164,10 +164,10 @@ def paired_bootstrap(
     least as far from it as the observed difference are counted, the observed one among them. What other seeds would
     change is not part of it: seeds are averaged before.
 
-    Source: Koehn 2004, "Statistical significance tests for machine translation evaluation", section 3;
-        Berg-Kirkpatrick, Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP",
-        section 2 (the shift, here in both directions); Davison and Hinkley 1997, "Bootstrap methods and their
-        application", section 4.2.1 (1 added to both counts).
+    Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs);
+        Berg-Kirkpatrick, Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP"
+        (the shift, here in both directions); Davison and Hinkley 1997, "Bootstrap methods and their application",
+        chapter 4 (1 added to both counts).
 
     Args:
         differences: [n] per question, one system's score less the other's.
