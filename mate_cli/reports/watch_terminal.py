@@ -11,6 +11,7 @@ from types import TracebackType
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -27,8 +28,8 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 TREND, BAR = 10, 14
 PATIENCE = 60.0
 """Seconds between two jobs of a sweep at most."""
-FRAME = 7
-"""Lines around the rows of the first table."""
+SLIM, SPARED = 90, ("Progress", "Trend", "Running for")
+"""In fewer columns than SLIM, these are left out."""
 
 
 class Screen:
@@ -53,14 +54,15 @@ class Screen:
     def show(self, report: Report | None, problem: str = "") -> None:
         """Draws the report, as much of it as there is room for, and why there is no newer one."""
         self.console.width = min(shutil.get_terminal_size().columns, WIDEST)
-        parts = list(views(report, self.console)) if report else []
-        seen = fitting(parts, self.console, self.console.height - 3)
-        more = "" if len(seen) == len(parts) else "  ·  more on the page"
+        parts = [line for view in views(report, self.console) for line in (view, "")] if report else []
+        lines = self.console.render_lines(Group(*parts), pad=False, new_lines=True)
+        room = max(self.console.height - 3, 1)
+        more = "  ·  more on the page" if len(lines) > room else ""
         time = f"{report.created.astimezone():%H:%M:%S}  ·  " if report else ""
         last = Text(f"{time}every {self.seconds:g} s{more}  ·  Ctrl-C ends", style="dim")
         trouble = [Text(problem, style="yellow", no_wrap=True, overflow="ellipsis")] if problem else []
-        spaced = [line for part in seen for line in (part, Text(""))]
-        self._live.update(Group(*spaced, *trouble, last), refresh=True)
+        seen = Segments(segment for line in lines[:room] for segment in line)
+        self._live.update(Group(seen, *trouble, last), refresh=True)
 
     def goes_on(self, report: Report | None) -> bool:
         """A screen stays until somebody ends it: a sweep may start its next job any moment."""
@@ -106,7 +108,7 @@ class Lines:
 def views(report: Report, console: Console) -> Iterator[RenderableType]:
     """Yields the tables, the most urgent first."""
     plain, narrow = not console.is_terminal, console.width < NARROW
-    yield running_view(runs_at_work(report), narrow=narrow, most=max(console.height - FRAME, 1))
+    yield running_view(runs_at_work(report), console.width)
     for table in report.tables:
         yield result_view(table, plain=plain, narrow=narrow)
     if report.significance and report.significance.differences:
@@ -116,48 +118,35 @@ def views(report: Report, console: Console) -> Iterator[RenderableType]:
         yield unfinished_view(stopped)
 
 
-def fitting(parts: Sequence[RenderableType], console: Console, rows: int) -> list[RenderableType]:
-    """Returns the first parts that fit one below the other, an empty line after each; at least one."""
-    seen: list[RenderableType] = []
-    for part in parts:
-        rows -= len(console.render_lines(part, pad=False)) + 1
-        if rows < 0 and seen:
-            break
-        seen.append(part)
-    return seen
-
-
-def running_view(working: Sequence[Progress], *, narrow: bool, most: int) -> Table | Text:
-    """Draws the runs at work, a line each, at most so many."""
+def running_view(working: Sequence[Progress], width: int) -> Table | Text:
+    """Draws the runs at work, a line each; the narrower, the fewer columns."""
     if not working:
         return Text("Nothing is running", style="bold")
-    view = frame("Running", narrow=narrow)
-    view.add_column("Configuration", overflow="fold", min_width=13)
-    view.add_column("Seed", justify="right", no_wrap=True)
-    view.add_column("Steps", no_wrap=True, min_width=BAR)
-    for name in ("", "Left", "Loss", "Validation", "Trend", "Running for"):
-        view.add_column(name, justify="left" if name == "Trend" else "right", no_wrap=True)
-    for one in working[:most]:
-        view.add_row(*running_cells(one))
-    if len(working) > most:
-        view.caption = f"{len(working) - most} more"
+    view = frame("Running", narrow=width < NARROW)
+    rows = [running_cells(one) for one in working]
+    names = [name for name in rows[0] if width >= SLIM or name not in SPARED]
+    for name in names:
+        left = name in ("Configuration", "Progress", "Trend")
+        view.add_column(name, justify="left" if left else "right", no_wrap=name != "Configuration", overflow="fold")
+    for row in rows:
+        view.add_row(*(row[name] for name in names))
     return view
 
 
-def running_cells(one: Progress) -> list[RenderableType]:
-    """Writes the line of one run."""
+def running_cells(one: Progress) -> dict[str, RenderableType]:
+    """Writes the line of one run, by heading."""
     bar = ProgressBar(total=one.total, completed=min(one.step, one.total), width=BAR) if one.total else Text(NOTHING)
-    return [
-        Text(one.label),
-        Text(one.run.text("seed") or NOTHING),
-        bar,
-        Text(steps_text(one)),
-        Text(duration_text(one.seconds_left)),
-        Text(NOTHING if one.loss is None else f"{one.loss:.3f}"),
-        Text(score_text(one) or NOTHING),
-        Text(trend_text(one.history), style="cyan"),
-        Text(duration_text(one.age), style="dim"),
-    ]
+    return {
+        "Configuration": Text(one.label),
+        "Seed": Text(one.run.text("seed") or NOTHING),
+        "Progress": bar,
+        "Steps": Text(steps_text(one)),
+        "Left": Text(duration_text(one.seconds_left)),
+        "Loss": Text(NOTHING if one.loss is None else f"{one.loss:.3f}"),
+        "Validation": Text(score_text(one) or NOTHING),
+        "Trend": Text(trend_text(one.history), style="cyan"),
+        "Running for": Text(duration_text(one.age), style="dim"),
+    }
 
 
 def steps_text(one: Progress) -> str:

@@ -15,7 +15,7 @@ from mate_cli.reports import watch as module
 from mate_cli.reports.report import build_report
 from mate_cli.reports.running import runs_at_work
 from mate_cli.reports.watch import PAGE_SECONDS, watch
-from mate_cli.reports.watch_terminal import fitting, trend_text
+from mate_cli.reports.watch_terminal import running_view, trend_text
 from mate_cli.runs.liveness import own_process
 from tests.reports.runs import build_run
 
@@ -211,16 +211,25 @@ def test_the_page_is_left_alone_while_nothing_changes(tmp_path, follow):
     assert len(follow(*[nothing] * 12, terminal=True)[2]) == 1
 
 
-def test_a_small_screen_shows_the_most_urgent_first():
-    console = Console(width=20, file=io.StringIO())
-    assert fitting(["a\nb", "c", "d"], console, 5) == ["a\nb", "c"]
-    assert fitting(["a\nb", "c"], console, 1) == ["a\nb"]
+def test_a_small_screen_shows_the_most_urgent_first(tmp_path, follow):
+    build_alive(tmp_path / "run", rows=ROWS)
+    for seed in range(40):
+        build_run(tmp_path / f"done{seed}", config={"optimizer": {"lr": seed + 1.0}}, steps=1)
+    text = follow(terminal=True)[0]
+    assert text.index("Running") < text.index("Cell selection")
+    assert "more on the page" in text
+    assert "Not finished" not in text
 
 
-def test_more_runs_than_lines_are_counted(tmp_path, follow):
-    for seed in range(60):
-        build_alive(tmp_path / str(seed), seed=seed)
-    assert "more" in follow(terminal=True)[0]
+@pytest.mark.parametrize(("width", "there"), [(120, True), (62, False)])
+def test_a_narrow_screen_has_fewer_columns(tmp_path, width, there):
+    build_alive(tmp_path / "run", rows=ROWS, total_steps=100)
+    console = Console(width=width, file=io.StringIO())
+    console.print(running_view(runs_at_work(build_report([tmp_path])), width))
+    text = console.file.getvalue()
+    assert [word in text for word in ("Trend", "Running for")] == [there, there]
+    for part in ("mate", "40/100", "2 min", "1.250", "Hits@1 37.5"):
+        assert part in text
 
 
 @pytest.mark.parametrize(
