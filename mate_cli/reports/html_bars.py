@@ -108,7 +108,7 @@ def bar_row(label: str, cell: BarCell, top: float, lines: Sequence[Reference], p
     """Returns one line: name, bar, number."""
     return element(
         "tr",
-        element("th", label, scope="row"),
+        element("th", element("span", label), scope="row"),
         element("td", track(cell, top, lines, paint), aria_hidden="true"),
         element("td", cell.text, element("small", cell.detail), class_="number"),
     )
@@ -119,7 +119,7 @@ def reference_row(line: Reference, metric: MetricName, top: float, lines: Sequen
     text = f"{100 * line.value:.1f}" if metric.is_fraction else f"{line.value:.3g}"
     return element(
         "tr",
-        element("th", line.label, " ", element("small", "published"), scope="row"),
+        element("th", element("span", line.label, " ", element("small", "published")), scope="row"),
         element("td", track(BarCell(line.value, text), top, lines, None), aria_hidden="true"),
         element("td", text, class_="number"),
         class_="published",

@@ -162,6 +162,16 @@ def test_a_phone_scrolls_down_only(page, study, dark):
     assert page.evaluate(cut) == []
 
 
+def test_long_names_do_not_widen_a_phone(browser, tmp_path):
+    for number in range(3):
+        config = {"model": {"a_setting_with_a_very_long_name_indeed": f"{number}_and_its_value_is_no_shorter_at_all"}}
+        build_run(tmp_path / f"{number}", model="row_column_transformer", config=config)
+    browser.open(write_page(build_report([tmp_path]), tmp_path / "compare.html"), width=390)
+    assert browser.evaluate("document.documentElement.scrollWidth") == 390
+    number_left = "document.querySelector('#results tbody td').getBoundingClientRect().left"
+    assert browser.evaluate(number_left) < 260
+
+
 def test_headings_are_in_order_and_controls_have_names(page):
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((one) => Number(one.tagName[1]))")
     assert levels[0] == 1

@@ -149,9 +149,11 @@ function learningCurves(data) {
   }
 
   function toggle(text, on, change, parent, ...before) {
-    const button = document.createElement("button");
+    const button = document.createElement("button"), name = document.createElement("span");
     button.type = "button";
-    button.append(...before, text);
+    button.title = text;
+    name.textContent = text;
+    button.append(...before, name);
     button.setAttribute("aria-pressed", String(on));
     button.addEventListener("click", () => change(button));
     parent.append(button);
