@@ -7,13 +7,15 @@ from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.significance import Difference, Significance
 
+MINUS = "\u2212"
+
 
 def significance_section(report: Report) -> Markup | None:
     """Returns the paired tests against one configuration, None when nobody asked for them."""
     found = report.significance
     if found is None or not (found.differences or found.notes):
         return None
-    notes = [f"{note[0].upper()}{note[1:]}." for note in found.notes]
+    notes = [f"{note if note.startswith('p ') else note[0].upper() + note[1:]}." for note in found.notes]
     title = element("h2", f"Against {found.against}", element("small", MetricName.parse(found.metric).title))
     table = difference_table(found) if found.differences else None
     return element("section", title, table, element("p", " ".join(notes), class_="note"), id="significance")
@@ -45,7 +47,7 @@ def difference_row(one: Difference, widest: float) -> Markup:
     return element(
         "tr",
         element("th", one.label, scope="row"),
-        [element("td", text, class_="number", data_value=f"{value:.8g}") for text, value in cells],
+        [element("td", text.replace("-", MINUS), class_="number", data_value=f"{value:.8g}") for text, value in cells],
         element("td", interval(one, widest), aria_hidden="true"),
         element("td", p, verdict, class_="number", data_value=f"{one.p:.8g}"),
         element("td", f"{one.questions:,}", class_="number", data_value=one.questions),
