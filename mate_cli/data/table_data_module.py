@@ -127,6 +127,12 @@ class TableDataModule(pl.LightningDataModule):
         """
         return self._any(self.dataset.examples(split)[: self.loading.limit_dev], split)
 
+    def has_examples(self, split: str) -> bool:
+        """Whether there is anything to predict: nothing where a task needs answers and the split has none."""
+        return split in self.dataset.splits and bool(
+            first_chosen(self.evaluation_examples, self.dataset.examples(split), 1)
+        )
+
     def _any(self, examples: list[TableExample], split: str) -> list[TableExample]:
         if not examples:
             raise DataError(

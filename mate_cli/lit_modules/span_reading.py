@@ -42,7 +42,7 @@ class SpanReading(TableTask[SpanPrediction]):
     Args:
         encoder: any network.
         max_span_length: the most word pieces of an answer.
-        cells_per_question: candidate cells to learn from per question, in the order of the table.
+        cells_per_question: candidate cells to learn from per question, in the order of the table; None for all.
         dropout: on the states before the head.
 
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
@@ -54,7 +54,7 @@ class SpanReading(TableTask[SpanPrediction]):
         self,
         encoder: TableEncoder,
         max_span_length: Annotated[int, Field(gt=0)] = 10,
-        cells_per_question: Annotated[int, Field(gt=0)] = 4,
+        cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
     ) -> None:
         super().__init__(encoder)

@@ -277,8 +277,9 @@ def _score(run: Run, parts: Parts) -> None:
     best = run.folder.checkpoints / "best.safetensors"
     if best.exists():
         load_module(parts.task, best)
-    splits = [split for split in ("dev", "test") if split in parts.data.dataset.splits]
-    for split in splits:
+    for split in ("dev", "test"):
+        if not parts.data.has_examples(split):
+            continue
         result = evaluate(parts, run.cfg, split)
         run.record.data[split] = len(result.examples)
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}

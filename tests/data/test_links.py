@@ -5,7 +5,7 @@ import pytest
 from mate_cli.data import links
 from mate_cli.data.links import CHUNK, link_examples
 from mate_cli.data.sample import Sample
-from mate_cli.data.table_data_module import PORTION, first_chosen
+from mate_cli.data.table_data_module import PORTION
 from mate_cli.tokenization.hybrider.linking import link_question
 
 EXAMPLES = Sample().examples("dev")[:4]
@@ -27,19 +27,6 @@ def test_other_questions_are_linked_anew(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     link_examples(EXAMPLES[:3], tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.parametrize("limit", [1, 5, 200, None])
-def test_choosing_a_few_first_is_choosing_among_all(limit):
-    looked_at = []
-
-    def odd(numbers):
-        looked_at.append(len(numbers))
-        return [number for number in numbers if number % 2]
-
-    numbers = list(range(1000))
-    assert first_chosen(odd, numbers, limit) == odd(numbers)[:limit]
-    assert looked_at[0] == {1: PORTION, 5: PORTION, 200: 2 * PORTION, None: 1000}[limit]
 
 
 def test_a_portion_fills_the_files_of_links():

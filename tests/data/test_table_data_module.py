@@ -1,0 +1,52 @@
+"""Which questions of a split are used."""
+
+from dataclasses import replace
+
+import pytest
+
+from mate_cli.data.sample import Sample
+from mate_cli.data.table_data_module import PORTION, Loading, TableDataModule, first_chosen
+from mate_cli.errors import DataError
+
+
+class Blind(Sample):
+    """The sample data, as if the answers of the test split were held back."""
+
+    def examples(self, split):
+        examples = super().examples(split)
+        return [replace(one, answer=None) for one in examples] if split == "test" else examples
+
+
+def with_answer(examples):
+    return [example for example in examples if example.answer]
+
+
+@pytest.fixture
+def data(tmp_path):
+    loading = Loading(4, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path, limit_dev=3)
+    return TableDataModule(Blind(), None, loading, with_answer, with_answer)
+
+
+def test_a_split_without_answers_has_nothing_for_a_task_that_needs_them(data):
+    assert [split for split in ("train", "dev", "test", "no_such") if data.has_examples(split)] == ["train", "dev"]
+    with pytest.raises(DataError, match="no usable example in split 'test'"):
+        data.examples("test")
+
+
+def test_questions_are_those_of_the_dataset(data):
+    assert [one.example_id for one in data.questions("test")] == [
+        one.example_id for one in Sample().examples("test")[:3]
+    ]
+
+
+@pytest.mark.parametrize("limit", [1, 5, 200, None])
+def test_choosing_a_few_first_is_choosing_among_all(limit):
+    looked_at = []
+
+    def odd(numbers):
+        looked_at.append(len(numbers))
+        return [number for number in numbers if number % 2]
+
+    numbers = list(range(1000))
+    assert first_chosen(odd, numbers, limit) == odd(numbers)[:limit]
+    assert looked_at[0] == {1: PORTION, 5: PORTION, 200: 2 * PORTION, None: 1000}[limit]
