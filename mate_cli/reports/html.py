@@ -32,7 +32,7 @@ LINKS = {
 }
 """The sections that have a link at the top, in the order of the page."""
 START = '"use strict";\ndocument.documentElement.classList.add("js");\n'
-SCRIPTS = ("memory.js", "sort.js", "page.js", "chart.js", "curves.js", "cost.js")
+SCRIPTS = ("memory.js", "sort.js", "page.js", "chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 

@@ -232,3 +232,19 @@ def test_fifty_runs_are_light_and_open_within_a_second(browser, tmp_path):
     assert 0 < spent["TaskDuration"] < 1
     assert browser.evaluate("document.querySelectorAll('#runs tbody tr').length") == 50
     browser.send("Performance.disable")
+
+
+def test_the_arithmetic_of_lines(page):
+    assert page.evaluate("between([0, 10, 20], [0, 1, 3], 15)") == 2
+    assert page.evaluate("Number.isNaN(between([0, 10], [0, 1], 11))")
+    assert page.evaluate("smooth([4, 4, 4], 0.9)") == pytest.approx([4, 4, 4])
+    assert page.evaluate("smooth([0, 1], 0.5)") == pytest.approx([0, 2 / 3])
+    mean = page.evaluate("meanOf([{xs: [0, 2], raw: [1, 3]}, {xs: [0, 1], raw: [3, 3]}])[0]")
+    assert (mean["raw"], mean["low"], mean["high"]) == ([2, 3], [1, 3], [3, 3])
+
+
+def test_ticks_are_round(page):
+    assert page.evaluate("roundTicks(0, 9780, 4)") == [0, 2500, 5000, 7500]
+    assert page.evaluate("logTicks(0.4, 3)") == pytest.approx([0.5, 1, 2])
+    assert page.evaluate("timeTicks(0, 16000, 5)") == [0, 3600, 7200, 10800, 14400]
+    assert page.evaluate("[950, 22700, 3.1e11, 0.42].map(count)") == ["950", "22.7K", "310G", "0.42"]
