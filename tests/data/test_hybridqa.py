@@ -39,6 +39,16 @@ def test_reads_questions_tables_passages_and_answers(root):
     assert dataset.examples("test")[0].answer is None
 
 
+def test_reads_the_tags_of_questions_where_there_are_any(root):
+    file = root / "released_data" / "test.json"
+    (entry,) = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps([{**entry, "question_postag": "WRB JJ VBZ"}]), encoding="utf-8")
+    dataset = HybridQA(root)
+    assert [example.question_tags for example in dataset.examples("test")] == ["WRB JJ VBZ"]
+    assert [example.question_tags for example in dataset.examples_from_file(file)] == ["WRB JJ VBZ"]
+    assert {example.question_tags for example in dataset.examples("train")} == {""}
+
+
 @pytest.mark.parametrize("suffix", [".tar.gz", ".tgz", ".tar.xz", ".zip"])
 def test_packed_folders_give_the_same_examples(root, suffix):
     unpacked = everything(HybridQA(root))

@@ -103,8 +103,8 @@ def target_of(example: TableExample, nodes: Sequence[Node]) -> Target:
 
 
 def _of_named_columns(example: TableExample, answers: tuple[AnswerNode, ...]) -> tuple[AnswerNode, ...]:
-    """Answers in columns whose header stands in the question, when a cell and something else holds the answer."""
-    if len(answers) < 2 or answers[0].source != "table":
+    """Answers in columns whose header stands in the question, where a cell holds the answer and there are any."""
+    if not answers or answers[0].source != "table":
         return answers
     header = example.table.header
     named = [node for node in answers if _holds(example.question, header[node.coordinate[1]].text)]

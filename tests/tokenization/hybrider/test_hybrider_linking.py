@@ -74,7 +74,8 @@ def test_near_sentences_fall_per_page_and_else_the_nearest_counts():
     assert near_sentences(links, [0.7, 0.8, 0.7, 0.5, 0.9]) == [0, 1, 3]
     assert near_sentences(links, [0.94, 0.9, 0.9, 0.9, 0.9]) == [1], "the first of the nearest"
     assert near_sentences(links, [0.9, 0.9, 0.80, 0.9, 0.9]) == [2]
-    assert near_sentences(links, [FARTHEST] * 5) == []
+    assert near_sentences(links, [0.95] * 5) == []
+    assert near_sentences(links, [0.95, 0.949, 0.95, 0.95, 0.95]) == [1]
     assert near_sentences(links, []) == []
 
 
@@ -94,6 +95,10 @@ def test_partial_ratio_equals_its_definition(first, second):
     assert partial_ratio(first, second) == expected
     floored = partial_ratio(first, second, 90)
     assert floored == expected if expected > 90 else floored <= 90
+
+
+def test_a_part_at_the_end_may_be_shorter():
+    assert partial_ratio("abxcdefghi", "zzzzabcdefghi", 90) == 95, "nine of ten and of nine characters"
 
 
 @pytest.mark.parametrize(

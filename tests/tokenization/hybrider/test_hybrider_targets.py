@@ -110,6 +110,12 @@ def test_columns_named_in_the_question_are_preferred():
     assert target_of(question("where was she Born ?", "Oslo"), nodes).nodes == (AnswerNode("Oslo", (1, 2), None),)
 
 
+def test_columns_are_not_looked_at_when_only_pages_hold_the_answer():
+    pages = {"/wiki/Oslo": "She sings .", "/wiki/Ann_Lee": "She sings ."}
+    example = replace(question("which City ?", "sings"), table=replace(TABLE, passages=pages))
+    assert [n.coordinate for n in target_of(example, []).nodes] == [(0, 0), (0, 1)]
+
+
 def test_answers_near_evidence_are_preferred():
     example = question("where ?", "Oslo")
     assert [n.coordinate for n in target_of(example, [node(1, 0)]).nodes] == [(1, 2)]
@@ -130,7 +136,8 @@ def test_kinds():
     assert kind("How many ?", "3") == "numeric"
     assert kind("who ?", "3") == "dropped"
     assert kind("is it ?", "Yes") == "dropped"
-    assert kind("what ?", " ".join("abcdefghijklmnop")) == "dropped"
+    assert kind("How many ?", " ".join("abcdefghijklmno")) == "numeric"
+    assert kind("How many ?", " ".join("abcdefghijklmnop")) == "dropped", "more than 15 words"
     assert target_of(replace(question("who ?", "x"), answer=None), ()) == Target("dropped")
 
 
