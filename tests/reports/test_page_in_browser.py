@@ -183,8 +183,11 @@ def test_headings_are_in_order_and_controls_have_names(page):
     assert page.evaluate(unnamed) == 0
 
 
-def test_paper_shows_what_was_folded_and_no_controls(page):
-    page.send("Emulation.setEmulatedMedia", media="print")
+def test_paper_shows_what_was_folded_and_no_controls(page, study):
+    page.open(study, dark=True)
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    page.send("Emulation.setEmulatedMedia", media="print", features=dark)
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--c0')") == "#2a3dcf"
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("[...document.querySelectorAll('details:not(.runs-menu)')].every((one) => one.open)")
     assert page.evaluate("getComputedStyle(document.querySelector('.controls')).display") == "none"

@@ -94,7 +94,7 @@ function readout(figure, canvas, box, lines, x, y, axis, percent, fits) {
     tip.style.right = right ? `${(whole - place) * zoom + 14}px` : "auto";
   }
   hide();
-  canvas.addEventListener("pointermove", (event) => {
+  for (const kind of ["pointermove", "pointerdown"]) canvas.addEventListener(kind, (event) => {
     const area = canvas.getBoundingClientRect();
     show((event.clientX - area.left) * (canvas.viewBox.baseVal.width / area.width));
   });
