@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -47,8 +48,9 @@ class Reference:
 
 
 def datasets_of(report: Report) -> list[str]:
-    """Lists the data sets compared, that of the best configuration first."""
-    return list(dict.fromkeys(dataset_of(group) for group in report.groups))
+    """Lists the data sets compared, that of most runs first."""
+    counts = Counter(dataset_of(group) for group in report.groups for _ in group.runs)
+    return [dataset for dataset, _ in counts.most_common()]
 
 
 def references(report: Report, metric: str, dataset: str) -> list[Reference]:

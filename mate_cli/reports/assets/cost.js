@@ -63,11 +63,14 @@ function costChart(data) {
 
   // Costs that lie far apart are easier to tell on a log scale.
   function suggest() {
-    const costs = data.groups.map((group) => group.costs[get("cost").value]?.[0]).filter(Boolean);
+    const groups = data.groups.filter((group) => group.dataset === Number(get("dataset").value));
+    const costs = groups.map((group) => group.costs[get("cost").value]?.[0]).filter(Boolean);
     get("log").checked = Math.max(...costs) > 20 * Math.min(...costs);
   }
-  get("cost").addEventListener("change", () => { suggest(); memory.set("cost-log", get("log").checked); draw(); });
-  for (const id of ["score", "log", "dataset"]) get(id).addEventListener("change", draw);
+  for (const id of ["cost", "dataset"]) {
+    get(id).addEventListener("change", () => { suggest(); memory.set("cost-log", get("log").checked); draw(); });
+  }
+  for (const id of ["score", "log"]) get(id).addEventListener("change", draw);
   if (memory.get("cost-log") === undefined) suggest();
   draw();
   let width = place.clientWidth;
