@@ -91,6 +91,9 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
 
     hydra = HydraConfig.get()
     overrides, number = list(hydra.overrides.task), int(hydra.job.num)
+    if is_follower():
+        join_job([*command[:2], *config_flags(command), *without_resume(overrides)])
+        return FAILED
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
     notes.write_json(f"{number}.json", note)
@@ -173,6 +176,16 @@ def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
         record.status, record.reason = "failed", reason(code, said)
         folder.write_record(record)
     return record
+
+
+def is_follower() -> bool:
+    """Whether Slurm has started several processes for this job, and this is not the first."""
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
+
+
+def join_job(words: Sequence[str]) -> int:
+    """Take part in a job whose first process keeps the books; what Slurm started on other machines trains with it."""
+    return subprocess.run([sys.executable, *words], check=False).returncode
 
 
 def reason(code: int, said: str) -> str:

@@ -44,6 +44,7 @@ def print_start(
     console.print(
         f"{len(training):,} training examples, {training.lengths.mean():.0f} tokens on average; "
         f"{schedule.total_steps:,} steps of {schedule.batch_size} = {schedule.accumulate} x {schedule.micro_batch}"
+        + (f" x {schedule.ranks} processes" if schedule.ranks > 1 else "")
     )
     for name, reason in list(training.failures.items())[:3]:
         console.print(f"[yellow]not encoded:[/] {name}: {reason}")

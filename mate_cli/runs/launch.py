@@ -24,8 +24,8 @@ from torch.distributed.rendezvous import rendezvous
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.runs import ranks
 
-TIMEOUT = timedelta(hours=2)
-"""A process waits so long for the others: the first may have a large dataset to encode."""
+ARRIVAL, TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
+"""A process waits so long for the others to start, and to answer: the first may have a large dataset to encode."""
 ENDING, HANGING = 20.0, 120.0
 """Seconds that other processes get to end after the first, and that the first gets to notice the end of another."""
 INTERRUPTED = 130
@@ -139,7 +139,8 @@ def check_started(size: int, place: Mapping[str, str], nodes: int) -> None:
 
 def _join(place: Mapping[str, str]) -> Store:
     os.environ.update(place)
-    store, _, _ = next(rendezvous("env://", timeout=TIMEOUT))
+    store, _, _ = next(rendezvous("env://", timeout=ARRIVAL))
+    store.set_timeout(TIMEOUT)
     return store
 
 

@@ -126,6 +126,6 @@ def cause(error: BaseException) -> BaseException:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if _store.check([FAILED]):
-            return RunError(_store.get(FAILED).decode(), remedy="Mend it, then go on with resume=last")
+            return RunError(_store.get(FAILED).decode(), remedy="Go on with resume=last")
         time.sleep(0.1)
     return error

@@ -74,3 +74,31 @@ def test_too_little_data_names_the_remedy():
         plan_schedule(10, batch_size=32, micro_batch=8, max_epochs=1, max_steps=None)
     with pytest.raises(ConfigError, match="nothing bounds the training"):
         plan_schedule(100, batch_size=32, micro_batch=8, max_epochs=None, max_steps=None)
+
+
+@given(
+    st.lists(st.integers(1, 600), min_size=8, max_size=60), st.sampled_from([1, 2, 4]), st.integers(1, 40), st.data()
+)
+def test_processes_share_the_very_batches_of_every_step(lengths, ranks, steps, data):
+    alone = list(LengthGroupedBatches(lengths, Schedule(8, 2, steps), seed=1))
+    schedule = Schedule(8, 2, steps, ranks)
+    first = data.draw(st.integers(0, steps)) * schedule.accumulate
+    shares = [LengthGroupedBatches(lengths, schedule, 1, rank) for rank in range(ranks)]
+    for sampler in shares:
+        sampler.start = first
+    assert {len(sampler) for sampler in shares} == {schedule.total_batches}
+    in_turn = [batch for batches in zip(*shares, strict=True) for batch in batches]
+    assert in_turn == alone[first * ranks :]
+
+
+@pytest.mark.parametrize(("ranks", "micro_batch"), [(1, 8), (2, 8), (4, 8), (8, 4), (3, 8), (32, 1)])
+def test_processes_do_not_change_the_batch(ranks, micro_batch):
+    size = 24 if ranks == 3 else 32
+    schedule = plan_schedule(100, batch_size=size, micro_batch=8, max_epochs=None, max_steps=1, ranks=ranks)
+    assert schedule.micro_batch == micro_batch
+    assert schedule.micro_batch * schedule.accumulate * ranks == size
+
+
+def test_unequal_shares_are_refused():
+    with pytest.raises(ConfigError, match=r"devices: .*32 cannot .* 3 processes.*one of 1, 2, or set .*batch_size=33"):
+        plan_schedule(100, batch_size=32, micro_batch=8, max_epochs=1, max_steps=None, ranks=3)

@@ -1,0 +1,147 @@
+"""Several processes train what one trains: the same losses, weights and metrics, in one run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+ARGUMENTS = [
+    "experiment=quickstart_cells",
+    "logger=none",
+    "trainer.limit_train=64",
+    "trainer.limit_dev=10",
+    "trainer.batch_size=8",
+    "trainer.max_steps=10",
+    "trainer.val_every=0.7",
+    "trainer.checkpoint_every=2",
+    "trainer.log_every=1",
+    "hardware.micro_batch=2",
+    "hardware.threads=1",
+    # Dropout too, for its masks follow from the seed and the number of the micro-batch alone.
+    "model.hidden_dropout=0.1",
+    "model.attention_dropout=0.1",
+]
+TWO = "hardware.devices=2"
+
+
+def start(folder: Path, *more: str, command: tuple[str, ...] = (sys.executable, "-m", "mate_cli")) -> subprocess.Popen:
+    words = [*command, "train", *ARGUMENTS, f"paths.outputs={folder}", *more]
+    environment = {**os.environ, "MATE_CACHE": str(folder.parent / "cache")}
+    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen) -> str:
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, output + errors
+    assert "Warning" not in errors, errors
+    return output
+
+
+def only_run(folder: Path) -> Path:
+    (path,) = folder.glob("train/quickstart_cells/*")
+    return path
+
+
+def rows(folder: Path) -> list[dict]:
+    text = (only_run(folder) / "metrics.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def record(folder: Path) -> dict:
+    return json.loads((only_run(folder) / "record.json").read_text())
+
+
+def wait_for_checkpoint(folder: Path, process: subprocess.Popen) -> None:
+    for _ in range(6000):
+        assert process.poll() is None, process.communicate()
+        if list(folder.glob("train/quickstart_cells/*/checkpoints/last.ckpt")):
+            return
+        time.sleep(0.02)
+    pytest.fail("no checkpoint was ever saved")
+
+
+def others(process: subprocess.Popen) -> list[int]:
+    """The processes that a first one has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        pytest.skip("the system does not list the children of a process")
+    return [int(number) for number in children.read_text().split()]
+
+
+def assert_same_training(ours: Path, theirs: Path) -> None:
+    for name in ("final", "best"):
+        first, second = (load_file(only_run(path) / f"checkpoints/{name}.safetensors") for path in (ours, theirs))
+        torch.testing.assert_close(first, second, rtol=0, atol=2e-5)
+    names = ("step", "epoch", "train/loss", "train/lr", "dev/hits@1", "dev/hits@5")
+    for one, other in zip(rows(ours), rows(theirs), strict=True):
+        assert {k: one[k] for k in names if k in one} == pytest.approx(
+            {k: other[k] for k in names if k in other}, abs=1e-5
+        )
+    assert record(ours)["metrics"] == pytest.approx(record(theirs)["metrics"])
+    for split in ("dev", "test"):
+        first, second = (json.loads((only_run(p) / f"predictions/{split}.json").read_text()) for p in (ours, theirs))
+        assert [(row["question_id"], row["pred"]) for row in first] == [
+            (row["question_id"], row["pred"]) for row in second
+        ]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one") / "outputs"
+    return folder, finish(start(folder))
+
+
+def test_two_processes_train_what_one_does(one, tmp_path):
+    folder = tmp_path / "outputs"
+    script = Path(sys.executable).with_name("mate")
+    output = finish(
+        start(folder, TWO, command=(str(script),) if script.exists() else (sys.executable, "-m", "mate_cli"))
+    )
+    assert_same_training(folder, one[0])
+    assert record(folder)["status"] == "finished"
+    assert record(folder)["device"].startswith("2 x cpu")
+    assert "10 steps of 8 = 2 x 2 x 2 processes" in output
+    assert len(output.splitlines()) == len(one[1].splitlines())  # nothing is printed twice
+
+
+def test_shards_in_one_process_change_nothing(one, tmp_path):
+    folder = tmp_path / "outputs"
+    finish(start(folder, "hardware.strategy=fsdp"))
+    assert_same_training(folder, one[0])
+
+
+def test_a_signal_to_one_process_stops_both_and_shards_go_on(one, tmp_path):
+    folder = tmp_path / "outputs"
+    process = start(folder, TWO)
+    wait_for_checkpoint(folder, process)
+    process.send_signal(signal.SIGUSR1)  # as schedulers announce the end of a job
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, output + errors
+    assert output.count("Stopping at the next optimizer step") == 1
+    assert "Traceback" not in errors
+    assert record(folder)["status"] == "interrupted"
+    finish(start(folder, TWO, "hardware.strategy=fsdp", "resume=last"))
+    assert_same_training(folder, one[0])
+    assert record(folder)["resumed"] == 1
+
+
+def test_the_first_process_tells_how_another_died(tmp_path):
+    folder = tmp_path / "outputs"
+    process = start(folder, TWO, "trainer.max_steps=500", "trainer.max_epochs=null")
+    wait_for_checkpoint(folder, process)
+    os.kill(others(process)[0], signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "error: process 1 of 2 was killed by SIGKILL" in errors
+    assert "Traceback" not in errors
+    assert record(folder)["status"] == "failed"
+    assert "SIGKILL" in record(folder)["reason"]
