@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.questions import Prediction, Question, scored_seeds, shared, taken_apart
+from mate_cli.reports.questions import Question, scored_seeds, shared
 
 SHOWN = 20
 """Questions that are shown where nobody asks for another number."""
@@ -60,12 +60,11 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
         metric: see `scored_seeds`.
         most: how many questions are returned at most.
     """
-    _, score, _ = taken_apart(metric)
     asked: dict[Question, list[Answer]] = {}
     for group in groups:
         seeds = scored_seeds(group, metric)
         for question in shared(seeds):
-            asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds], score))
+            asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
     found = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
     found = sorted((one for one in found if one.spread > 0), key=lambda one: (-one.spread, one.question.question_id))
     turns: Counter[tuple[tuple[str, bool], ...]] = Counter()
@@ -76,6 +75,6 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
     return tuple(one for _, one in sorted(zip(places, found, strict=True), key=lambda pair: pair[0])[:most])
 
 
-def _answer(label: str, made: Sequence[Prediction], score: str) -> Answer:
-    texts = Counter(prediction.text for prediction in made)
-    return Answer(label, tuple(texts.most_common()), statistics.fmean(one.scores[score] for one in made))
+def _answer(label: str, made: Sequence[tuple[str, float]]) -> Answer:
+    texts = Counter(text for text, _ in made)
+    return Answer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made))

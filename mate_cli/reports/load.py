@@ -214,4 +214,5 @@ def is_number(value: object) -> bool:
 
 def clean(value: object) -> str:
     """Returns a value as one line without control characters, so that no file can steer a terminal."""
-    return "".join(letter if letter.isprintable() else " " for letter in str(value)).strip()
+    text = str(value)
+    return (text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)).strip()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run, clean, is_number
@@ -54,6 +54,8 @@ class Prediction:
 
 Questions = Mapping[Question, Prediction]
 """All that a run answered on a split."""
+Scored = Mapping[Question, tuple[str, float]]
+"""What a run answered, and its score."""
 
 
 @dataclass(frozen=True)
@@ -86,19 +88,31 @@ class Subset:
 
 def load_questions(run: Run, split: str) -> Questions | None:
     """Reads a run's predictions of a split; None when there are none, or none that can be read."""
-    file = run.folder / "predictions" / f"{split}.json"
+    return _read(version) or None if (version := _version(run, split)) else None
+
+
+class Version(NamedTuple):
+    """A file as it is now: what was read from it holds for as long as this stays the same."""
+
+    path: Path
+    changed: int
+    size: int
+
+
+def _version(run: Run, split: str) -> Version | None:
+    """The file of a run's predictions of a split, None when there is none."""
+    path = run.folder / "predictions" / f"{split}.json"
     try:
-        status = file.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
-    return _read(file, status.st_mtime_ns, status.st_size) or None
+    return Version(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=256)
-def _read(file: Path, changed: int, size: int) -> Questions:
-    """Reads a file once for as long as it stays the same."""
+def _read(version: Version) -> Questions:
     try:
-        rows = json.loads(file.read_text(encoding="utf-8"))
+        rows = json.loads(version.path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
@@ -128,25 +142,26 @@ def _text(value: object) -> str:
     return "" if value is None else clean(value)
 
 
-def scored_seeds(group: Configuration, metric: str) -> list[Questions]:
-    """Lists the scored questions of each run of a configuration that counts and has them.
+def scored_seeds(group: Configuration, metric: str) -> list[Scored]:
+    """Lists what each run of a configuration that counts answered to the questions that it has a score for.
 
     Args:
         group: the configuration.
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
     """
     split, score, part = taken_apart(metric)
-    seeds = []
-    for run in group.counted:
-        asked = load_questions(run, split) if metric in run.metrics else None
-        seeds.append(
-            {
-                question: Prediction(made.text, {score: value})
-                for question, made in (asked or {}).items()
-                if (value := _score(made, score)) is not None and part in ("", question.source)
-            }
-        )
+    versions = [_version(run, split) for run in group.counted if metric in run.metrics]
+    seeds = [_scored(version, score, part) for version in versions if version]
     return [seed for seed in seeds if seed]
+
+
+@lru_cache(maxsize=128)
+def _scored(version: Version, score: str, part: str) -> Scored:
+    return {
+        question: (made.text, value)
+        for question, made in _read(version).items()
+        if part in ("", question.source) and (value := _score(made, score)) is not None
+    }
 
 
 def taken_apart(metric: str) -> tuple[str, str, str]:
@@ -168,8 +183,7 @@ def question_scores(group: Configuration, metric: str) -> dict[Question, float]:
         metric: see `scored_seeds`.
     """
     seeds = scored_seeds(group, metric)
-    _, score, _ = taken_apart(metric)
-    return {question: statistics.fmean(seed[question].scores[score] for seed in seeds) for question in shared(seeds)}
+    return {question: statistics.fmean(seed[question][1] for seed in seeds) for question in shared(seeds)}
 
 
 def shared(mappings: Sequence[Mapping[Question, Any]]) -> list[Question]:
