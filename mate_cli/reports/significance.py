@@ -133,7 +133,7 @@ def find_group(groups: Sequence[Configuration], asked: str) -> Configuration:
     found = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
     if len(found) == 1:
         return found[0]
-    problem = f"{len(found)} configurations are called {asked}" if found else f"no configuration is called {asked}"
+    problem = f"{len(found)} configurations match {asked}" if found else f"no configuration is called {asked}"
     choices = " | ".join(group.label for group in found or groups)
     raise ConfigError(problem, where="against", remedy=f"Choose one of: {choices}")
 

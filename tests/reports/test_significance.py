@@ -149,7 +149,7 @@ def test_a_part_of_a_label_is_enough(tmp_path, asked, label):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("mate", "against: 2 configurations are called mate. Choose one of: mate · lr=5e-05 | mate · lr=1e-05"),
+        ("mate", "against: 2 configurations match mate. Choose one of: mate · lr=5e-05 | mate · lr=1e-05"),
         ("bert", "against: no configuration is called bert. Choose one of: mate · lr=5e-05 | "),
         ("", "against: no configuration is called . Choose one of"),
     ],
