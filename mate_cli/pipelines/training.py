@@ -101,6 +101,7 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
         run = Run(cfg, folder, record, clock, trackers, console)
         _fit(run, parts, checkpoint)
         _score(run, parts)
+        record.peak_memory_mb = ranks.total([peak_memory_mb()])[0]
     return run
 
 
@@ -170,7 +171,7 @@ def recorded(folder: RunFolder, record: RunRecord, clock: Clock) -> Iterator[Any
         raise known from error
     finally:
         record.finished, record.wall_seconds = now(), round(clock(), 1)
-        record.peak_memory_mb = peak_memory_mb()
+        record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
         folder.write_record(record)
         for trackers in opened:
             trackers.close(record.summary(), 0 if record.status == "finished" else 1)

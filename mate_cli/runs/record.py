@@ -31,7 +31,7 @@ class RunRecord:
         reason: why it failed.
         process: what trains it, see `runs/liveness.py`.
         total_steps: optimizer steps that the run is to take.
-        peak_memory_mb: of the process, or of the GPU where there is one.
+        peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
         facts: what a benchmark says in words: the machine, and why something was not measured.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytorch_lightning as pl
 import torch
 
@@ -21,6 +23,14 @@ class Reproducible(pl.Callback):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Count batches as this run does: it may cut steps into other micro-batches, for more or fewer processes."""
+        done = checkpoint["global_step"] * trainer.accumulate_grad_batches
+        batches = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]
+        batches.update(dict.fromkeys(("ready", "started", "processed", "completed"), done))
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
