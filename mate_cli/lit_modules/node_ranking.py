@@ -10,7 +10,7 @@ from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.examples import LinkedExample
-from mate_cli.tokenization.hybrider.nodes import SOURCES, Node
+from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, Node
 from mate_cli.tokenization.hybrider.ranking import CONFIDENCES
 from mate_cli.tokenization.hybrider.targets import target_of
 
@@ -47,6 +47,24 @@ class NodeRanking(CandidateChoice):
         """Whether the chosen node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
         return chosen_node(prediction, example).coordinate[0] in rows
+
+    def baselines(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Accuracy of choosing the node that was found most surely, nothing learned."""
+        surest = [
+            Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)
+            for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in _linked(examples).items())
+            if nodes
+        ]
+        return {f"surest/{name}": value for name, value in self.score(surest, examples).items()}
+
+
+def _sureness(node: Node) -> float:
+    """0 to 1; of pages the confidence is a distance, of cells a share."""
+    return node.confidence if node.source == "links" else 1 - node.confidence
+
+
+def _linked(examples: Mapping[str, TableExample]) -> dict[str, LinkedExample]:
+    return {name: example for name, example in examples.items() if isinstance(example, LinkedExample)}
 
 
 def chosen_node(choice: Choice, example: TableExample) -> Node:

@@ -69,6 +69,16 @@ def test_a_ranking_is_right_in_the_row_of_the_answer(tasks):
     assert ranking.answers(best[:1], examples)["medium"] == "Ann"
 
 
+def test_the_floor_is_the_surest_node(tasks):
+    ranking, _ = tasks
+    examples = {example.example_id: example for example in ranking.evaluation_examples(ALL)}
+    found = ranking.baselines(examples)
+    assert (
+        found["surest/row_accuracy/passage"] == 1.0
+    )  # Ann and Bergen are both in the question, and both rows are right
+    assert found["surest/row_accuracy"] == pytest.approx(2 / 3)
+
+
 def test_hops_begin_at_every_node_in_a_row_with_the_answer(tasks):
     _, hopping = tasks
     training = hopping.training_examples(ALL)
