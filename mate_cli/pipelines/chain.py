@@ -95,13 +95,20 @@ def find_chain(name: str | None) -> Chain:
     Raises:
         ConfigError: there is none.
     """
-    package = mate_cli.pipelines
-    if name in {module.name for module in pkgutil.iter_modules(package.__path__)}:
-        found: Any = importlib.import_module(f"{package.__name__}.{name}")
-        if hasattr(found, "answer") and hasattr(found, "STAGES"):
-            chain: Chain = found
-            return chain
-    raise ConfigError(f"no chain is called {name!r}", where="chain", remedy="Name one in mate_cli/pipelines")
+    chain = _chain_in(name) if name in _modules() else None
+    if chain is None:
+        chains = ", ".join(one for one in _modules() if _chain_in(one))
+        raise ConfigError(f"no chain is called {name!r}", where="chain", remedy=f"Choose from {chains}")
+    return chain
+
+
+def _modules() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(mate_cli.pipelines.__path__)]
+
+
+def _chain_in(name: str | None) -> Chain | None:
+    found: Any = importlib.import_module(f"{mate_cli.pipelines.__name__}.{name}")
+    return found if hasattr(found, "answer") and hasattr(found, "STAGES") else None
 
 
 def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: int = 0) -> float:
