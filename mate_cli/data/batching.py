@@ -63,14 +63,7 @@ def plan_schedule(
     Raises:
         ConfigError: the split is smaller than one batch, neither limit is given, or the processes get unequal shares.
     """
-    if batch_size % ranks:
-        equal = ", ".join(str(number) for number in range(1, ranks) if batch_size % number == 0)
-        above = -(-batch_size // ranks) * ranks
-        raise ConfigError(
-            f"trainer.batch_size={batch_size} cannot be shared equally by {ranks} processes",
-            where="hardware.devices",
-            remedy=f"Let devices x nodes be one of {equal}, or set trainer.batch_size={above}",
-        )
+    check_shares(batch_size, ranks)
     if examples < batch_size:
         raise ConfigError(
             f"the training split has {examples} usable examples, fewer than trainer.batch_size={batch_size}",
@@ -84,6 +77,22 @@ def plan_schedule(
     share = batch_size // ranks
     divisors = [size for size in range(1, min(micro_batch, share) + 1) if share % size == 0]
     return Schedule(batch_size, divisors[-1], min(limits), ranks)
+
+
+def check_shares(batch_size: int, ranks: int) -> None:
+    """Refuse processes that cannot have equal shares of a batch.
+
+    Raises:
+        ConfigError: with numbers that fit.
+    """
+    if batch_size % ranks:
+        equal = ", ".join(str(number) for number in range(1, ranks) if batch_size % number == 0)
+        above = -(-batch_size // ranks) * ranks
+        raise ConfigError(
+            f"trainer.batch_size={batch_size} cannot be shared equally by {ranks} processes",
+            where="hardware.devices",
+            remedy=f"Let devices x nodes be one of {equal}, or set trainer.batch_size={above}",
+        )
 
 
 class LengthGroupedBatches(Sampler[list[int]]):

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from mate_cli.attention.backends.auto import Auto
-from mate_cli.data.batching import plan_schedule
+from mate_cli.data.batching import check_shares, plan_schedule
 from mate_cli.data.table_data_module import TableDataModule
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
@@ -94,6 +94,7 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
     folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     folder.write_record(record)
     with recorded(folder, record, clock) as close_with:
+        check_shares(cfg.trainer.batch_size, ranks.count())
         parts = assemble(cfg)
         step = checkpoint_step(checkpoint)
         trackers = open_trackers(cfg, folder, record, config, step)

@@ -46,6 +46,11 @@ def finish(process: subprocess.Popen) -> str:
     return output
 
 
+def settled(output: str) -> list[str]:
+    """The lines but those that come every some seconds."""
+    return [line for line in output.splitlines() if "min left" not in line]
+
+
 def only_run(folder: Path) -> Path:
     (path,) = folder.glob("train/quickstart_cells/*")
     return path
@@ -110,16 +115,16 @@ def test_two_processes_train_what_one_does(one, tmp_path):
     assert record(folder)["status"] == "finished"
     assert record(folder)["device"].startswith("2 x cpu")
     assert "10 steps of 8 = 2 x 2 x 2 processes" in output
-    assert len(output.splitlines()) == len(one[1].splitlines())  # nothing is printed twice
+    assert len(settled(output)) == len(settled(one[1]))  # nothing is printed twice
 
 
-def test_shards_in_one_process_change_nothing(one, tmp_path):
+def test_shards_change_nothing(one, tmp_path):
     folder = tmp_path / "outputs"
-    finish(start(folder, "hardware.strategy=fsdp"))
+    finish(start(folder, TWO, "hardware.strategy=fsdp"))
     assert_same_training(folder, one[0])
 
 
-def test_a_signal_to_one_process_stops_both_and_shards_go_on(one, tmp_path):
+def test_a_signal_to_one_process_stops_both_and_another_strategy_goes_on(one, tmp_path):
     folder = tmp_path / "outputs"
     process = start(folder, TWO)
     wait_for_checkpoint(folder, process)
@@ -129,7 +134,7 @@ def test_a_signal_to_one_process_stops_both_and_shards_go_on(one, tmp_path):
     assert output.count("Stopping at the next optimizer step") == 1
     assert "Traceback" not in errors
     assert record(folder)["status"] == "interrupted"
-    finish(start(folder, TWO, "hardware.strategy=fsdp", "resume=last"))
+    finish(start(folder, "hardware.strategy=fsdp", "resume=last"))  # in one process, as a world of its own
     assert_same_training(folder, one[0])
     assert record(folder)["resumed"] == 1
 

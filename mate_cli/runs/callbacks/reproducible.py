@@ -28,9 +28,10 @@ class Reproducible(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Count batches as this run does: it may cut steps into other micro-batches, for more or fewer processes."""
-        done = checkpoint["global_step"] * trainer.accumulate_grad_batches
-        batches = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["current"]
-        batches.update(dict.fromkeys(("ready", "started", "processed", "completed"), done))
+        progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+        more = checkpoint["global_step"] * trainer.accumulate_grad_batches - progress["current"]["ready"]
+        for counts in (progress["total"], progress["current"]):
+            counts.update({name: count + more for name, count in counts.items()})
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
