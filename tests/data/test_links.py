@@ -1,8 +1,11 @@
 """Links of questions are worked out once and read back as they were."""
 
+from dataclasses import replace
+
 import pytest
 
 from mate_cli.data import links
+from mate_cli.data.cache import digest_of
 from mate_cli.data.links import CHUNK, link_examples
 from mate_cli.data.sample import Sample
 from mate_cli.data.table_data_module import PORTION
@@ -27,6 +30,22 @@ def test_other_questions_are_linked_anew(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     link_examples(EXAMPLES[:3], tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_every_field_of_an_example_counts():
+    """Two encodings of one question must not share a file when they hop from different nodes."""
+    (example,) = link_examples(EXAMPLES[:1])
+    first, *_, last = example.nodes
+    others = [
+        replace(example, question="?"),
+        replace(example, question_tags="JJS"),
+        replace(example, answer=None),
+        replace(example, nodes=example.nodes[1:]),
+        replace(example, current=first),
+        replace(example, current=last),
+    ]
+    assert first != last
+    assert len({digest_of([one], "maker") for one in [example, *others]}) == 1 + len(others)
 
 
 def test_a_portion_fills_the_files_of_links():
