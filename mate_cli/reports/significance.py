@@ -97,7 +97,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
     Raises:
         ConfigError: no configuration, or more than one, is called so.
     """
-    reference = find_group(groups, against)
+    reference = find_group(groups, against, metric)
     if metric is None:
         return Significance("", reference.label, (), ("no run has a metric to compare yet",))
     own = question_scores(reference, metric)
@@ -122,8 +122,10 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
     return lines
 
 
-def find_group(groups: Sequence[Configuration], asked: str) -> Configuration:
+def find_group(groups: Sequence[Configuration], asked: str, metric: str | None = None) -> Configuration:
     """Finds the configuration with a label, or the only one whose label has all the words asked for.
+
+    Where several have them, such as a chain and its stages, the one that has the metric is meant.
 
     Raises:
         ConfigError: naming the choices.
@@ -131,6 +133,8 @@ def find_group(groups: Sequence[Configuration], asked: str) -> Configuration:
     wanted = words(asked)
     exact = [group for group in groups if words(group.label) == wanted]
     found = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
+    if len(found) > 1:
+        found = [group for group in found if metric in group.metric_names] or found
     if len(found) == 1:
         return found[0]
     problem = f"{len(found)} configurations match {asked}" if found else f"no configuration is called {asked}"

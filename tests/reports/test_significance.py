@@ -146,6 +146,15 @@ def test_a_part_of_a_label_is_enough(tmp_path, asked, label):
     assert find_group(three(tmp_path), asked).label == label
 
 
+def test_of_several_the_one_with_the_metric_is_meant(tmp_path):
+    tasks = {"pointr": "test/em", "cell_selection": "test/hits@1"}
+    folders = {key: build_run(tmp_path / task, task=task, metrics={key: 0.5}) for task, key in tasks.items()}
+    groups = group_runs(load_runs([tmp_path]).runs)
+    assert len(groups) == 2
+    for metric, folder in folders.items():
+        assert find_group(groups, "mate", metric).runs[0].folder == folder
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
