@@ -26,7 +26,7 @@ from mate_cli.runs import ranks
 
 ARRIVAL, TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 """A process waits so long for the others to start, and to answer: the first may have a large dataset to encode."""
-ENDING, HANGING = 20.0, 120.0
+ENDING, HANGING = 20.0, 30.0
 """Seconds that other processes get to end after the first, and that the first gets to notice the end of another."""
 INTERRUPTED = 130
 """Exit code of a process that was asked to stop."""
@@ -68,11 +68,15 @@ def together(hardware: Hardware) -> Iterator[None]:
         store, children = (_join(place), []) if place else _start(size)
         if not hardware.threads:
             torch.set_num_threads(max(1, torch.get_num_threads() // hardware.devices))
-        _connect(hardware.accelerator, store)
-        with ranks.speaking(store, hardware.devices), _watching(children, store) if ranks.is_first() else _following():
+        with ranks.speaking(store, hardware.devices), _following() if _is_other() else _watching(children):
+            _connect(hardware.accelerator, store)
             yield
             dist.barrier()
             dist.destroy_process_group()
+
+
+def _is_other() -> bool:
+    return int(os.environ["RANK"]) > 0
 
 
 def check_devices(hardware: Hardware) -> None:
@@ -173,10 +177,13 @@ def _connect(accelerator: str, store: Store) -> None:
 
 
 @contextmanager
-def _watching(children: list[Child], store: Store) -> Iterator[None]:
+def _watching(children: list[Child]) -> Iterator[None]:
     """Be the first process: end with all others, and do not wait for ever for one that has died."""
     over = threading.Event()
-    threading.Thread(target=_watch, args=(children, store, over), daemon=True).start()
+    if children:
+        # A connection of its own, for this one is taken while it waits for a process.
+        own = dist.TCPStore(HERE, int(os.environ["MASTER_PORT"]), is_master=False)  # type: ignore[attr-defined]
+        threading.Thread(target=_watch, args=(children, own, over), daemon=True).start()
     try:
         yield
         _wait(children)
@@ -209,7 +216,7 @@ def _watch(children: list[Child], store: Store, over: threading.Event) -> None:
             died, reason = time.monotonic(), f"process {lost} of {len(codes) + 1} {ending(codes[lost - 1])}"
             if not store.check([ranks.FAILED]):
                 store.set(ranks.FAILED, reason)
-        if time.monotonic() - died > HANGING:
+        if time.monotonic() - died > HANGING and not store.check([ranks.NOTICED]):
             print(f"error: {reason}. Go on with resume=last.", file=sys.stderr, flush=True)
             for child in children:
                 child.kill()

@@ -25,6 +25,8 @@ PATIENCE = 5.0
 """Seconds in which the reason of another process reaches the first one after their connection broke."""
 FAILED = "failed"
 """Key of the store under which the first reason stands."""
+NOTICED = "noticed"
+"""Key that is there once the first process has read it and ends by itself."""
 _store: Store | None = None
 _devices = 1
 
@@ -126,6 +128,7 @@ def cause(error: BaseException) -> BaseException:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if _store.check([FAILED]):
+            _store.set(NOTICED, "")
             return RunError(_store.get(FAILED).decode(), remedy="Go on with resume=last")
         time.sleep(0.1)
     return error

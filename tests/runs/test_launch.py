@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from omegaconf import OmegaConf
 
@@ -96,3 +99,23 @@ def test_one_process_is_alone_and_speaks_to_nobody():
 def test_words_for_the_end_of_a_process():
     assert ending(-9) == "was killed by SIGKILL"
     assert ending(1) == "ended with exit code 1"
+
+
+NEVER_JOINED = """
+import sys
+from omegaconf import OmegaConf
+from mate_cli.runs import launch
+
+sys.argv, launch.HANGING = ["/no/such/file.py"], 0.5
+with launch.together(OmegaConf.create({PROFILE})):
+    print("joined")
+"""
+
+
+def test_a_process_that_never_joins_is_not_waited_for():
+    profile = str(OmegaConf.to_container(hardware(devices=2)))
+    command = [sys.executable, "-c", NEVER_JOINED.replace("{PROFILE}", profile)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "error: process 1 of 2 ended with exit code 2. Go on with resume=last." in done.stderr
+    assert "joined" not in done.stdout
