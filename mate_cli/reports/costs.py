@@ -16,12 +16,16 @@ class Cost:
 
     Args:
         name: its heading.
+        title: the name in full, for axes.
+        kind: what its axis shows: count, memory or duration.
         key: the entry of `record.json`.
         inside: the mapping that holds the entry, None for the record itself.
         write: how a value is written.
     """
 
     name: str
+    title: str
+    kind: str
     key: str
     inside: str | None
     write: Callable[[float], str]
@@ -51,12 +55,26 @@ def flops_text(value: float) -> str:
     return f"{value:.0f}"
 
 
+def memory_text(megabytes: float) -> str:
+    """Writes megabytes as gigabytes."""
+    return f"{megabytes / 1000:.1f} GB"
+
+
 COSTS = (
-    Cost("Parameters", "parameters", None, count_text),
-    Cost("Examples/s", "examples_per_second", "throughput", rate_text),
-    Cost("FLOPs/example", "training_flops_per_example", "throughput", flops_text),
-    Cost("Wall time", "wall_seconds", None, duration_text),
-    Cost("Peak memory", "peak_memory_mb", None, lambda megabytes: f"{megabytes / 1000:.1f} GB"),
+    Cost("Parameters", "Parameters", "count", "parameters", None, count_text),
+    Cost("Examples/s", "Examples per second", "count", "examples_per_second", "throughput", rate_text),
+    Cost(
+        "FLOPs/example",
+        "Training FLOPs per example",
+        "count",
+        "training_flops_per_example",
+        "throughput",
+        flops_text,
+    ),
+    Cost("Wall time", "Wall time", "duration", "wall_seconds", None, duration_text),
+    Cost(
+        "Peak memory", "Peak memory", "memory", "peak_memory_mb", None, lambda megabytes: f"{megabytes / 1000:.1f} GB"
+    ),
 )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import groupby
-from typing import NamedTuple
 
-from mate_cli.reports.format import NOTHING, center_text, count_text, duration_text, plural, rate_text, spread_text
+from mate_cli.reports.costs import Cost, recorded_costs
+from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.load import STATUSES
@@ -14,30 +13,6 @@ from mate_cli.reports.metric_names import PARTS, MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row, dataset_of
-
-
-def flops_text(flops: float) -> str:
-    """Writes floating point operations with a unit: 2.4 G, 1.1 T."""
-    size, unit = next(((size, unit) for size, unit in ((1e12, " T"), (1e9, " G")) if flops >= size), (1e6, " M"))
-    return f"{flops / size:.3g}{unit}"
-
-
-class CostColumn(NamedTuple):
-    """A cost in the table: the entry of the record, the part it lies in, its heading, how it is written."""
-
-    entry: str
-    part: str | None
-    title: str
-    write: Callable[[float], str]
-
-
-COSTS = (
-    CostColumn("parameters", None, "Parameters", count_text),
-    CostColumn("training_flops_per_example", "throughput", "FLOPs/example", flops_text),
-    CostColumn("examples_per_second", "throughput", "Examples/s", rate_text),
-    CostColumn("wall_seconds", None, "Wall time", duration_text),
-    CostColumn("peak_memory_mb", None, "Peak memory", lambda megabytes: f"{megabytes / 1000:.1f} GB"),
-)
 
 
 def cards(report: Report) -> Markup:
@@ -144,28 +119,27 @@ def number(summary: Summary, metric: MetricName) -> Markup:
 
 def cost_table(report: Report) -> Markup:
     """Returns what each configuration cost and what became of its runs; what nobody recorded has no column."""
-    found = [(cost, [group.cost(cost.entry, cost.part) for group in report.groups]) for cost in COSTS]
-    columns = [(cost, cells) for cost, cells in found if any(cells)]
-    heads = [element("th", cost.title, class_="number", scope="col") for cost, _ in columns]
+    costs = recorded_costs(report.groups)
+    heads = [element("th", cost.name, class_="number", scope="col") for cost in costs]
     status = element("th", "Status", scope="col")
     head = element("tr", element("th", "Configuration", scope="col"), heads, status, class_="sort")
     rows = [
         element(
             "tr",
             element("th", group.label, scope="row"),
-            [cost_cell(cells[index], cost.write) for cost, cells in columns],
+            [cost_cell(cost, group) for cost in costs],
             element("td", pills(group)),
         )
-        for index, group in enumerate(report.groups)
+        for group in report.groups
     ]
     return element("div", element("table", element("thead", head), element("tbody", rows)), class_="scroll")
 
 
-def cost_cell(summary: Summary | None, write: Callable[[float], str]) -> Markup:
+def cost_cell(cost: Cost, group: Configuration) -> Markup:
     """Returns one cost."""
-    if summary is None:
+    if (summary := cost.of(group)) is None:
         return element("td", NOTHING, class_="number nothing")
-    return element("td", write(summary.center), class_="number", data_value=summary.center)
+    return element("td", cost.write(summary.center), class_="number", data_value=summary.center)
 
 
 def pills(group: Configuration) -> list[Markup]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from mate_cli.reports.costs import Cost, recorded_costs
 from mate_cli.reports.figures import Drawn, curve_names
-from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run
 from mate_cli.reports.load_curves import Curve, RunLog
 from mate_cli.reports.metric_names import MetricName, preference
@@ -18,24 +18,6 @@ from mate_cli.reports.statistics import Summary
 from mate_cli.reports.tables import dataset_of
 
 MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
-
-
-class Cost(NamedTuple):
-    """A number that says what a configuration costs: the entry of the record, the part it lies in, how it is shown."""
-
-    entry: str
-    part: str | None
-    title: str
-    kind: str
-
-
-COSTS = (
-    Cost("examples_per_second", "throughput", "Examples per second", "count"),
-    Cost("training_flops_per_example", "throughput", "Training FLOPs per example", "count"),
-    Cost("peak_memory_mb", None, "Peak memory", "memory"),
-    Cost("wall_seconds", None, "Wall time", "duration"),
-    Cost("parameters", None, "Parameters", "count"),
-)
 
 
 @dataclass(frozen=True)
@@ -134,11 +116,11 @@ def rounded(value: float, metric: MetricName) -> float:
 def cost_data(report: Report) -> dict[str, Any] | None:
     """Returns scores and costs of the configurations that have both, None when none has."""
     names = score_names(report)
-    costs = [cost for cost in COSTS if any(cost_of(group, cost) for group in report.groups)]
+    costs = sorted(recorded_costs(report.groups), key=lambda cost: cost.key == "parameters")  # tells least, so last
     groups = [
         group_data(report, index, names, costs)
         for index, group in enumerate(report.groups[:MOST_POINTS])
-        if any(group.summary(name) for name in names) and any(cost_of(group, cost) for cost in costs)
+        if any(group.summary(name) for name in names) and any(cost.of(group) for cost in costs)
     ]
     if not groups:
         return None
@@ -159,17 +141,11 @@ def score_names(report: Report) -> list[str]:
     return (main + [name for name in ordered if name not in main])[:MOST_SCORES]
 
 
-def cost_of(group: Configuration, cost: Cost) -> Summary | None:
-    """Summarises one cost of a configuration; zero, which nothing costs, counts as unknown."""
-    summary = group.cost(cost.entry, cost.part)
-    return summary if summary is not None and summary.center > 0 else None
-
-
 def group_data(report: Report, index: int, names: Sequence[str], costs: Sequence[Cost]) -> dict[str, Any]:
     """Returns one configuration: by number of the score and of the cost, [middle, spread]."""
     group = report.groups[index]
     scores = {str(number): pair(group.summary(name)) for number, name in enumerate(names) if group.summary(name)}
-    prices = {str(number): pair(cost_of(group, cost)) for number, cost in enumerate(costs) if cost_of(group, cost)}
+    prices = {str(number): pair(cost.of(group)) for number, cost in enumerate(costs) if cost.of(group)}
     dataset = datasets_of(report).index(dataset_of(group))
     return {"label": group.label, "index": index, "dataset": dataset, "scores": scores, "costs": prices}
 

@@ -60,8 +60,8 @@ def test_costs_and_scores_are_middles_with_spreads(report):
     assert [cost["title"] for cost in data["costs"]] == [
         "Examples per second",
         "Training FLOPs per example",
-        "Peak memory",
         "Wall time",
+        "Peak memory",
         "Parameters",
     ]
     assert data["metrics"][0]["name"] == report.metric
