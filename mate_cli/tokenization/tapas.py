@@ -67,6 +67,11 @@ class TapasSerializer(TextSerializer):
         text = " ".join(reading.changes.get(cell, reading.facts.parts[cell]))
         return span_text(self.tokenizer, pieces, [text], start - first)
 
+    @property
+    def reads_passages(self) -> bool:
+        """Whether words of linked passages are appended to cells."""
+        return self.whole_passages or super().reads_passages
+
     def additions(self, table: Table) -> Additions:
         """What a question appends to the cells of a table for each of their links."""
         if not self.whole_passages:

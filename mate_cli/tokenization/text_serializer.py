@@ -60,7 +60,8 @@ class TextSerializer(Serializer):
         entity_titles: put the title of each linked page before its sentences.
         max_rows: body rows, at most 255.
         max_columns: columns, at most 255; a wider table is a failure.
-        lexical_features: also say how well the words of each cell, its row and its column fit the question.
+        lexical_features: also say how well the words of each cell, its row and its column fit the question; those of
+            passages count where passages are read.
     """
 
     facts_of: ClassVar[type[TableFacts]] = TableFacts
@@ -92,6 +93,14 @@ class TextSerializer(Serializer):
             return Expander(table.passages, self.sentences, titles=self.entity_titles).chosen
         return lambda question: {}
 
+    @property
+    def reads_passages(self) -> bool:
+        """Whether words of linked passages are appended to cells."""
+        return self.sentences > 0
+
+    def _seen(self, table: Table) -> Table:
+        return table if self.reads_passages else replace(table, passages={})
+
     @abstractmethod
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
         """The texts before the table."""
@@ -108,7 +117,7 @@ class TextSerializer(Serializer):
         tables = {id(example.table): example.table for example in examples}
         facts = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
         additions = {key: self.additions(table) for key, table in tables.items()}
-        lexical = {key: cache(partial(LexicalTable, table)) for key, table in tables.items()}
+        lexical = {key: cache(partial(LexicalTable, self._seen(table))) for key, table in tables.items()}
         readings = []
         for example in examples:
             key = id(example.table)

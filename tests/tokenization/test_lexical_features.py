@@ -10,6 +10,8 @@ from strategies import examples
 
 from mate_cli.data.cache import encode_split
 from mate_cli.data.collate import collate
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.lexical_features import LexicalTable
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -36,6 +38,17 @@ def test_every_token_carries_the_features_of_its_cell(tokenizer, example, max_to
     assert plain.cell_features is None
     for name in ("input_ids", "row_ids", "column_ids", "label_ids"):
         np.testing.assert_array_equal(getattr(rich, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize("options", [{"sentences": 0}, {"sentences": 0, "whole_passages": True}, {"sentences": 1}])
+def test_passages_that_are_not_read_do_not_count(tokenizer, options):
+    row = (Cell("Ann", ("ann",)), Cell("1996"))
+    table = Table("t", (Cell("Name"), Cell("Year")), (row, row[::-1]), passages={"ann": "She paints the sea."})
+    silent = replace(table, passages={})
+    questions = [TableExample("q", "who paints the sea", one) for one in (table, silent)]
+    found, without = TapasSerializer(tokenizer, lexical_features=True, **options).encode(questions)
+    reads = options != {"sentences": 0}
+    assert np.array_equal(found.cell_features, without.cell_features) != reads
 
 
 @given(st.lists(examples(), min_size=2, max_size=3, unique_by=lambda example: example.question))
