@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hydra import compose
@@ -129,7 +129,7 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
     console = Console(highlight=False)
     chain = _fitting_chain(cfg)
     config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    folder, record = begin(cfg, replace(names, task=cfg.chain), overrides, job=job)
+    folder, record = begin(cfg, names.of_chain(cfg.chain), overrides, job=job)
     if record.status == "finished":
         console.print(f"{folder.path} is finished already: nothing to do")
         return record.metrics["dev/f1"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 REPEATED = (
     *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
@@ -32,6 +32,10 @@ class Names:
         experiment = choices.get("experiment") or f"{choices['data']}_{choices['model']}"
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
+
+    def of_chain(self, chain: str) -> Names:
+        """Those of a chain of stages: PointR is told apart by its selector, any other chain is a model of its own."""
+        return replace(self, task=chain, model=self.model if chain == "pointr" else chain)
 
 
 def is_ignored(key: str, ignored: Sequence[str] = REPEATED) -> bool:
