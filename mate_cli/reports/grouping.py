@@ -141,9 +141,8 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     seen: dict[str, int] = {}
     labelled: list[Configuration] = []
     for group in groups:
-        label = " · ".join(
-            [group.fields[key].replace("_", " ") or f"no {key}" for key in shown] + short_differences(group.differences)
-        )
+        names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)  # each said once
+        label = " · ".join([*names, *short_differences(group.differences)])
         seen[label] = seen.get(label, 0) + 1
         unique = label if seen[label] == 1 else f"{label} ({seen[label]})"
         labelled.append(replace(group, label=unique))

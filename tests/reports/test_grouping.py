@@ -65,3 +65,10 @@ def test_what_a_pipeline_repeats_of_its_stage_counts_once(tmp_path):
     (group,) = groups_of(tmp_path, by=["model"])
     assert (group.summary("dev/hits@1").count, group.summary("dev/hits@1").high) == (2, 0.4)
     assert group.summary("dev/hits@3").count == 2
+
+
+def test_a_chain_that_is_a_model_of_its_own_is_named_once(tmp_path):
+    build_run(tmp_path / "a", model="hybrider", task="hybrider")
+    build_run(tmp_path / "b", model="mate", task="pointr")
+    build_run(tmp_path / "c", model="mate", task="cell_answering")
+    assert [group.label for group in group_runs(load_runs([tmp_path]).runs)] == ["hybrider", "mate · pointr", "mate · cell answering"]
