@@ -205,7 +205,22 @@ def _collect(record: RunRecord, runs: Mapping[str, Run]) -> None:
     for name, run in runs.items():
         record.parameters += run.record.parameters
         record.data |= {f"{name}/{key}": value for key, value in run.record.data.items()}
-        record.device, record.throughput = run.record.device, run.record.throughput
+        record.device = run.record.device
+    record.throughput = joint_throughput([run.record.throughput for run in runs.values()])
+
+
+def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What an example costs that passes through all stages: seconds and operations add up.
+
+    Args:
+        stages: the throughput of each; an entry that one of them lacks is left out.
+    """
+    joint: dict[str, float] = {}
+    if all(stage.get("examples_per_second") for stage in stages):
+        joint["examples_per_second"] = 1 / sum(1 / stage["examples_per_second"] for stage in stages)
+    if all("training_flops_per_example" in stage for stage in stages):
+        joint["training_flops_per_example"] = sum(stage["training_flops_per_example"] for stage in stages)
+    return joint
 
 
 def _answer_all(run: Run, chain: Chain, runs: Mapping[str, Run]) -> None:

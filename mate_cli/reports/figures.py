@@ -38,13 +38,17 @@ class Drawn:
 
 
 def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:
-    """Reads what the best configurations logged; the more runs, the fewer points of each, so that pages stay light."""
-    chosen = [(group, group.runs[:MOST_REPEATS]) for group in report.groups[:most]]
-    points = max(60, min(MOST_POINTS, ALL_POINTS // max(1, sum(len(runs) for _, runs in chosen))))
-    return [
-        Drawn(index, group, tuple((run, load_log(run.folder, points=points)) for run in runs))
-        for index, (group, runs) in enumerate(chosen)
-    ]
+    """Reads what the best configurations with curves logged; the more runs, the fewer points: pages stay light."""
+    count = sum(len(group.runs[:MOST_REPEATS]) for group in report.groups[:most])
+    points = max(60, min(MOST_POINTS, ALL_POINTS // max(1, count)))
+    drawn: list[Drawn] = []
+    for index, group in enumerate(report.groups):
+        if len(drawn) == most:
+            break
+        logs = tuple((run, load_log(run.folder, points=points)) for run in group.runs[:MOST_REPEATS])
+        if any(any(moving(log)) for _, log in logs):  # chains have none of their own
+            drawn.append(Drawn(index, group, logs))
+    return drawn
 
 
 def curve_names(drawn: Sequence[Drawn]) -> list[str]:

@@ -6,6 +6,7 @@ from configurations import composed
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.assembly import assemble
+from mate_cli.pipelines.chain import joint_throughput
 
 
 @pytest.mark.parametrize(
@@ -19,3 +20,10 @@ def test_inputs_longer_than_the_network_takes(overrides, message):
     config = composed(config_dir(), "train", ["experiment=quickstart_cells", *overrides])
     with pytest.raises(ConfigError, match=message):
         assemble(config)
+
+
+def test_what_a_chain_costs_is_the_sum_of_its_stages():
+    stages = [{"examples_per_second": 6.0, "training_flops_per_example": 2e9}, {"examples_per_second": 3.0}]
+    assert joint_throughput(stages) == {"examples_per_second": pytest.approx(2.0)}
+    stages[1]["training_flops_per_example"] = 1e9
+    assert joint_throughput(stages)["training_flops_per_example"] == 3e9

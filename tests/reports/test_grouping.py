@@ -71,4 +71,5 @@ def test_a_chain_that_is_a_model_of_its_own_is_named_once(tmp_path):
     build_run(tmp_path / "a", model="hybrider", task="hybrider")
     build_run(tmp_path / "b", model="mate", task="pointr")
     build_run(tmp_path / "c", model="mate", task="cell_answering")
-    assert [group.label for group in group_runs(load_runs([tmp_path]).runs)] == ["hybrider", "mate · pointr", "mate · cell answering"]
+    labels = [group.label for group in group_runs(load_runs([tmp_path]).runs)]
+    assert labels == ["hybrider", "mate · pointr", "mate · cell answering"]
