@@ -92,14 +92,7 @@ def build_report(
     check_statuses(status)
     check_statistic(statistic)
     loaded = load_runs(folders)
-    trained = [run for run in loaded.runs if run.text("command") != "benchmark"]  # whose figures are no run's
-    if not trained:
-        raise RunError("there are benchmarks, but no runs", remedy="Start one with `mate train experiment=<name>`")
-    runs = tuple(run for run in trained if not status or run.status in status)
-    if not runs:
-        raise RunError(
-            f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}", remedy="Leave `status` out"
-        )
+    runs = selected(loaded.runs, status)
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic)
     chosen = choose_metric(groups, metric)
     ranked = by_metric(groups, chosen)
@@ -122,6 +115,22 @@ def build_report(
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,
     )
+
+
+def selected(runs: Sequence[Run], status: Sequence[str]) -> tuple[Run, ...]:
+    """Keeps the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
+
+    Raises:
+        RunError: none is left.
+    """
+    trained = [run for run in runs if run.text("command") != "benchmark"]  # whose figures are no run's
+    if not trained:
+        raise RunError("there are benchmarks, but no runs", remedy="Start one with `mate train experiment=<name>`")
+    kept = tuple(run for run in trained if not status or run.status in status)
+    if not kept:
+        problem = f"none of the {plural(len(trained), 'run')} is {' or '.join(status)}"
+        raise RunError(problem, remedy="Leave `status` out")
+    return kept
 
 
 def check_statuses(status: Sequence[str]) -> None:
