@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields, replace
@@ -34,8 +35,17 @@ FEATURES = Features(
         **{name: ArrowSequence(Value("int16")) for name in TOKEN_TYPES},
         "label_ids": ArrowSequence(Value("int8")),
         "cell_features": ArrowSequence(Value("float32")),
+        "numeric_values": ArrowSequence(Value("float32")),
+        "answer_number": Value("float32"),
+        "aggregation_id": Value("int8"),
+        "class_id": Value("int8"),
     }
 )
+
+OPTIONAL = ("cell_features", "numeric_values")
+"""Arrays that an encoding may lack; they are empty then."""
+SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1}
+"""What an encoding knows of the answer as a whole, and how it says that it does not."""
 
 
 class EncodedSplit:
@@ -62,11 +72,12 @@ class EncodedSplit:
         """The encoding at `index`, counting only examples that could be encoded."""
         row = self._dataset[self.rows[index]]
         row.pop("failure")
-        features = row.pop("cell_features")
-        encoding = TableEncoding(**row)
-        return (
-            replace(encoding, cell_features=features.reshape(encoding.cells[-1] + 1, -1)) if len(features) else encoding
-        )
+        known = {name: values for name in OPTIONAL if len(values := row.pop(name))}
+        encoding = TableEncoding(**row, **known)
+        features = encoding.cell_features
+        if features is None:
+            return encoding
+        return replace(encoding, cell_features=features.reshape(encoding.cells[-1] + 1, -1))
 
 
 def encode_split(examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str) -> EncodedSplit:
@@ -109,18 +120,18 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 
 
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
-    empty = {feature: np.zeros(0, np.int32) for feature, kind in FEATURES.items() if not isinstance(kind, Value)}
+    empty = {name: np.zeros(0, kind.feature.dtype) for name, kind in FEATURES.items() if not isinstance(kind, Value)}
     with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", mininterval=0.5) as bar:
         for start in range(0, len(examples), CHUNK):
             chunk = examples[start : start + CHUNK]
             for encoding in serializer.encode(chunk):
                 if isinstance(encoding, EncodingFailure):
-                    yield {"example_id": encoding.example_id, "failure": encoding.reason, **empty}
+                    yield {"example_id": encoding.example_id, "failure": encoding.reason, **empty, **SCALARS}
                 else:
-                    arrays = {feature: getattr(encoding, feature) for feature in empty}
-                    features = arrays["cell_features"]
-                    arrays["cell_features"] = empty["cell_features"] if features is None else features.ravel()
-                    yield {"example_id": encoding.example_id, "failure": "", **arrays}
+                    arrays = {name: getattr(encoding, name) for name in empty}
+                    given = {name: empty[name] if array is None else array.ravel() for name, array in arrays.items()}
+                    scalars = {name: getattr(encoding, name) for name in SCALARS}
+                    yield {"example_id": encoding.example_id, "failure": "", **given, **scalars}
             bar.update(len(chunk))
 
 

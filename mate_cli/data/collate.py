@@ -42,17 +42,21 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         position_ids=positions,
         attention_mask=torch.from_numpy(mask),
         example_ids=tuple(encoding.example_id for encoding in encodings),
-        cell_features=_pad_features(
-            [e.cell_features[e.cells] for e in encodings if e.cell_features is not None], length
+        cell_features=_pad(
+            [e.cell_features[e.cells] for e in encodings if e.cell_features is not None], length, fill=0.0
         ),
+        numeric_values=_pad([e.numeric_values for e in encodings if e.numeric_values is not None], length, fill=np.nan),
+        answer_numbers=torch.tensor([encoding.answer_number for encoding in encodings], dtype=torch.float32),
+        aggregation_ids=torch.tensor([encoding.aggregation_id for encoding in encodings]),
+        class_ids=torch.tensor([encoding.class_id for encoding in encodings]),
     )
 
 
-def _pad_features(features: Sequence[np.ndarray], length: int) -> torch.Tensor | None:
-    """Features [T, F] of all examples, or of none, to [B, length, F] or None."""
-    if not features:
+def _pad(values: Sequence[np.ndarray], length: int, *, fill: float) -> torch.Tensor | None:
+    """What is known of the tokens of all examples [T, ...], or of none, to [B, length, ...] or None."""
+    if not values:
         return None
-    padded = np.zeros((len(features), length, features[0].shape[1]), np.float32)
-    for row, values in enumerate(features):
-        padded[row, : len(values)] = values
+    padded = np.full((len(values), length, *values[0].shape[1:]), fill, np.float32)
+    for row, own in enumerate(values):
+        padded[row, : len(own)] = own
     return torch.from_numpy(padded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -15,7 +15,7 @@ from mate_cli.errors import RunError
 from mate_cli.lit_modules.gathering import Named, gathered
 from mate_cli.lit_modules.sharding import shard
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 Prediction = TypeVar("Prediction", bound=Named)
@@ -48,6 +48,23 @@ class Optimization:
     optimizer: OptimizerRecipe
     schedule: ScheduleRecipe
     total_steps: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a prediction points at, for people to see.
+
+    Args:
+        cells: (row, column) of the selected body cells, both from 0.
+        probabilities: of each of them.
+        aggregation: what is done with them, one of `AGGREGATIONS`.
+        confidence: in the answer as a whole, from 0 to 1.
+    """
+
+    cells: Coordinates
+    probabilities: tuple[float, ...]
+    confidence: float
+    aggregation: str = "none"
 
 
 class TableTask(pl.LightningModule, Generic[Prediction]):
@@ -95,8 +112,19 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
     def right(self, prediction: Prediction, example: TableExample) -> bool:
         """Whether a prediction counts as correct, for tables that people read."""
 
-    def baselines(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
-        """Metrics of rankers that learn nothing, by name; none by default."""
+    def selection(self, prediction: Prediction) -> Selection | None:
+        """What a prediction points at; None where that is no cell of the question's table, nor a class."""
+        return None
+
+    def baselines(
+        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+    ) -> dict[str, float]:
+        """Metrics of what needs no network, as `<baseline>/<metric>`; none by default.
+
+        Args:
+            examples: of a split, by name.
+            training: reads the examples that may be learnt from.
+        """
         return {}
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import TableTask, by_source
+from mate_cli.lit_modules.base import Selection, TableTask, by_source
 from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.models.layers.cell_selection import CellSelectionHead
@@ -102,7 +102,15 @@ class CellSelection(TableTask[CellRanking]):
         """Whether the best cell is a candidate."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
 
-    def baselines(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
+    def selection(self, prediction: CellRanking) -> Selection | None:
+        """The best cell."""
+        if not prediction.cells:
+            return None
+        return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])
+
+    def baselines(
+        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+    ) -> dict[str, float]:
         """Hits of ranking the cells by TF-IDF, nothing learned."""
         rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
         return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}

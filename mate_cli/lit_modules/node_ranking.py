@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from mate_cli.lit_modules.base import by_source
@@ -48,7 +48,9 @@ class NodeRanking(CandidateChoice):
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
         return chosen_node(prediction, example).coordinate[0] in rows
 
-    def baselines(self, examples: Mapping[str, TableExample]) -> dict[str, float]:
+    def baselines(
+        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+    ) -> dict[str, float]:
         """Accuracy of choosing the node that was found most surely, nothing learned."""
         surest = [
             Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)

@@ -285,7 +285,8 @@ def _score(run: Run, parts: Parts) -> None:
         result = evaluate(parts, run.cfg, split)
         run.record.data[split] = len(result.examples)
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
-        for name, value in parts.task.baselines(result.examples).items() if result.metrics else ():
+        baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
+        for name, value in baselines.items() if result.metrics else ():
             baseline, metric = name.split("/", 1)
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_result(run.folder, split, result)

@@ -6,6 +6,12 @@ from dataclasses import dataclass
 
 from mate_cli.tables.table import Table
 
+AGGREGATIONS = ("none", "sum", "average", "count")
+"""What is done with the selected cells; the place is the id (google-research/tapas, `Interaction.Answer`)."""
+
+Coordinates = tuple[tuple[int, int], ...]
+"""(row, column) of body cells, both from 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -16,11 +22,17 @@ class Answer:
         coordinates: (row, column) of the body cells that hold it; both start at 0. For HybridQA these
             are the candidate cells of the marginal likelihood.
         source: where the answer is found: "table", "passage" or "missing"; empty when the dataset does not say.
+        aggregation: one of `AGGREGATIONS`, where the dataset says it.
+        number: the answer as one number, where it is one.
+        label: of a statement, 1 when the table entails it and 0 when it refutes it.
     """
 
     texts: tuple[str, ...]
-    coordinates: tuple[tuple[int, int], ...] = ()
+    coordinates: Coordinates = ()
     source: str = ""
+    aggregation: str | None = None
+    number: float | None = None
+    label: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,10 @@ class TableExample:
     Args:
         answer: None when it is not known.
         question_tags: part-of-speech tags of the question's words, parted by spaces, where the dataset has them.
+        conversation: the sequence of questions that this one belongs to.
+        history: the questions before this one in its conversation, the first one first.
+        previous_cells: the cells that answer the question before.
+        subsets: parts of its split that are also scored by themselves, such as "simple".
     """
 
     example_id: str
@@ -37,3 +53,7 @@ class TableExample:
     table: Table
     answer: Answer | None = None
     question_tags: str = ""
+    conversation: str = ""
+    history: tuple[str, ...] = ()
+    previous_cells: Coordinates = ()
+    subsets: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ Source: google-research/tapas, `table_bert.get_token_type_features` and `attenti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,10 @@ class TableEncoding:
         label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading).
         example_id: the example's name, to join predictions to questions.
         cell_features: what else is known of each of `cells`, float32 [S, F]; None where words are all.
+        numeric_values: of each token, the number that its body cell is read as, float32 [T]; NaN where it is none.
+        answer_number: the answer as one number; NaN where it is none.
+        aggregation_id: of the answer's aggregation, -1 where it is not known.
+        class_id: of a statement's label, -1 where it is not known.
     """
 
     example_id: str
@@ -57,6 +62,10 @@ class TableEncoding:
     numeric_relations: np.ndarray
     label_ids: np.ndarray
     cell_features: np.ndarray | None = None
+    numeric_values: np.ndarray | None = None
+    answer_number: float = math.nan
+    aggregation_id: int = -1
+    class_id: int = -1
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -86,7 +95,7 @@ def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class TableBatch:
-    """Many examples, padded at the end: every field but `cell_features` is an int64 tensor [B, T].
+    """Many examples, padded at the end: where nothing else is said, a field is an int64 tensor [B, T].
 
     Args:
         position_ids: absolute, or restarting at 0 in every cell (`cell_position_ids`).
@@ -95,6 +104,10 @@ class TableBatch:
         example_ids: B names; empty when they are not needed.
         prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
         cell_features: those of each token's cell, float32 [B, T, F].
+        numeric_values: as in `TableEncoding`, float32 [B, T]; NaN on padding.
+        answer_numbers: float32 [B], NaN where the answer is no number.
+        aggregation_ids: [B], -1 where not known.
+        class_ids: [B], -1 where not known.
     """
 
     input_ids: torch.Tensor
@@ -111,6 +124,10 @@ class TableBatch:
     example_ids: tuple[str, ...] = ()
     prepared: Mapping[Hashable, object] = field(default_factory=dict)
     cell_features: torch.Tensor | None = None
+    numeric_values: torch.Tensor | None = None
+    answer_numbers: torch.Tensor | None = None
+    aggregation_ids: torch.Tensor | None = None
+    class_ids: torch.Tensor | None = None
 
     @property
     def in_body(self) -> torch.Tensor:

@@ -77,6 +77,16 @@ class TableFacts:
                     ranks[:, (row + 1) * self.width + column] = pair
         return np.minimum(ranks, _LARGEST_RANK)
 
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The number that each cell is read as, float32 [cells]; NaN for others, dates among them."""
+        values = np.full(len(self.parts), np.nan, dtype=np.float32)
+        for column, known in self.numbers.items():
+            for row, value in known.items():
+                if row < len(self.rows) and isinstance(value, float) and np.isfinite(value):
+                    values[(row + 1) * self.width + column] = value
+        return values
+
     def relations(self, question: str) -> np.ndarray | None:
         """How the numbers of a question compare with every cell, int32 [cells]; None when it has no numbers."""
         asked = numeric_values(question)

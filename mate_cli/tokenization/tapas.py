@@ -5,13 +5,14 @@ Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the M
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.expansion import whole_passages
@@ -96,12 +97,17 @@ class TapasSerializer(TextSerializer):
         tokens[0, : len(prefix)] = prefix
         table = tokens[:, len(prefix) :]
         table[0], table[1], table[2], table[3] = pieces.ids[kept], 1, cells % facts.width + 1, rows[kept]
+        table[4] = np.isin(cells, _places(example.previous_cells, facts.width))
         table[5], table[6] = facts.ranks[:, cells]
         relations = facts.relations(example.question)
         if relations is not None:
             table[7] = relations[cells]
         table[8] = self._labels(reading, pieces, kept)
-        return self._with_features(TableEncoding(example.example_id, *tokens), reading, cells)
+        outside = np.full(len(prefix), np.nan, np.float32)
+        values = np.concatenate([outside, facts.values[cells]])
+        encoding = TableEncoding(example.example_id, *tokens)
+        encoding = replace(encoding, numeric_values=values, **_targets(example.answer))
+        return self._with_features(encoding, reading, cells)
 
     def _check_size(self, table: Table) -> None:
         super()._check_size(table)
@@ -135,8 +141,7 @@ class TapasSerializer(TextSerializer):
             return 0
         marked = np.zeros(len(pieces.ids), dtype=np.int32)
         if self.label == "cells":
-            cells = [(row + 1) * width + column for row, column in answer.coordinates]
-            marked[np.isin(pieces.cells, cells)] = 1
+            marked[np.isin(pieces.cells, _places(answer.coordinates, width))] = 1
         else:
             for text in answer.texts:
                 begin, end = self._first_occurrence(self._pieces[text,], pieces, width)
@@ -150,3 +155,18 @@ class TapasSerializer(TextSerializer):
             if place >= 0:
                 return int(begin) + place, int(begin) + place + len(answer)
         return 0, 0
+
+
+def _places(coordinates: Coordinates, width: int) -> list[int]:
+    """Body cells as they are counted in reading order, the header row first."""
+    return [(row + 1) * width + column for row, column in coordinates]
+
+
+def _targets(answer: Answer | None) -> dict[str, Any]:
+    if answer is None:
+        return {}
+    return {
+        "answer_number": math.nan if answer.number is None else answer.number,
+        "aggregation_id": -1 if answer.aggregation is None else AGGREGATIONS.index(answer.aggregation),
+        "class_id": -1 if answer.label is None else answer.label,
+    }

@@ -72,7 +72,7 @@ def test_a_ranking_is_right_in_the_row_of_the_answer(tasks):
 def test_the_floor_is_the_surest_node(tasks):
     ranking, _ = tasks
     examples = {example.example_id: example for example in ranking.evaluation_examples(ALL)}
-    found = ranking.baselines(examples)
+    found = ranking.baselines(examples, list)
     assert (
         found["surest/row_accuracy/passage"] == 1.0
     )  # Ann and Bergen are both in the question, and both rows are right
