@@ -120,7 +120,7 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 
 
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
-    empty = {name: np.zeros(0, kind.feature.dtype) for name, kind in FEATURES.items() if not isinstance(kind, Value)}
+    empty = {name: np.zeros(0, _dtype(kind)) for name, kind in FEATURES.items() if not isinstance(kind, Value)}
     with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", mininterval=0.5) as bar:
         for start in range(0, len(examples), CHUNK):
             chunk = examples[start : start + CHUNK]
@@ -133,6 +133,11 @@ def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -
                     scalars = {name: getattr(encoding, name) for name in SCALARS}
                     yield {"example_id": encoding.example_id, "failure": "", **given, **scalars}
             bar.update(len(chunk))
+
+
+def _dtype(kind: ArrowSequence) -> np.dtype:
+    """Of the arrays of encodings; what is written may be narrower."""
+    return np.dtype(np.float32 if kind.feature.dtype == "float32" else np.int32)
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
