@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -25,8 +25,13 @@ METRICS = {
     "gold_f1": "F1, right cell",
     "row_accuracy": "right row",
     "hop_accuracy": "right hop",
+    "denotation_accuracy": "denotation accuracy",
+    "official_accuracy": "official accuracy",
+    "sequence_accuracy": "whole sequence",
 }
+"""Headings of scores, in their order; others follow under their own names."""
 GROUPS = {"": "total", "table": "in-table", "passage": "in-passage"}
+"""Parts of the questions, likewise."""
 
 
 def print_start(
@@ -63,30 +68,37 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord) -> Non
 
 def results_table(metrics: Mapping[str, float], title: str) -> Table:
     """A table like the MATE paper's: a row per split and kind of question, a column per metric, in percent."""
-    kinds = [kind for kind in METRICS if any(f"/{kind}" in name for name in metrics)]
+    known = [_parts(name) for name in metrics]
+    scores, groups = (_in_order(order, (name[place] for name in known)) for place, order in ((1, METRICS), (2, GROUPS)))
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     table.add_column("split")
     table.add_column("questions")
-    for kind in kinds:
-        table.add_column(METRICS[kind], justify="right")
-    for split in sorted({split for name in metrics for split, _, _ in [_parts(name)]}, key=_order):
-        for group, label in GROUPS.items():
-            values = [metrics.get("/".join(filter(None, [split, kind, group]))) for kind in kinds]
+    for score in scores:
+        table.add_column(METRICS.get(score, score.replace("_", " ")), justify="right")
+    for split in sorted({split for split, _, _ in known}, key=_order):
+        rows = [group for group in groups if any(name[0] == split and name[2] == group for name in known)]
+        for group in rows:
+            values = [metrics.get("/".join(filter(None, [split, score, group]))) for score in scores]
             cells = ["-" if value is None else f"{100 * value:.1f}" for value in values]
-            first = split.removeprefix("baseline/") if not group else ""
-            if any(value is not None for value in values):
-                style = "dim" if split.startswith("baseline/") else None
-                table.add_row(first, label, *cells, style=style, end_section=group == "passage")
+            first = split.removeprefix("baseline/") if group == rows[0] else ""
+            style = "dim" if split.startswith("baseline/") else None
+            label = GROUPS.get(group, group.replace("_", " "))
+            table.add_row(first, label, *cells, style=style, end_section=group == rows[-1])
     return table
 
 
 def _parts(name: str) -> tuple[str, str, str]:
-    """Split, metric and group of a metric's name, such as baseline/tfidf/dev, hits@1 and table."""
-    for kind in METRICS:
-        if f"/{kind}" in name:
-            split, _, group = name.partition(f"/{kind}")
-            return split, kind, group.lstrip("/")
-    return name, "", ""
+    """Split, score and part: baseline/tfidf/dev/hits@1/table is of baseline/tfidf/dev, hits@1 of those in the table."""
+    words = name.split("/")
+    place = 3 if words[0] == "baseline" else 1
+    split, score, part = words[:place], words[place : place + 1], words[place + 1 :]
+    return "/".join(split), "/".join(score), "/".join(part)
+
+
+def _in_order(order: Iterable[str], names: Iterable[str]) -> list[str]:
+    """The names without repetition: those of an order in that order, then the others."""
+    found = dict.fromkeys(names)
+    return [name for name in order if name in found] + [name for name in found if name not in order]
 
 
 def _order(split: str) -> tuple[bool, str]:

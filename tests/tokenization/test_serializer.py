@@ -30,7 +30,7 @@ def encode_one(example, **kwargs):
 def assert_equal(one, other):
     assert type(one) is type(other)
     for field in fields(one):
-        assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), field.name)
 
 
 @given(examples(), lengths, options)
