@@ -78,7 +78,7 @@ _YEAR_WHEN_UNSTATED = 1900
 def numeric_values(text: str) -> tuple[Value, ...]:
     """All numbers and dates of a text, from left to right, after `normalize_for_match`."""
     if text.isdecimal() and len(text) < _PLAIN_DIGITS:
-        number = _as_float32(float(text))
+        number = as_float32(float(text))
         year = int(text) if len(text) == 4 else 0
         return (number, Date(year)) if year in _YEARS else (number,)
     return tuple(value for span in parse_text(normalize_for_match(text)) for value in span.values)
@@ -137,10 +137,10 @@ def _parse_number(text: str) -> float | None:
         value = float((text[:-2] if text.endswith(_SUFFIXES) else text).replace(",", ""))
     except ValueError:
         return None
-    return None if math.isnan(value) or value == math.inf else _as_float32(value)
+    return None if math.isnan(value) or value == math.inf else as_float32(value)
 
 
-def _as_float32(value: float) -> float:
+def as_float32(value: float) -> float:
     """The reference stores numbers in 32 bits, which decides which numbers are equal."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])

@@ -1,12 +1,14 @@
 """Normal forms of texts, and the body cells in which an answer may be found.
 
-Source: google-research/tapas, `utils/text_utils.py` and `utils/hybridqa_utils.py`.
+Source: google-research/tapas, `utils/text_utils.py` and `utils/hybridqa_utils.py`; ppasupat/WikiTableQuestions,
+`evaluator.py`.
 """
 
 from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from functools import lru_cache
 
 from mate_cli.tables.table import Cell, Table
@@ -17,6 +19,14 @@ EMPTY = "EMPTY"
 _NOT_WORD = re.compile(r"\W+")
 _PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _ARTICLES = frozenset(("a", "an", "the"))
+_TOKEN = re.compile(r"\w+|[^\w\s]+")
+
+_PLAIN_MARKS = str.maketrans(dict.fromkeys("\u2018\u2019\u00b4`", "'") | dict.fromkeys("\u201c\u201d", '"'))
+_PLAIN_MARKS |= str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
+_CITATIONS = re.compile(r"(?:(?<!^)\[[^\]]*\]|^\[\d+\]|[\u2022\u2666\u2020\u2021*#+])*$")
+_DETAILS = re.compile(r"(?<!^)(?: \([^)]*\))*$")
+_QUOTED = re.compile(r'^"([^"]*)"$')
+_TAG = re.compile(r"<[^<]+?>")
 
 
 def normalize_for_match(text: str) -> str:
@@ -37,6 +47,31 @@ def is_empty(text: str) -> bool:
     if text and (text[0].isalnum() or text[-1].isalnum()) and text != "n/a":
         return text.lower().strip() == "n/a"
     return format_text(text) == EMPTY
+
+
+def tokenize_string(text: str) -> tuple[str, ...]:
+    """Words and runs of punctuation of a lower-cased text."""
+    return tuple(_TOKEN.findall(text.lower()))
+
+
+@lru_cache(maxsize=1 << 16)
+def wtq_normalize(text: str) -> str:
+    """The normal form in which WikiTableQuestions compares texts, lower-cased.
+
+    Diacritics go, quotation marks and dashes become plain ones; citations, footnote marks and details in
+    parentheses at the end go, as do quotation marks around the whole, one final dot and HTML tags.
+    """
+    if text.isascii() and text.isalnum():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text)
+    text = "".join(char for char in decomposed if unicodedata.category(char) != "Mn").translate(_PLAIN_MARKS)
+    before = None
+    while text != before:
+        before = text
+        text = _CITATIONS.sub("", text.strip())
+        text = _DETAILS.sub("", text.strip())
+        text = _QUOTED.sub(r"\1", text.strip())
+    return _TAG.sub("", " ".join(text.removesuffix(".").split()).lower())
 
 
 @lru_cache(maxsize=1 << 14)

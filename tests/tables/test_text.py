@@ -15,6 +15,8 @@ from mate_cli.tables.text import (
     normalize_for_candidates,
     normalize_for_match,
     table_matches,
+    tokenize_string,
+    wtq_normalize,
 )
 
 GOLDEN = json.loads(tapas("g5_text.json").read_text())
@@ -25,6 +27,8 @@ def test_normal_forms_equal_the_reference(case):
     assert format_text(case["input"]) == case["format_text"]
     assert normalize_for_match(case["input"]) == case["normalize_for_match"]
     assert normalize_for_candidates(case["input"]) == case["hybridqa_normalize"]
+    assert wtq_normalize(case["input"]) == case["wtq_normalize"]
+    assert list(tokenize_string(case["input"])) == case["tokenize_string"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["find_all_substrings"], ids=lambda case: repr(case["needle"]))
@@ -50,3 +54,19 @@ def test_an_answer_without_words_has_no_candidates():
     table = Table("t", (Cell("h"),), ((Cell("the"),), (Cell("x"),)))
     assert candidate_cells(table, "The ?") == []
     assert candidate_cells(table, "") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Caf\u00e9 \u201cNoir\u201d", 'cafe "noir"'),
+        ("1995\u201396[1][a] (season 2)\u2020", "1995-96"),
+        ("[1]", ""),
+        ("(all)", "(all)"),
+        ('"The End."', "the end"),
+        ("x<br />y", "xy"),
+        ("A" + "[1]" * 60 + "b", "a" + "[1]" * 60 + "b"),
+    ],
+)
+def test_wtq_normalize(text, expected):
+    assert wtq_normalize(text) == expected

@@ -1,0 +1,131 @@
+"""From the texts of an answer to the cells that hold it and to its number.
+
+Source: google-research/tapas, `utils/interaction_utils_parser.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from mate_cli.tables.example import Answer, Coordinates
+from mate_cli.tables.numbers import as_float32, convert_to_float
+from mate_cli.tables.table import Table
+from mate_cli.tables.text import tokenize_string, wtq_normalize
+
+Mode = Literal["none", "remove_all", "remove_all_strict"]
+"""What is kept of an answer: all that the dataset states ("none"), or its texts only. The strict one also
+refuses an answer that several cells hold."""
+
+NO_TEXT = "the dataset states no answer"
+ABSENT = "not every text of the answer is a cell, and it is no number"
+SEVERAL = "several cells hold the answer"
+SHARED = "two texts of the answer are the same cell"
+REASONS = (NO_TEXT, ABSENT, SEVERAL, SHARED)
+"""Why an answer teaches nothing."""
+
+Form = Callable[[str], Hashable]
+
+
+def _as_is(text: str) -> str:
+    return text
+
+
+_FORMS: tuple[Form, ...] = (_as_is, str.lower, tokenize_string, wtq_normalize)
+"""Normal forms in which a cell may equal an answer, the closest one first."""
+
+
+class CellFinder:
+    """Finds the body cells of one table whose whole text is that of an answer.
+
+    Args:
+        table: its cells are normalised once, however many answers are looked for.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._places: dict[Form, dict[Hashable, list[tuple[int, int]]]] = {}
+
+    def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
+        """One cell per text: the first one, row by row, in the closest normal form in which all texts are cells.
+
+        Args:
+            texts: the texts of one answer.
+            strict: a text that several cells hold is refused.
+
+        Returns:
+            The coordinates and "", or no coordinates and the reason, which is one of `REASONS`.
+        """
+        reason = ABSENT
+        for form in _FORMS:
+            places = self._places_in(form)
+            found = [places.get(form(text), []) for text in texts]
+            reason = _objection(found, strict)
+            if not reason:
+                return tuple(cells[0] for cells in found), ""
+        return (), reason
+
+    def _places_in(self, form: Form) -> dict[Hashable, list[tuple[int, int]]]:
+        if form not in self._places:
+            places = self._places[form] = {}
+            for row, column, cell in self._table.cells():
+                places.setdefault(form(cell.text), []).append((row, column))
+        return self._places[form]
+
+
+def supervise(answer: Answer, cells: CellFinder, mode: Mode) -> tuple[Answer, str]:
+    """Derive from an answer's texts what a network can learn from.
+
+    A stated number counts as the only text, unless the only text is that number already. A number that is not
+    finite is none, which the reference would keep.
+
+    Args:
+        answer: as the dataset states it.
+        cells: the finder of the example's table.
+        mode: with "none" the answer is left as it is.
+
+    Returns:
+        The answer with coordinates, number or both, and ""; or with neither of them, and the reason.
+    """
+    if mode == "none":
+        return answer, ""
+    texts = _texts(answer)
+    bare = replace(answer, texts=texts, coordinates=(), number=None, aggregation=None)
+    if not texts:
+        return bare, NO_TEXT
+    strict = mode == "remove_all_strict"
+    coordinates, reason = cells.find(texts, strict)
+    number = _number(texts)
+    if (strict and reason in (SEVERAL, SHARED)) or (not coordinates and number is None):
+        return bare, reason
+    return replace(bare, coordinates=coordinates, number=number), ""
+
+
+def _objection(found: Sequence[Sequence[tuple[int, int]]], strict: bool) -> str:
+    if not all(found):
+        return ABSENT
+    if strict and any(len(cells) > 1 for cells in found):
+        return SEVERAL
+    everywhere = [cell for cells in found for cell in cells]
+    return SHARED if len(set(everywhere)) < len(everywhere) else ""
+
+
+def _texts(answer: Answer) -> tuple[str, ...]:
+    if answer.number is None:
+        return answer.texts
+    stated, parsed = as_float32(answer.number), _number(answer.texts)
+    if parsed is not None and as_float32(parsed) == stated:
+        return answer.texts
+    return (str(int(stated)) if stated.is_integer() else str(stated),)
+
+
+def _number(texts: Sequence[str]) -> float | None:
+    if len(texts) != 1:
+        return None
+    try:
+        number = convert_to_float(texts[0])
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
