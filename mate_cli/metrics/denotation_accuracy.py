@@ -1,0 +1,76 @@
+"""Denotation accuracy: the share of questions for which the selected cells, aggregated, give the true answer.
+
+Source: google-research/tapas, `scripts/calc_metrics_utils.py`. One thing differs: there a question without a
+prediction counts as if no cell had been selected, which is right where the true answer is empty; here it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from mate_cli.tables.denotation import execute, normal_form
+from mate_cli.tables.example import Answer, Coordinates, TableExample
+from mate_cli.tables.table import Table
+
+
+class Selected(Protocol):
+    """Cells and what is done with them; `Selection` is one."""
+
+    @property
+    def cells(self) -> Coordinates:
+        """(row, column) of body cells, both from 0."""
+
+    @property
+    def aggregation(self) -> str:
+        """One of `AGGREGATIONS`."""
+
+
+def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
+    """The normal form of the true answer: its number where it has one, else what its cells give.
+
+    None where the answer was found neither as cells nor as a number: no prediction can be right then.
+    """
+    if answer.number is not None:
+        return normal_form((answer.number,))
+    if answer.texts and not answer.coordinates and answer.aggregation in (None, "none"):
+        return None
+    return normal_form(execute(answer.aggregation or "none", answer.coordinates, table))
+
+
+def denotation_is_right(selected: Selected, example: TableExample) -> bool:
+    """Whether the denotation of a selection is the true one."""
+    if example.answer is None:
+        return False
+    predicted = normal_form(execute(selected.aggregation, selected.cells, example.table))
+    return predicted == true_denotation(example.answer, example.table)
+
+
+def right_denotations(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, bool]:
+    """Whether each question with an answer is right, by name; without a prediction it is not."""
+    return {
+        name: name in predictions and denotation_is_right(predictions[name], example)
+        for name, example in examples.items()
+        if example.answer
+    }
+
+
+def structure_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    """The share of questions whose aggregation, whose cells, and whose aggregation and cells are exactly the true ones.
+
+    An answer that names no aggregation has none. Where the answers were found by text alone, as for
+    WikiTableQuestions, these say little.
+
+    Returns:
+        aggregation_accuracy, cell_accuracy and joint_accuracy; nothing without questions.
+    """
+    pairs = [(predictions.get(name), example.answer) for name, example in examples.items() if example.answer]
+    found = [
+        (found.aggregation == (answer.aggregation or "none"), set(found.cells) == set(answer.coordinates))
+        if found
+        else (False, False)
+        for found, answer in pairs
+    ]
+    names = ("aggregation_accuracy", "cell_accuracy", "joint_accuracy")
+    sums = (sum(a for a, _ in found), sum(c for _, c in found), sum(a and c for a, c in found))
+    return {name: total / len(found) for name, total in zip(names, sums, strict=True) if found}
