@@ -176,9 +176,11 @@ class TableDataModule(pl.LightningDataModule):
         """A split for evaluation, longest examples first, so that memory runs out at once or never."""
         return self._evaluation(self.encodings(split))
 
-    def loader_of(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
-        """Any examples for evaluation; `name` is what the progress bar calls them."""
-        return self._evaluation(encode_split(examples, self.serializer, self.loading.cache, name))
+    def loader_of(
+        self, examples: Sequence[TableExample], name: str, folder: Path | None = None
+    ) -> DataLoader[TableBatch]:
+        """Any examples for evaluation; `name` is what the progress bar calls them, `folder` where encodings go."""
+        return self._evaluation(encode_split(examples, self.serializer, folder or self.loading.cache, name))
 
     def _evaluation(self, encodings: EncodedSplit) -> DataLoader[TableBatch]:
         batches = by_length(encodings, 2 * self.loading.micro_batch)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytorch_lightning as pl
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader
 
-from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.placement import placement
@@ -18,7 +20,7 @@ from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -53,12 +55,50 @@ class Result:
 def evaluate(parts: Parts, cfg: DictConfig, split: str) -> Result:
     """Predict a split of the run's dataset and score it.
 
+    Of conversations, the metrics are those with the model's own previous answers; a part "gold_previous" tells what
+    they are with the right ones, which is what validations during training see.
+
     Raises:
         DataError: the split is missing or empty.
     """
     examples = parts.data.examples(split)
     loader = ranks.first_then_all(lambda: parts.data.loader(split))
-    return judge(parts.task, examples, predict(parts.task, loader, cfg))
+    predictions = predict(parts.task, loader, cfg)
+    given = judge(parts.task, examples, predictions)
+    if not any(example.history for example in examples):
+        return given
+    own = judge(parts.task, examples, predict_in_turn(parts, cfg, examples, predictions))
+    right_before = {f"{name}/gold_previous": value for name, value in given.metrics.items() if "/" not in name}
+    return replace(own, metrics={**own.metrics, **right_before})
+
+
+def predict_in_turn(parts: Parts, cfg: DictConfig, examples: Sequence[TableExample], first: Sequence[Any]) -> list[Any]:
+    """Predictions of conversations, where each question is given what was predicted for the one before it.
+
+    Args:
+        parts: task and loaders.
+        cfg: the configuration.
+        examples: all questions of the conversations.
+        first: predictions of questions that nothing comes before; those of others are not looked at.
+
+    Source: google-research/tapas, `models/tapas_classifier_model.py`, `compute_prediction_sequence`.
+    """
+    turns = {example.example_id: len(example.history) for example in examples}
+    found = {prediction.example_id: prediction for prediction in first if not turns[prediction.example_id]}
+    names = {(example.conversation, len(example.history)): example.example_id for example in examples}
+    for turn in range(1, max(turns.values()) + 1):
+        asked = [example for example in examples if len(example.history) == turn]
+        before = [found.get(names.get((example.conversation, turn - 1), "")) for example in asked]
+        asked = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(asked, before, strict=True)]
+        with TemporaryDirectory() as folder:  # these encodings depend on the weights: nobody wants them again
+            loader = parts.data.loader_of(asked, f"question {turn + 1}", Path(folder))
+            found |= {prediction.example_id: prediction for prediction in predict(parts.task, loader, cfg)}
+    return list(found.values())
+
+
+def _cells(task: TableTask[Any], prediction: Any | None) -> Coordinates:  # noqa: ANN401 - a task's own type
+    selection = task.selection(prediction) if prediction else None
+    return selection.cells if selection else ()
 
 
 def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
@@ -85,5 +125,20 @@ def save_result(folder: RunFolder, split: str, result: Result) -> None:
         name = example.example_id
         return result.task.score([own[name]] if name in own else [], {name: example})
 
-    rankings = [prediction for prediction in result.predictions if isinstance(prediction, CellRanking)]
-    save_predictions(folder, split, result.examples.values(), result.answers, score, rankings)
+    details = {name: details_of(result.task, prediction) for name, prediction in own.items()}
+    save_predictions(folder, split, result.examples.values(), result.answers, score, details)
+
+
+def details_of(task: TableTask[Any], prediction: Any) -> dict[str, Any]:  # noqa: ANN401 - a task's own type
+    """What a prediction points at: the cells that it ranks or selects, as [row, column, probability], and the rest."""
+    if isinstance(prediction, CellRanking):
+        return {"cells": _with_probabilities(prediction)}
+    selection = task.selection(prediction)
+    if selection is None:
+        return {}
+    found = {"aggregation": selection.aggregation, "confidence": selection.confidence}
+    return {"cells": _with_probabilities(selection), **found}
+
+
+def _with_probabilities(chosen: CellRanking | Selection) -> list[list[float]]:
+    return [[*cell, share] for cell, share in zip(chosen.cells, chosen.probabilities, strict=True)]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 
@@ -16,7 +15,7 @@ def save_predictions(
     examples: Iterable[TableExample],
     answers: Mapping[str, str],
     score: Callable[[TableExample], Mapping[str, float]],
-    rankings: Sequence[CellRanking] = (),
+    details: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Write a row per question: question_id and pred, as the official scorer wants them, and more.
 
@@ -26,16 +25,16 @@ def save_predictions(
         examples: every question that counts.
         answers: predicted text by question; one without gets an empty text.
         score: the metrics of one question whose answer is known; those of parts (`table/em`) are left out.
-        rankings: best cells of questions, for those tasks that rank.
+        details: what else its row says of a question.
     """
-    cells = {r.example_id: [[*cell, p] for cell, p in zip(r.cells, r.probabilities, strict=True)] for r in rankings}
+    details = details or {}
     rows = []
     for example in examples:
         name = example.example_id
         row: dict[str, Any] = {"question_id": name, "pred": answers.get(name, ""), **_facts(example)}
         if example.answer:
             row["scores"] = {key: value for key, value in score(example).items() if "/" not in key}
-        rows.append(row | ({"cells": cells[name]} if name in cells else {}))
+        rows.append({**row, **details.get(name, {})})
     folder.write_json(f"predictions/{split}.json", rows)
 
 

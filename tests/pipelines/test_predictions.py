@@ -2,7 +2,6 @@
 
 import json
 
-from mate_cli.lit_modules.cell_selection import CellRanking
 from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
@@ -16,11 +15,9 @@ def test_every_question_has_a_row_and_its_scores(tmp_path):
     missed = TableExample("q2", "who?", TABLE, Answer(("ann",), (), "passage"))
     secret = TableExample("q3", "when?", TABLE)
     scores = {"q1": {"em": 1.0, "em/table": 1.0}, "q2": {"em": 0.0}}
-    rankings = [CellRanking("q1", ((1, 0),), (0.75,))]
+    details = {"q1": {"cells": [[1, 0, 0.75]]}}
     examples, answers = (known, missed, secret), {"q1": "utah", "q3": "1"}
-    save_predictions(
-        RunFolder(tmp_path), "dev", examples, answers, lambda example: scores[example.example_id], rankings
-    )
+    save_predictions(RunFolder(tmp_path), "dev", examples, answers, lambda example: scores[example.example_id], details)
     about = {"table_id": "t", "table_cells": 4}
     first = {"question": "where?", "answer": ["utah"], "source": "table", "scores": {"em": 1.0}}
     second = {"question": "who?", "answer": ["ann"], "source": "passage", "scores": {"em": 0.0}}
