@@ -1,7 +1,8 @@
-"""Folders of many small files, read alike from a folder, a .tar.gz, a .tar.xz or a .zip."""
+"""Files and folders of files, read alike as they are or packed: .gz, .bz2, .xz; .tar.*, .zip."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
 import tarfile
@@ -13,22 +14,55 @@ from typing import Any
 
 from mate_cli.errors import DataError
 
-SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".zip")
+SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".zip")
 """What may follow the folder's name, in the order of preference; "" is the folder itself."""
 
-_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open}
+PACKED = ("", ".gz", ".bz2", ".xz")
+"""What may follow a single file's name, in the order of preference."""
+
+_OPENERS: dict[str, Callable[..., Any]] = {
+    ".xz": lzma.open,
+    ".gz": gzip.open,
+    ".tgz": gzip.open,
+    ".bz2": bz2.open,
+}
 _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 
-def find_store(root: Path, folder: str) -> Path | None:
+def find_file(root: Path, name: str) -> Path | None:
+    """Find `root/name`, as it is or packed by itself (`PACKED`), or None."""
+    places = (root / f"{name}{suffix}" for suffix in PACKED)
+    return next((place for place in places if place.is_file()), None)
+
+
+def read_file(path: Path) -> bytes:
+    """Read a file, unpacking it where its name says that it is packed by itself.
+
+    Raises:
+        DataError: it is cut short or damaged.
+    """
+    try:
+        with _OPENERS.get(path.suffix, Path.open)(path, "rb") as stream:
+            content: bytes = stream.read()
+            return content
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+
+
+def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
     """Find where the files of `folder` are kept below `root`, or None.
 
     That is `root/folder` itself, an archive of it, or a checkout or an archive of the whole repository
-    (its name starting with WikiTables-WithLinks) which has the folder inside.
+    which has the folder inside.
+
+    Args:
+        root: the dataset's folder.
+        folder: the folder's path below `root`.
+        repository: how the repository's name starts; none is looked for without one.
     """
     places = [root / f"{folder}{suffix}" for suffix in SUFFIXES]
-    for repository in sorted(root.glob("WikiTables-WithLinks*")):
-        places.append(repository / folder if repository.is_dir() else repository)
+    for checkout in sorted(root.glob(f"{repository}*") if repository else ()):
+        places.append(checkout / folder if checkout.is_dir() else checkout)
     known = (place for place in places if place.is_dir() or place.name.endswith(SUFFIXES[1:]))
     return next((place for place in known if place.exists()), None)
 
@@ -55,11 +89,15 @@ def read_members(store: Path, folder: str, wanted: Collection[str] | None = None
                 if not remaining:
                     return
     except _DAMAGE as error:
-        raise DataError(
-            f"cannot be read to its end ({type(error).__name__}: {error})",
-            where=str(store),
-            remedy="It is cut short or damaged: fetch the file again",
-        ) from error
+        raise _damaged(store, error) from error
+
+
+def _damaged(path: Path, error: BaseException) -> DataError:
+    return DataError(
+        f"cannot be read to its end ({type(error).__name__}: {error})",
+        where=str(path),
+        remedy="It is cut short or damaged: fetch the file again",
+    )
 
 
 def _members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:

@@ -33,15 +33,17 @@ class CheckReport:
 
     Args:
         problems: everything that is wrong, in the order in which it was met.
-        counts: per split: questions, tables, and questions by the source of their answer.
+        counts: per split: questions, tables, and questions by the source or kind of their answer.
         percentiles: per measure (rows, columns, ...): its values at `LEVELS`.
         notes: what is worth knowing, but no damage.
+        published: how much of each counted thing the whole release has, by its authors.
     """
 
     problems: Sequence[Problem]
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     percentiles: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     notes: Sequence[Problem] = ()
+    published: Mapping[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
@@ -49,6 +51,7 @@ class CheckReport:
             "problems": [asdict(problem) for problem in self.problems],
             "notes": [asdict(note) for note in self.notes],
             "counts": {split: dict(counts) for split, counts in self.counts.items()},
+            "published": dict(self.published),
             "percentiles": {name: {str(k): v for k, v in values.items()} for name, values in self.percentiles.items()},
         }
 
@@ -85,11 +88,14 @@ class Sizes:
         self._values.setdefault(measure, []).append(value)
 
     def add_table(self, table: Table) -> None:
-        """Note the rows, columns, cells, links and passage words of one table."""
+        """Note the rows, columns, cells and words of one table, and its links and passages where it has any."""
+        texts = [cell.text for cell in table.header] + [cell.text for _, _, cell in table.cells()]
         self.add("rows", len(table.rows))
         self.add("columns", len(table.header))
         self.add("cells", len(table.rows) * len(table.header))
-        self.add("links", sum(len(cell.links) for _, _, cell in table.cells()))
+        self.add("words in a table", sum(len(text.split()) for text in texts))
+        if table.passages:
+            self.add("links", sum(len(cell.links) for _, _, cell in table.cells()))
         for passage in table.passages.values():
             self.add("words in a passage", len(passage.split()))
 

@@ -21,6 +21,8 @@ from mate_cli.tables.text import candidate_cells
 
 SPLITS = ("train", "dev", "test")
 FOLDERS = ("released_data", "tables_tok", "request_tok")
+REPOSITORY = "WikiTables-WithLinks"
+"""What holds the last two, as a checkout or an archive."""
 
 
 class HybridQA:
@@ -140,7 +142,7 @@ class HybridQA:
 
     @cached_property
     def _stores(self) -> dict[str, Path | None]:
-        return {folder: find_store(self.root, folder) for folder in FOLDERS}
+        return {folder: find_store(self.root, folder, REPOSITORY) for folder in FOLDERS}
 
     def store(self, folder: str) -> Path:
         """Where `folder` (tables_tok or request_tok) is kept.

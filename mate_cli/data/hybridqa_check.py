@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem, Sizes
+from mate_cli.data.dataset_check import shared
 from mate_cli.data.hybridqa_files import Question, attach_passages, parse_reference, parse_table
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
@@ -66,12 +66,8 @@ def _check_ids(splits: Mapping[str, Sequence[Question]], problems: list[Problem]
 
 
 def _shared(splits: Mapping[str, Sequence[Question]], field: str, what: str) -> Iterator[Problem]:
-    """What each pair of splits has in common, with the first one of them as the key."""
-    for first, second in combinations(splits, 2):
-        keys = {getattr(question, field) for question in splits[first]}
-        shared = sorted(keys & {getattr(question, field) for question in splits[second]})
-        if shared:
-            yield Problem(f"{second}.json", shared[0], f"{len(shared)} {what} are in {first} too")
+    keys = {split: {getattr(question, field) for question in questions} for split, questions in splits.items()}
+    return shared(keys, what, {split: f"{split}.json" for split in splits})
 
 
 def _read_tables(dataset: HybridQA, problems: list[Problem]) -> dict[str, Table]:

@@ -62,7 +62,7 @@ def test_an_archive_of_the_whole_repository_is_read(root):
     inside = "WikiTables-WithLinks-main/"
     archive = releases.pack(root, "tables_tok", ".zip", inside)
     archive.rename(root / "WikiTables-WithLinks.zip")
-    assert find_store(root, "tables_tok") == root / "WikiTables-WithLinks.zip"
+    assert find_store(root, "tables_tok", "WikiTables-WithLinks") == root / "WikiTables-WithLinks.zip"
     assert everything(HybridQA(root)) == unpacked
 
 

@@ -1,0 +1,203 @@
+"""What the readers of most datasets have in common: finding files, refusing or leaving out what is damaged."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from mate_cli.data.archive import find_file, find_store, read_file, read_members
+from mate_cli.data.check import CheckReport, Problem, raise_problems
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+
+if TYPE_CHECKING:
+    from mate_cli.data.download import RemoteFile
+
+
+class Release(ABC):
+    """A dataset as its authors ship it, on disk. A subclass says which files there are and how to read a split.
+
+    Args:
+        root: the folder of the files; each may be packed by itself, folders may be archives.
+        download: "auto" fetches the public release into `root` when nothing is there; False never does.
+        damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
+        name: the dataset's name in commands and records.
+    """
+
+    published: ClassVar[Mapping[str, int]] = {}
+    """How many questions, tables, ... the whole release has, by its authors."""
+
+    def __init__(
+        self,
+        root: str | Path,
+        download: Literal["auto", False] = False,
+        damaged: Literal["error", "skip"] = "error",
+        name: str = "",
+    ) -> None:
+        self.root = Path(root).expanduser()
+        self.name = name
+        self.damaged = damaged
+        self._download = download
+        self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
+        self._kept: dict[str, list[TableExample]] = {}
+
+    @property
+    @abstractmethod
+    def split_files(self) -> Mapping[str, str]:
+        """The file of questions of each split (train, dev, test), relative to the root and without .gz."""
+
+    @property
+    @abstractmethod
+    def remote_files(self) -> Sequence[RemoteFile]:
+        """The public release."""
+
+    @abstractmethod
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
+
+        Questions about the same table share one `Table`. What is known of an answer is in `Answer`; one from which
+        nothing can be learnt has neither cells nor number nor label, and its `source` says why in a word or two.
+
+        Raises:
+            DataError: a file that all of the split needs is missing or damaged.
+        """
+
+    def left_out(self, example: TableExample) -> str:
+        """Why a sound example is not used at all, in a few words; "" where it is."""
+        return ""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are on disk, of train, dev and test."""
+        return self._splits
+
+    def examples(self, split: str) -> list[TableExample]:
+        """All questions of a split.
+
+        Raises:
+            DataError: files are missing, or damaged and `damaged` is "error".
+        """
+        if split not in self._kept:
+            found, problems = self.load(split)
+            self._settle(problems)
+            reasons = [self.left_out(example) for example in found]
+            self._kept[split] = [example for example, why in zip(found, reasons, strict=True) if not why]
+            for why, count in Counter(filter(None, reasons)).items():
+                warnings.warn(f"{self.name} {split}: {count:,} of {len(found):,} left out: {why}.", stacklevel=2)
+        return list(self._kept[split])
+
+    def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
+        """The sound examples of a split, also those that are left out, and all that is wrong with the others.
+
+        Raises:
+            DataError: the split is not on disk, or a file that all of it needs is missing or damaged.
+        """
+        if split not in self.splits:
+            wanted = self.split_files.get(split)
+            raise DataError(
+                f"has no split {split!r}, but {', '.join(self.splits)}",
+                where=str(self.root),
+                remedy=f"Put {wanted} into {self.root}" if wanted else None,
+            )
+        if split not in self._loaded:
+            problems: list[Problem] = []
+            self._loaded[split] = self.read(split, problems), problems
+        return self._loaded[split]
+
+    def check(self) -> CheckReport:
+        """Read everything to its end and report every problem, the counts and the sizes."""
+        from mate_cli.data.dataset_check import check_release
+
+        return check_release(self)
+
+    def download(self) -> None:
+        """Fetch the public release into `root`; what is there and intact is kept."""
+        from mate_cli.data.download import fetch_all
+
+        fetch_all(self.remote_files, self.root)
+
+    def content(self, file: str) -> bytes | None:
+        """A file's content: as it is below the root, packed by itself, or in an archive of its folder; or None.
+
+        Raises:
+            DataError: it is cut short or damaged.
+        """
+        path = find_file(self.root, file)
+        if path is not None:
+            return read_file(path)
+        folder, name = str(PurePosixPath(file).parent), PurePosixPath(file).name
+        return self._archived(folder).get(name)
+
+    def need(self, file: str) -> bytes:
+        """The content of a file that has to be there.
+
+        Raises:
+            DataError: it is not, or it is damaged.
+        """
+        content = self.content(file)
+        if content is None:
+            raise self.refusal((file,))
+        return content
+
+    def refusal(self, wanted: Sequence[str]) -> DataError:
+        """What to say when files are not there: which ones, and how to get them."""
+        there = "has not all the files of the dataset" if self.root.is_dir() else "there is no such folder"
+        return DataError(
+            f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .tar.*, .zip)",
+            where=str(self.root),
+            remedy=f"Give another data.root, or type: mate data download data={self.name} data.root={self.root}",
+        )
+
+    @cached_property
+    def _splits(self) -> tuple[str, ...]:
+        found = self._found_splits()
+        if found:
+            return found
+        refusal = self.refusal(tuple(self.split_files.values()))
+        if not self._download:
+            raise refusal
+        try:
+            self.download()
+        except DataError as error:
+            problem = f"{refusal.problem}; {error.problem}"
+            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
+        self._archives.clear()
+        found = self._found_splits()
+        if not found:
+            raise refusal
+        return found
+
+    def _found_splits(self) -> tuple[str, ...]:
+        return tuple(split for split, file in self.split_files.items() if self._has(file))
+
+    def _has(self, file: str) -> bool:
+        if find_file(self.root, file) is not None:
+            return True
+        return PurePosixPath(file).name in self._archived(str(PurePosixPath(file).parent))
+
+    @cached_property
+    def _archives(self) -> dict[str, dict[str, bytes]]:
+        return {}
+
+    def _archived(self, folder: str) -> dict[str, bytes]:
+        """The files in an archive of a folder, read in one pass because unpacking takes its time."""
+        if folder not in self._archives:
+            store = None if folder == "." else find_store(self.root, folder)
+            packed = store is not None and not store.is_dir()
+            self._archives[folder] = dict(read_members(store, PurePosixPath(folder).name)) if packed and store else {}
+        return self._archives[folder]
+
+    def _settle(self, problems: Sequence[Problem]) -> None:
+        """Refuse or report what is damaged."""
+        remedy = (
+            f"See all: mate data check data={self.name} data.root={self.root}; or leave them out: data.damaged=skip"
+        )
+        if self.damaged == "error":
+            raise_problems(problems, remedy)
+        if problems:
+            warnings.warn(f"{self.root}: {len(problems)} problems; what is damaged is left out. {remedy}", stacklevel=3)
