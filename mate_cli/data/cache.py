@@ -21,6 +21,7 @@ import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.cuts import CUTS
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.serializer import EncodingFailure, Serializer
 
@@ -36,13 +37,14 @@ FEATURES = Features(
         "label_ids": ArrowSequence(Value("int8")),
         "cell_features": ArrowSequence(Value("float32")),
         "numeric_values": ArrowSequence(Value("float32")),
+        "cut": ArrowSequence(Value("int32")),
         "answer_number": Value("float32"),
         "aggregation_id": Value("int8"),
         "class_id": Value("int8"),
     }
 )
 
-OPTIONAL = ("cell_features", "numeric_values")
+OPTIONAL = ("cell_features", "numeric_values", "cut")
 """Arrays that an encoding may lack; they are empty then."""
 SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1}
 """What an encoding knows of the answer as a whole, and how it says that it does not."""
@@ -53,6 +55,9 @@ class EncodedSplit:
 
     Args:
         dataset: rows of `FEATURES`; a row with a failure has empty arrays.
+
+    Attributes:
+        cuts: what was cut from each table, [N, 4], see `CUTS`; [0, 4] where the serializer does not count.
     """
 
     def __init__(self, dataset: Dataset) -> None:
@@ -64,6 +69,8 @@ class EncodedSplit:
         offsets = dataset.with_format("arrow")[:]["input_ids"].combine_chunks() if len(dataset) else None
         lengths = np.asarray(offsets.value_lengths()) if offsets is not None else np.zeros(0, int)
         self.lengths: np.ndarray = lengths[self.rows]
+        cuts = list(dataset["cut"])
+        self.cuts = np.array([cuts[row] for row in self.rows if cuts[row]], np.int32).reshape(-1, len(CUTS))
 
     def __len__(self) -> int:
         return len(self.rows)

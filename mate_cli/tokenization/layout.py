@@ -49,6 +49,7 @@ class TableEncoding:
         answer_number: the answer as one number; NaN where it is none.
         aggregation_id: of the answer's aggregation, -1 where it is not known.
         class_id: of a statement's label, -1 where it is not known.
+        cut: how much of the table was left out, int32 [4], see `cuts.CUTS`; None where nobody counted.
     """
 
     example_id: str
@@ -66,6 +67,7 @@ class TableEncoding:
     answer_number: float = math.nan
     aggregation_id: int = -1
     class_id: int = -1
+    cut: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,3 +69,10 @@ class TablePieces:
         begins[offsets] = True
         first = np.maximum.accumulate(np.where(begins, places, 0))
         return cls(ids, np.repeat(np.arange(len(cells)), lengths), offsets, first - np.repeat(offsets, lengths))
+
+    def of_columns(self, columns: Collection[int], width: int) -> TablePieces:
+        """Those of some columns of a table that has `width` of them; other cells begin and end at the same piece."""
+        kept = np.isin(self.cells % width, list(columns))
+        cells = self.cells[kept]
+        offsets = np.searchsorted(cells, np.arange(len(self.offsets)))
+        return TablePieces(self.ids[kept], cells, offsets, self.word_starts[kept])

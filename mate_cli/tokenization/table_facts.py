@@ -10,6 +10,7 @@ import numpy as np
 from mate_cli.tables.numbers import Value, numeric_values
 from mate_cli.tables.numeric_columns import column_ranks, column_values, relations
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.column_selection import ColumnStems
 from mate_cli.tokenization.expansion import expanded
 from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.pieces import Parts, PieceCache, TablePieces
@@ -86,6 +87,11 @@ class TableFacts:
                 if row < len(self.rows) and isinstance(value, float) and np.isfinite(value):
                     values[(row + 1) * self.width + column] = value
         return values
+
+    @cached_property
+    def stems(self) -> ColumnStems:
+        """The stems of the words of each column."""
+        return ColumnStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
         """How the numbers of a question compare with every cell, int32 [cells]; None when it has no numbers."""

@@ -6,6 +6,7 @@ Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the M
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,8 @@ from pydantic import Field
 
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.column_selection import choose_columns
+from mate_cli.tokenization.cuts import count_cuts, lost_cells
 from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.expansion import whole_passages
 from mate_cli.tokenization.layout import TableEncoding
@@ -37,6 +40,8 @@ class TapasSerializer(TextSerializer):
         cell_trim_length: cut cells at this many pieces; None to cut as little as possible.
         title: put the table's title and section title after the question.
         lost_answers: "keep" encodes an example whose answer cells were dropped, "fail" does not (as the reference).
+        truncation: "cell_concatenation" shortens the cells of all columns alike; "hem" drops columns first, keeping
+            those that share words with the question, see `column_selection`.
 
     The other options are those of `TextSerializer`.
     """
@@ -47,6 +52,7 @@ class TapasSerializer(TextSerializer):
     cell_trim_length: Annotated[int, Field(gt=0)] | None = None
     title: bool = False
     lost_answers: Literal["keep", "fail"] = "keep"
+    truncation: Literal["cell_concatenation", "hem"] = "cell_concatenation"
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """What a span of an example's encoding says in the table or passage, as it is written there.
@@ -87,10 +93,13 @@ class TapasSerializer(TextSerializer):
     def _lay_out(self, reading: Reading) -> TableEncoding:
         facts, example = reading.facts, reading.example
         pieces = facts.pieces(self._pieces, reading.changes)
+        columns = self._columns(reading, pieces)
+        if len(columns) < facts.width:
+            pieces = pieces.of_columns(columns, facts.width)
         rows = pieces.cells // facts.width
         prefix = self._prefix(reading, smallest_table(pieces.word_starts, rows))
         fit = self._fit(pieces, rows, len(prefix))
-        self._check_answer(example, fit, facts.width)
+        self._check_answer(example, fit, columns)
         kept = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
         cells = pieces.cells[kept]
         tokens = np.zeros((9, len(prefix) + len(cells)), dtype=np.int32)
@@ -106,7 +115,8 @@ class TapasSerializer(TextSerializer):
         outside = np.full(len(prefix), np.nan, np.float32)
         values = np.concatenate([outside, facts.values[cells]])
         encoding = TableEncoding(example.example_id, *tokens)
-        encoding = replace(encoding, numeric_values=values, **_targets(example.answer))
+        cut = count_cuts(example, pieces, kept, fit, columns)
+        encoding = replace(encoding, numeric_values=values, cut=cut, **_targets(example.answer))
         return self._with_features(encoding, reading, cells)
 
     def _check_size(self, table: Table) -> None:
@@ -129,11 +139,22 @@ class TapasSerializer(TextSerializer):
             raise self._does_not_fit(budget, smallest_table(pieces.word_starts, rows))
         return fit
 
-    def _check_answer(self, example: TableExample, fit: Fit, width: int) -> None:
+    def _columns(self, reading: Reading, pieces: TablePieces) -> Collection[int]:
+        """The columns that are encoded: all, also where not even one fits whole."""
+        width = reading.facts.width
+        if self.truncation == "hem":
+            costs = np.bincount(pieces.cells % width, minlength=width)
+            budget = self.max_tokens - len(self._pieces[reading.example.question,]) - 2
+            chosen = choose_columns(reading.facts.stems.scores(reading.example), costs.tolist(), budget)
+            if chosen:
+                return chosen
+        return range(width)
+
+    def _check_answer(self, example: TableExample, fit: Fit, columns: Collection[int]) -> None:
         if self.lost_answers == "fail" and example.answer:
-            lost = [cell for cell in example.answer.coordinates if cell[0] >= fit.rows or cell[1] >= width]
+            lost = lost_cells(example.answer.coordinates, fit.rows, columns)
             if lost:
-                raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows")
+                raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
 
     def _labels(self, reading: Reading, pieces: TablePieces, kept: np.ndarray) -> np.ndarray | int:
         answer, width = reading.example.answer, reading.facts.width

@@ -19,6 +19,7 @@ NAMES = {
     "segment_ids": "segment_ids",
     "column_ids": "column_ids",
     "row_ids": "row_ids",
+    "previous_labels": "prev_label_ids",
     "column_ranks": "column_ranks",
     "inverse_column_ranks": "inv_column_ranks",
     "numeric_relations": "numeric_relations",
@@ -53,7 +54,9 @@ def example_of(variant, name, index):
     rows = tuple(tuple(Cell(text) for text in row) for row in raw["rows"])
     table = Table(name, tuple(map(Cell, header)), rows, title=raw["title"], section_title=raw["heading"])
     question, coordinates = GOLDEN["questions"][name][index]
-    return TableExample("q", question, table, Answer((), tuple(map(tuple, coordinates))))
+    before = GOLDEN["questions"][name][index - 1][1] if index else ()
+    answer = Answer((), tuple(map(tuple, coordinates)))
+    return TableExample("q", question, table, answer, previous_cells=tuple(map(tuple, before)))
 
 
 @pytest.mark.parametrize("case", GOLDEN["convert"])
@@ -71,6 +74,10 @@ def test_conversion_equals_the_reference(case):
         assert values.tolist() == expected[theirs], ours
     if "input_mask" in expected:
         assert len(encoding) == sum(expected["input_mask"])
+    if "numeric_values" in expected:
+        numbers = [None if np.isnan(value) else value for value in encoding.numeric_values.tolist()]
+        assert numbers == expected["numeric_values"][: len(encoding)]
+        assert set(expected["numeric_values"][len(encoding) :]) <= {None}
 
 
 @pytest.mark.parametrize("text", GOLDEN["tokenize"])
