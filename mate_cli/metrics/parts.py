@@ -1,0 +1,80 @@
+"""A score of all questions, and of parts of them: subsets that the dataset names, and lengths of the input.
+
+Source: Krichene et al. 2021 (DoT), tables 3 and 9, tell accuracy by length of the input. Its limits in word pieces
+are not used: lengths are counted in words here, so that they are the same for every vocabulary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+
+LIMITS = (128, 256, 512, 1024)
+"""Most words of a part; the last part has more."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableExample], name: str) -> dict[str, float]:
+    """The mean of a score over all questions with an answer, and over each part of them.
+
+    Args:
+        correct: the score of a question, from 0 to 1, by its name; a question that is not in it counts 0.
+        examples: the questions of a split, by name.
+        name: of the metric, such as "accuracy".
+
+    Returns:
+        <name>; <name>/<subset> for each subset that an example names; <name>/1-128_words and so on, where the
+        questions are of more than one length. A part without questions has no score.
+    """
+    known = {key: example for key, example in examples.items() if example.answer}
+    groups = {"": list(known), **_by_subset(known), **_by_length(known)}
+    return {f"{name}{part}": _mean(correct, keys) for part, keys in groups.items() if keys}
+
+
+def words_of(example: TableExample) -> int:
+    """How many words and punctuation marks an uncut input has: the question, the header and all cells.
+
+    Questions that came before are not counted, nor titles and linked passages.
+    """
+    return len(_WORD.findall(example.question)) + _words_of_table(example.table)
+
+
+def _words_of_table(table: Table) -> int:
+    texts = [cell.text for row in (table.header, *table.rows) for cell in row]
+    return len(_WORD.findall(" ".join(texts)))
+
+
+def _by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name, example in examples.items():
+        for subset in example.subsets:
+            groups.setdefault(f"/{subset}", []).append(name)
+    return dict(sorted(groups.items()))
+
+
+def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+    if len(examples) < 2:
+        return {}
+    tables = {id(example.table): example.table for example in examples.values()}
+    words = {key: _words_of_table(table) for key, table in tables.items()}
+    groups: dict[str, list[str]] = {f"/{part}": [] for part in length_parts()}
+    names = list(groups)
+    for name, example in examples.items():
+        count = words[id(example.table)] + len(_WORD.findall(example.question))
+        groups[names[sum(count > limit for limit in LIMITS)]].append(name)
+    return groups if sum(map(bool, groups.values())) > 1 else {}
+
+
+def length_parts() -> tuple[str, ...]:
+    """The names of the parts by length, the shortest first."""
+    bounds = zip((0, *LIMITS), LIMITS, strict=False)
+    return (*(f"{low + 1}-{high}_words" for low, high in bounds), f"over_{LIMITS[-1]}_words")
+
+
+def _mean(correct: Mapping[str, bool | float], names: Iterable[str]) -> float:
+    values = [float(correct.get(name, 0.0)) for name in names]
+    return sum(values) / len(values)

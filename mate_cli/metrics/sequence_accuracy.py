@@ -1,0 +1,62 @@
+"""Accuracy in conversations: of whole ones, and by the place of a question in its own.
+
+Source: Herzig et al. 2020 (TAPAS), table 5, prints them for SQA as SEQ and Q1 to Q3, beside ALL, which is the
+accuracy of all questions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from mate_cli.metrics.accuracy import accuracy
+from mate_cli.tables.example import TableExample
+
+PLACES = 3
+"""So many places are scored by themselves; later questions count in the other scores."""
+
+
+def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    """The share of conversations in which every question is right.
+
+    A conversation without its first questions is left out. Single questions are no conversations: where no
+    conversation has a second question, there is no score.
+
+    Args:
+        right: whether a question is right, by its name; one that is not in it is wrong.
+        examples: the questions of a split, by name.
+
+    Returns:
+        sequence_accuracy, or nothing.
+    """
+    conversations: dict[str, dict[int, str]] = defaultdict(dict)
+    for name, example in examples.items():
+        if example.conversation:
+            conversations[example.conversation][len(example.history)] = name
+    whole = {key: found for key, found in conversations.items() if set(found) == set(range(len(found)))}
+    if all(len(found) == 1 for found in whole.values()):
+        return {}
+    passed = {key for key, found in whole.items() if all(right.get(name) for name in found.values())}
+    return accuracy("sequence_accuracy", passed, whole)
+
+
+def place_accuracy(
+    right: Mapping[str, bool], examples: Mapping[str, TableExample], name: str = "denotation_accuracy"
+) -> dict[str, float]:
+    """The share of questions with an answer that are right, of all first, second and third ones of conversations.
+
+    Args:
+        right: whether a question is right, by its name; one that is not in it is wrong.
+        examples: the questions of a split, by name.
+        name: of the metric.
+
+    Returns:
+        <name>/q1, <name>/q2 and <name>/q3, as far as there are such questions.
+    """
+    groups: dict[str, list[str]] = {f"q{place}": [] for place in range(1, PLACES + 1)}
+    for key, example in examples.items():
+        if example.conversation and example.answer and len(example.history) < PLACES:
+            groups[f"q{len(example.history) + 1}"].append(key)
+    counted = [key for keys in groups.values() for key in keys]
+    scores = accuracy(name, [key for key in counted if right.get(key)], counted, groups)
+    return {part: value for part, value in scores.items() if part != name}

@@ -1,0 +1,66 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mate_cli.metrics.parts import LIMITS, by_parts, length_parts, words_of
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+
+
+ANSWER = Answer(("a",))
+
+
+def example(name, words=1, subsets=(), answer=ANSWER):
+    table = Table("t", (Cell("h"),), ((Cell(" ".join(["w"] * (words - 2))),),))
+    return TableExample(name, "ask", table, answer, subsets=subsets)
+
+
+def test_all_questions_and_each_subset():
+    examples = {
+        "a": example("a", subsets=("simple", "small")),
+        "b": example("b", subsets=("simple",)),
+        "c": example("c", subsets=("complex",)),
+        "unanswered": example("unanswered", subsets=("simple",), answer=None),
+    }
+    found = by_parts({"a": True, "c": 0.5, "stranger": 1.0}, examples, "accuracy")
+    wanted = {"accuracy": 0.5, "accuracy/simple": 0.5, "accuracy/small": 1.0, "accuracy/complex": 0.5}
+    assert found == pytest.approx(wanted)
+
+
+def test_parts_by_length_share_their_limits_with_nobody():
+    sizes = [3, 128, 129, 256, 257, 1024, 1025]
+    examples = {str(size): example(str(size), size) for size in sizes}
+    assert [words_of(e) for e in examples.values()] == sizes
+    found = by_parts({"3": True, "129": True, "256": True, "1025": True}, examples, "x")
+    assert found == pytest.approx(
+        {
+            "x": 4 / 7,
+            "x/1-128_words": 0.5,
+            "x/129-256_words": 1.0,
+            "x/257-512_words": 0.0,
+            "x/513-1024_words": 0.0,
+            "x/over_1024_words": 1.0,
+        }
+    )
+
+
+def test_questions_of_one_length_have_no_such_parts():
+    assert by_parts({"a": True}, {"a": example("a"), "b": example("b", 5)}, "x") == {"x": 0.5}
+    assert by_parts({}, {}, "x") == {}
+
+
+def test_punctuation_and_empty_cells():
+    table = Table("t", (Cell("Name, city"), Cell("")), ((Cell("5,000.5"), Cell(" ")),))
+    assert words_of(TableExample("q", "who?", table)) == 2 + 3 + 5
+    assert len(length_parts()) == len(LIMITS) + 1
+
+
+@given(st.lists(st.tuples(st.integers(3, 2000), st.booleans()), min_size=2, max_size=8))
+def test_the_parts_by_length_make_up_the_whole(questions):
+    examples = {str(i): example(str(i), words) for i, (words, _) in enumerate(questions)}
+    correct = {str(i): right for i, (_, right) in enumerate(questions)}
+    found = by_parts(correct, examples, "x")
+    parts = {name: value for name, value in found.items() if "/" in name}
+    assert found["x"] == pytest.approx(sum(correct.values()) / len(correct))
+    if parts:
+        assert min(parts.values()) - 1e-9 <= found["x"] <= max(parts.values()) + 1e-9
