@@ -1,0 +1,261 @@
+"""Read TensorFlow's tensor bundles without TensorFlow: an index in LevelDB's table format beside files of raw numbers.
+
+Nothing is unpickled, and what is read must agree with the checksums in the file.
+Source: TensorFlow, `core/util/tensor_bundle`, `core/protobuf/tensor_bundle.proto`; LevelDB, `doc/table_format.md`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mate_cli.errors import CheckpointError, MissingDependencyError
+
+MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
+"""The last bytes of every table."""
+
+FOOTER_SIZE = 48
+TRAILER_SIZE = 5
+"""Of a block: how it is compressed, and its checksum."""
+
+TYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 14: torch.bfloat16, 19: torch.float16}
+"""By their numbers in `core/framework/types.proto`."""
+
+
+class Entry(NamedTuple):
+    """Where a tensor is.
+
+    Args:
+        type: a key of `TYPES`.
+        shape: its axes.
+        shard: which data file.
+        offset: where it begins in the file, in bytes.
+        size: bytes.
+        checksum: as the index states it.
+        sliced: whether it is stored in several pieces.
+    """
+
+    type: int
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    size: int
+    checksum: int
+    sliced: bool
+
+
+class Damaged(ValueError):  # noqa: N818 - never seen outside
+    """What is read is not what TensorFlow writes."""
+
+
+class Cursor:
+    """Bytes that are read from left to right.
+
+    Args:
+        data: all of them.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place = data, 0
+
+    def __bool__(self) -> bool:
+        return self.place < len(self.data)
+
+    def take(self, count: int) -> bytes:
+        """The next bytes.
+
+        Raises:
+            Damaged: there are fewer.
+        """
+        taken = self.data[self.place : self.place + count]
+        if len(taken) < count:
+            raise Damaged("it ends too early")
+        self.place += count
+        return taken
+
+    def varint(self) -> int:
+        """The next number, seven bits in a byte, the lowest first."""
+        number = 0
+        for shift in range(0, 64, 7):
+            (byte,) = self.take(1)
+            number |= (byte & 127) << shift
+            if byte < 128:
+                return number
+        raise Damaged("a number has no end")
+
+
+def find_bundle(path: Path) -> Path | None:
+    """The prefix of the bundle at a path: the prefix itself, its index, a data file, or the folder of a single bundle.
+
+    Raises:
+        CheckpointError: the folder has several.
+    """
+    if path.is_dir():
+        found = sorted(path.glob("*.index"))
+        if len(found) > 1:
+            raise CheckpointError(
+                f"there are {len(found)} TensorFlow checkpoints in it",
+                where=str(path),
+                remedy=f"Name one of them, such as {found[-1].with_suffix('')}",
+            )
+        return found[0].with_suffix("") if found else None
+    prefix = path.with_suffix("") if path.suffix == ".index" or path.suffix.startswith(".data-") else path
+    return prefix if _index_of(prefix).is_file() else None
+
+
+def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
+    """The tensors of a bundle, by the name of their variable.
+
+    Args:
+        prefix: of its files, such as `model.ckpt`.
+        wanted: tells by its name whether a variable is read.
+
+    Raises:
+        CheckpointError: a file is missing or damaged, or has what is not supported.
+        MissingDependencyError: the package that computes checksums is not installed.
+    """
+    place = _index_of(prefix)
+    try:
+        shards, entries = _read_index(place.read_bytes())
+        tensors = {}
+        for name, entry in entries.items():
+            if wanted(name):
+                place = Path(f"{prefix}.data-{entry.shard:05d}-of-{shards:05d}")
+                tensors[name] = _read_tensor(place, name, entry)
+    except (Damaged, OSError, OverflowError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckpointError(
+            f"the TensorFlow checkpoint cannot be read ({reason})", where=str(place), remedy="Fetch it again"
+        ) from error
+    return tensors
+
+
+def _index_of(prefix: Path) -> Path:
+    return Path(f"{prefix}.index")
+
+
+def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
+    """The number of data files, and where each variable is."""
+    if len(file) < FOOTER_SIZE or not file.endswith(MAGIC):
+        raise Damaged("it is no index of tensors")
+    footer = Cursor(file[-FOOTER_SIZE:])
+    _handle(footer)  # of a block about blocks, which bundles leave empty
+    entries, shards = {}, 1
+    for _, handle in _pairs(_block(file, _handle(footer))):
+        for name, value in _pairs(_block(file, _handle(Cursor(handle)))):
+            if name:
+                entries[name.decode()] = _entry(value)
+            else:
+                shards = _shards(value)
+    return shards, entries
+
+
+def _handle(cursor: Cursor) -> tuple[int, int]:
+    """Where a block begins, and its size without the trailer."""
+    return cursor.varint(), cursor.varint()
+
+
+def _block(file: bytes, handle: tuple[int, int]) -> bytes:
+    start, size = handle
+    block = Cursor(file[start:]).take(size + TRAILER_SIZE)
+    _check(block[:-4], int.from_bytes(block[-4:], "little"), "a part of the index")
+    content, compression = block[:size], block[size]
+    if compression not in (0, 1):
+        raise Damaged(f"a compression of kind {compression}")
+    if compression == 0:
+        return content
+    import pyarrow  # comes with datasets
+
+    return pyarrow.decompress(content, Cursor(content).varint(), codec="snappy", asbytes=True)
+
+
+def _pairs(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The keys and values of a block; a key says only how it differs from the one before."""
+    restarts = int.from_bytes(block[-4:], "little")
+    cursor, key = Cursor(block[: len(block) - 4 * (restarts + 1)]), b""
+    while cursor:
+        shared, added, size = cursor.varint(), cursor.varint(), cursor.varint()
+        key = key[:shared] + cursor.take(added)
+        yield key, cursor.take(size)
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a protocol buffer: their numbers and values."""
+    cursor = Cursor(message)
+    while cursor:
+        number, kind = divmod(cursor.varint(), 8)
+        if kind == 0:
+            yield number, cursor.varint()
+        elif kind == 2:
+            yield number, cursor.take(cursor.varint())
+        elif kind in (1, 5):
+            yield number, int.from_bytes(cursor.take(8 if kind == 1 else 4), "little")
+        else:
+            raise Damaged(f"a field of kind {kind}")
+
+
+def _shards(message: bytes) -> int:
+    """The number of data files, from the header of the index."""
+    header = dict(_fields(message))
+    if header.get(2):
+        raise Damaged("it was written by a big-endian machine")
+    return _number(header.get(1, 1))
+
+
+def _entry(message: bytes) -> Entry:
+    fields = dict(_fields(message))
+    axes = [dict(_fields(_bytes(axis))) for number, axis in _fields(_bytes(fields.get(2, b""))) if number == 2]
+    kind, shard, offset, size, checksum = (_number(fields.get(number, 0)) for number in (1, 3, 4, 5, 6))
+    return Entry(kind, tuple(_number(axis.get(1, 0)) for axis in axes), shard, offset, size, checksum, 7 in fields)
+
+
+def _number(value: int | bytes) -> int:
+    if isinstance(value, bytes):
+        raise Damaged("text where a number belongs")
+    return value
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise Damaged("a number where text belongs")
+    return value
+
+
+def _read_tensor(file: Path, name: str, entry: Entry) -> Tensor:
+    if entry.type not in TYPES or entry.sliced:
+        what = "is stored in slices" if entry.sliced else f"has the type {entry.type}"
+        raise Damaged(f"{name} {what}, which is not supported")
+    kind = TYPES[entry.type]
+    if entry.size != math.prod(entry.shape) * kind.itemsize or entry.offset + entry.size > file.stat().st_size:
+        raise Damaged(f"{name} has not the size that it should have")
+    if not entry.size:
+        return torch.empty(entry.shape, dtype=kind)
+    with file.open("rb") as opened:
+        opened.seek(entry.offset)
+        data = opened.read(entry.size)
+    _check(data, entry.checksum, name)
+    return torch.frombuffer(bytearray(data), dtype=kind).reshape(entry.shape)
+
+
+def _check(data: bytes, stated: int, name: str) -> None:
+    """Compare a checksum, CRC-32C with its bits turned and an offset added.
+
+    Raises:
+        Damaged: it is another.
+        MissingDependencyError: the package that computes it is not installed.
+    """
+    try:
+        import google_crc32c
+    except ImportError as error:
+        raise MissingDependencyError(
+            "TensorFlow checkpoints need the package google-crc32c", remedy='pip install "mate-cli[tensorflow]"'
+        ) from error
+    checksum = google_crc32c.value(data)
+    turned = (checksum >> 15 | checksum << 17) & 0xFFFFFFFF
+    if (turned + 0xA282EAD8) & 0xFFFFFFFF != stated:
+        raise Damaged(f"the checksum of {name} does not agree")
