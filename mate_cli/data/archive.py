@@ -67,13 +67,16 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
     return next((place for place in known if place.exists()), None)
 
 
-def read_members(store: Path, folder: str, wanted: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, content) of the files directly inside `folder`, in the order in which they are stored.
+def read_members(
+    store: Path, folder: str, wanted: Collection[str] | None = None, *, nested: bool = False
+) -> Iterator[tuple[str, bytes]]:
+    """Yield (file name, content) of the files inside `folder`, in the order in which they are stored.
 
     Args:
         store: a folder or an archive, as `find_store` returns it.
         folder: the archive's inner folder, at any depth.
         wanted: file names to read; reading ends when all were met. None reads all.
+        nested: also those of the folders inside it, named by their path below it; else only its own.
 
     Raises:
         DataError: the archive is cut short or damaged; members before the damage have been yielded.
@@ -82,7 +85,7 @@ def read_members(store: Path, folder: str, wanted: Collection[str] | None = None
     if remaining is not None and not remaining:
         return
     try:
-        for name, content in _members(store, folder, remaining):
+        for name, content in _members(store, folder, remaining, nested):
             yield name, content
             if remaining is not None:
                 remaining.discard(name)
@@ -100,40 +103,75 @@ def _damaged(path: Path, error: BaseException) -> DataError:
     )
 
 
-def _members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
+def _members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     if store.is_dir():
-        return _folder_members(store, wanted)
+        return _folder_members(store, wanted, nested)
     if store.suffix == ".zip":
-        return _zip_members(store, folder, wanted)
-    return _tar_members(store, folder, wanted)
+        return _zip_members(store, folder, wanted, nested)
+    return _tar_members(store, folder, wanted, nested)
 
 
-def _folder_members(store: Path, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
-    names = sorted(path.name for path in store.iterdir()) if wanted is None else sorted(wanted)
-    for path in (store / name for name in names):
+def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
+    paths = (store.rglob("*") if nested else store.iterdir()) if wanted is None else (store / name for name in wanted)
+    for path in sorted(paths):
         if path.is_file():
-            yield path.name, path.read_bytes()
+            yield path.relative_to(store).as_posix(), path.read_bytes()
 
 
-def _zip_members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
+def _zip_members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(store) as archive:
         for info in archive.infolist():
-            if not info.is_dir() and (name := _name_inside(info.filename, folder, wanted)):
+            if not info.is_dir() and (name := _name_inside(info.filename, folder, wanted, nested)):
                 yield name, archive.read(info)
 
 
-def _tar_members(store: Path, folder: str, wanted: Collection[str] | None) -> Iterator[tuple[str, bytes]]:
+def _tar_members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     # The decompressor, unlike tarfile's own stream reader, notices an archive that ends too early.
     with _OPENERS[store.suffix](store, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
-            if member.isfile() and (name := _name_inside(member.name, folder, wanted)):
+            if member.isfile() and (name := _name_inside(member.name, folder, wanted, nested)):
                 content = archive.extractfile(member)
                 assert content is not None  # a plain file always has content
                 yield name, content.read()
 
 
-def _name_inside(path: str, folder: str, wanted: Collection[str] | None) -> str | None:
-    pure = PurePosixPath(path)
-    if pure.parent.name != folder or (wanted is not None and pure.name not in wanted):
+def _name_inside(path: str, folder: str, wanted: Collection[str] | None, nested: bool) -> str | None:
+    *above, name = PurePosixPath(path).parts or ("",)
+    if folder not in (above if nested else above[-1:]):
         return None
-    return pure.name
+    if nested:
+        name = "/".join((*above[above.index(folder) + 1 :], name))
+    return None if wanted is not None and name not in wanted else name
+
+
+def unpack(archive: Path, root: Path, folders: Collection[str], suffixes: tuple[str, ...]) -> int:
+    """Unpack files of a .zip whose only outer folder is left away; files that are there are kept.
+
+    Args:
+        archive: the .zip.
+        root: where the files go.
+        folders: first folders of the paths to unpack, below the outer one; "" is the outer one itself.
+        suffixes: endings of the names to unpack.
+
+    Returns:
+        How many files were unpacked.
+
+    Raises:
+        DataError: the archive is damaged.
+    """
+    count = 0
+    try:
+        with zipfile.ZipFile(archive) as source:
+            for info in source.infolist():
+                parts = PurePosixPath(info.filename).parts[1:]
+                folder = parts[0] if len(parts) > 1 else ""
+                target = root.joinpath(*parts)
+                wanted = parts and folder in folders and parts[-1].endswith(suffixes) and ".." not in parts
+                if info.is_dir() or not wanted or target.exists():
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(source.read(info))
+                count += 1
+    except _DAMAGE as error:
+        raise _damaged(archive, error) from error
+    return count

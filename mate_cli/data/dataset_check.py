@@ -35,7 +35,7 @@ def check_release(dataset: Release) -> CheckReport:
     if len(splits) > 1:
         counts[ALL] = count([example for examples in splits.values() for example in examples])
     table_ids = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-    notes = [*shared(table_ids, "tables", dataset.split_files), *_left_out(dataset, splits)]
+    notes = [*shared(table_ids, "tables", dataset.split_files), *_left_out(dataset, splits), *dataset.notes]
     return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
 
 

@@ -27,6 +27,9 @@ class Release(ABC):
         download: "auto" fetches the public release into `root` when nothing is there; False never does.
         damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
         name: the dataset's name in commands and records.
+
+    Attributes:
+        notes: what a subclass met when it read the files that is worth knowing, but no damage.
     """
 
     published: ClassVar[Mapping[str, int]] = {}
@@ -45,6 +48,7 @@ class Release(ABC):
         self._download = download
         self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
         self._kept: dict[str, list[TableExample]] = {}
+        self.notes: list[Problem] = []
 
     @property
     @abstractmethod
@@ -122,16 +126,13 @@ class Release(ABC):
         fetch_all(self.remote_files, self.root)
 
     def content(self, file: str) -> bytes | None:
-        """A file's content: as it is below the root, packed by itself, or in an archive of its folder; or None.
+        """A file's content: as it is below the root, packed by itself, or in an archive of a folder that it is in; or None.
 
         Raises:
             DataError: it is cut short or damaged.
         """
         path = find_file(self.root, file)
-        if path is not None:
-            return read_file(path)
-        folder, name = str(PurePosixPath(file).parent), PurePosixPath(file).name
-        return self._archived(folder).get(name)
+        return self._from_archives(file) if path is None else read_file(path)
 
     def need(self, file: str) -> bytes:
         """The content of a file that has to be there.
@@ -176,9 +177,12 @@ class Release(ABC):
         return tuple(split for split, file in self.split_files.items() if self._has(file))
 
     def _has(self, file: str) -> bool:
-        if find_file(self.root, file) is not None:
-            return True
-        return PurePosixPath(file).name in self._archived(str(PurePosixPath(file).parent))
+        return find_file(self.root, file) is not None or self._from_archives(file) is not None
+
+    def _from_archives(self, file: str) -> bytes | None:
+        path = PurePosixPath(file)
+        found = (self._archived(str(folder)).get(str(path.relative_to(folder))) for folder in path.parents)
+        return next((content for content in found if content is not None), None)
 
     @cached_property
     def _archives(self) -> dict[str, dict[str, bytes]]:
@@ -189,7 +193,9 @@ class Release(ABC):
         if folder not in self._archives:
             store = None if folder == "." else find_store(self.root, folder)
             packed = store is not None and not store.is_dir()
-            self._archives[folder] = dict(read_members(store, PurePosixPath(folder).name)) if packed and store else {}
+            self._archives[folder] = (
+                dict(read_members(store, PurePosixPath(folder).name, nested=True)) if packed and store else {}
+            )
         return self._archives[folder]
 
     def _settle(self, problems: Sequence[Problem]) -> None:
