@@ -6,7 +6,6 @@ from mate_cli.metrics.parts import LIMITS, by_parts, length_parts, words_of
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
-
 ANSWER = Answer(("a",))
 
 
