@@ -126,7 +126,7 @@ class Release(ABC):
         fetch_all(self.remote_files, self.root)
 
     def content(self, file: str) -> bytes | None:
-        """A file's content: as it is below the root, packed by itself, or in an archive of a folder that it is in; or None.
+        """A file's content: as it is below the root, packed by itself, or in an archive of a folder above it; or None.
 
         Raises:
             DataError: it is cut short or damaged.
