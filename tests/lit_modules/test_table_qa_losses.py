@@ -1,0 +1,177 @@
+"""The losses of table questions, with their gradients, against google-research/tapas; and what must not change them."""
+
+import json
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import torch
+from golden import tapas
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mate_cli.lit_modules.losses.selection import free_selection_loss
+from mate_cli.lit_modules.losses.table_answer import TableAnswerLoss
+from mate_cli.models.layers.cell_selection import NO_LOGIT
+from mate_cli.models.layers.score import Score
+from mate_cli.models.layers.table_answer import HeadOptions, TableAnswerHead
+from mate_cli.models.table_encoder import EncoderOutput
+from mate_cli.tokenization.layout import TableBatch
+
+GOLDEN = np.load(tapas("g4_losses.npz"))
+ELSEWHERE = {"span", "boundary"}
+"""Cases of the reader of spans; `test_heads.py` checks the first, the second is not built."""
+
+CASES = {name: case for name, case in json.loads(tapas("g4_cases.json").read_text()).items() if name not in ELSEWHERE}
+ANSWERING = [name for name, case in CASES.items() if not case.get("disable_per_token_loss")]
+REAL = torch.from_numpy(GOLDEN["in/input_mask"]) == 1
+TOLERANCE = {"rtol": 1e-4, "atol": 2e-5}
+NEAR_NO_LOGIT = {"rtol": 1e-4, "atol": 1e-3}
+"""32 bits resolve numbers near 10,000 no better."""
+
+
+def golden(name):
+    return torch.from_numpy(GOLDEN[name])
+
+
+def batch() -> TableBatch:
+    ids = {name: golden(f"in/{name}").long() for name in ("segment_ids", "column_ids", "row_ids", "label_ids")}
+    zero = torch.zeros_like(ids["row_ids"])
+    names = ["input_ids", "previous_labels", "column_ranks", "inverse_column_ranks", "numeric_relations"]
+    return TableBatch(
+        **ids,
+        **dict.fromkeys([*names, "position_ids"], zero),
+        attention_mask=REAL.long(),
+        numeric_values=golden("in/numeric_values"),
+        answer_numbers=golden("in/answer"),
+        aggregation_ids=golden("in/aggregation_function_id").long(),
+        class_ids=golden("in/classification_class_index").long(),
+    )
+
+
+def options(case: dict) -> HeadOptions:
+    return HeadOptions(
+        temperature=case.get("temperature", 1.0),
+        select_one_column=case.get("select_one_column", True),
+        allow_empty_column_selection=case.get("allow_empty_column_selection", True),
+        average_logits_per_cell=case.get("average_logits_per_cell", False),
+        aggregations=case.get("num_aggregation_labels", 0),
+        max_rows=case.get("max_num_rows", 64),
+        max_columns=case.get("max_num_columns", 32),
+    )
+
+
+def criterion(case: dict) -> TableAnswerLoss:
+    weak = case.get("use_answer_as_supervision", False)
+    return TableAnswerLoss(
+        aggregation="none" if not case.get("num_aggregation_labels") else "weak" if weak else "supervised",
+        cell_selection_preference=case.get("cell_select_pref", 0.5),
+        huber_delta=case.get("huber_loss_delta", 1.0),
+        answer_loss_cutoff=case.get("answer_loss_cutoff"),
+        normalise_answer_loss=case.get("use_normalized_answer_loss", False),
+        average_approximation=case.get("average_approximation_function", "ratio"),
+    )
+
+
+def head(case: dict) -> TableAnswerHead:
+    made = TableAnswerHead(16, options(case))
+    layers = {"": made.cells, "column_": made.columns}
+    with torch.no_grad():
+        for name, layer in layers.items():
+            if layer is not None:
+                layer.weight.copy_(golden(f"weights/{name}output_weights")[None])
+                layer.bias.copy_(golden(f"weights/{name}output_bias"))
+        if made.aggregation is not None:
+            made.aggregation.weight.copy_(golden("weights/output_weights_agg"))
+            made.aggregation.bias.copy_(golden("weights/output_bias_agg"))
+    return made
+
+
+class Reference:
+    """One case, with padding in the question's cell, as the reference has it: it decides what column 0 scores."""
+
+    def __init__(self, name: str) -> None:
+        self.states = golden("in/x").requires_grad_()
+        self.batch, self.criterion = batch(), criterion(CASES[name])
+        self.logits = head(CASES[name])(
+            EncoderOutput(self.states, golden("in/pooled")), replace(self.batch, attention_mask=torch.ones(4, 32).long())
+        )
+
+
+@pytest.mark.parametrize("name", ANSWERING)
+def test_scores_equal_the_reference(name):
+    case = Reference(name)
+    final = case.logits.final()
+    torch.testing.assert_close(final, golden(f"{name}/logits"), **NEAR_NO_LOGIT)
+    torch.testing.assert_close(case.logits.probabilities() * REAL, golden(f"{name}/probs"), **TOLERANCE)
+    assert final.isfinite().all()
+    if f"{name}/logits_aggregation" in GOLDEN:
+        torch.testing.assert_close(case.logits.aggregation, golden(f"{name}/logits_aggregation"), **TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["sqa", "rows_clipped"])
+def test_columns_and_cells_equal_the_reference(name):
+    case = Reference(name)
+    torch.testing.assert_close(case.logits.columns, golden(f"{name}/column_logits"), **NEAR_NO_LOGIT)
+    torch.testing.assert_close(case.logits.tokens, golden(f"{name}/token_logits"), **TOLERANCE)
+    losses = case.criterion.selection(case.logits, case.batch)
+    torch.testing.assert_close(losses, golden(f"{name}/per_example_selection_loss"), rtol=1e-5, atol=2e-5)
+    mask = case.logits.grid.means(case.batch.attention_mask.float()).flatten(1)
+    torch.testing.assert_close(mask, golden(f"{name}/cell_mask"), **TOLERANCE)
+
+
+@pytest.mark.parametrize("name", [name for name in ANSWERING if name != "multi_column_masked"])
+def test_losses_equal_the_reference(name):
+    case = Reference(name)
+    losses = case.criterion(case.logits, case.batch)
+    torch.testing.assert_close(losses.mean(), golden(f"{name}/total_loss"), rtol=1e-5, atol=2e-5)
+    if f"{name}/grad_x" in GOLDEN:
+        losses.mean().backward()
+        torch.testing.assert_close(case.states.grad, golden(f"{name}/grad_x"), rtol=1e-3, atol=2e-5)
+
+
+def test_a_loss_of_labelled_examples_and_of_classes_equals_the_reference():
+    case = Reference("multi_column_masked")
+    selection = case.criterion(case.logits, case.batch)
+    labelled = (case.batch.label_ids.sum(-1) > 0).float()
+    total = (selection * labelled).mean() + class_losses().mean()
+    torch.testing.assert_close(total, golden("multi_column_masked/total_loss"), rtol=1e-5, atol=2e-5)
+
+
+def class_losses() -> torch.Tensor:
+    layer = Score(16, 2)
+    with torch.no_grad():
+        layer.weight.copy_(golden("weights/output_weights_cls"))
+        layer.bias.copy_(golden("weights/output_bias_cls"))
+        logits = layer(golden("in/pooled"))
+    torch.testing.assert_close(logits, golden("tabfact/logits_cls"), **TOLERANCE)
+    return torch.nn.functional.cross_entropy(logits, batch().class_ids, reduction="none")
+
+
+def test_losses_of_classes_equal_the_reference():
+    losses = class_losses()
+    torch.testing.assert_close(losses.mean(), golden("tabfact/total_loss"), **TOLERANCE)
+    weights = torch.where(batch().class_ids == 1, 2.5, 1.0)
+    torch.testing.assert_close((losses * weights).mean(), golden("tabfact_weighted/total_loss"), **TOLERANCE)
+
+
+@pytest.mark.parametrize("name", [name for name in ANSWERING if f"{name}/expected_result" in GOLDEN])
+def test_parts_of_weak_supervision_equal_the_reference(name):
+    case = Reference(name)
+    computed = case.criterion.computed(case.logits, case.batch)
+    assert computed.tolist() == (GOLDEN[f"{name}/aggregate_mask"] == 1).tolist()
+    result = case.criterion.result(case.logits, case.batch)
+    torch.testing.assert_close(result, golden(f"{name}/expected_result"), **TOLERANCE)
+    answer = case.criterion.answer(case.logits, case.batch, computed)
+    torch.testing.assert_close(answer, golden(f"{name}/regression_loss"), **TOLERANCE)
+    kept = case.criterion.within_cutoff(torch.ones(4), answer) > 0
+    assert kept.tolist() == (GOLDEN[f"{name}/large_answer_loss_mask"] == 1).tolist()
+
+
+def test_cells_share_their_probability_as_in_the_reference():
+    from mate_cli.lit_modules.losses.scalar_answer import shared_among_tokens
+
+    shares = shared_among_tokens(torch.ones(4, 32), batch().row_ids, batch().column_ids)
+    body = batch().in_body
+    torch.testing.assert_close(1 / shares[body], golden("in/numeric_values_scale")[body])
