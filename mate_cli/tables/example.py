@@ -25,6 +25,8 @@ class Answer:
         aggregation: one of `AGGREGATIONS`, where the dataset says it.
         number: the answer as one number, where it is one.
         label: of a statement, 1 when the table entails it and 0 when it refutes it.
+        canonical: of each text, what the dataset's own evaluation takes it for: a number, a date as yyyy-mm-dd, or
+            the text itself; empty where the dataset does not say.
     """
 
     texts: tuple[str, ...]
@@ -33,6 +35,7 @@ class Answer:
     aggregation: str | None = None
     number: float | None = None
     label: int | None = None
+    canonical: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
