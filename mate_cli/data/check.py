@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -67,6 +68,24 @@ def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
     first, more = problems[0], len(problems) - 1
     what = f"{first.key}: {first.what}" if first.key else first.what
     raise DataError(f"{what} (and {more} more problems)" if more else what, where=first.file, remedy=remedy)
+
+
+def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
+    """Decode JSON, or note a problem and return None."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        problems.append(Problem(file, key, f"is not readable JSON ({error})"))
+        return None
+
+
+def is_ragged(file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem]) -> bool:
+    """Whether some rows of a table have not as many cells as its header; notes the first such row."""
+    ragged = [place for place, row in enumerate(rows) if len(row) != len(header)]
+    if ragged:
+        what = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
+        problems.append(Problem(file, key, f"{what} ({len(ragged)} such rows)" if len(ragged) > 1 else what))
+    return bool(ragged)
 
 
 def percentiles(values: Iterable[int]) -> dict[int, int]:

@@ -5,12 +5,11 @@ Source: wenhuchen/HybridQA (released_data) and wenhuchen/WikiTables-WithLinks (t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mate_cli.data.check import Problem
+from mate_cli.data.check import Problem, is_ragged, parse_json
 from mate_cli.tables.table import Cell, Table
 
 
@@ -30,15 +29,6 @@ class Question:
     answer: str | None = None
     source: str = ""
     tags: str = ""
-
-
-def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
-    """Decode JSON, or note a problem and return None."""
-    try:
-        return json.loads(content)
-    except ValueError as error:
-        problems.append(Problem(file, key, f"is not readable JSON ({error})"))
-        return None
 
 
 def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[Question]:
@@ -143,10 +133,7 @@ def parse_table(table_id: str, content: bytes, problems: list[Problem]) -> Table
     except (KeyError, TypeError, ValueError) as error:
         problems.append(Problem(file, table_id, f"header or data is not a list of [text, links] ({error!r})"))
         return None
-    ragged = [index for index, row in enumerate(rows) if len(row) != len(header)]
-    if ragged:
-        what = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
-        problems.append(Problem(file, table_id, f"{what} ({len(ragged)} such rows)" if len(ragged) > 1 else what))
+    if is_ragged(file, table_id, header, rows, problems):
         return None
     title, section_title, section_text, intro = (
         str(raw.get(name) or "") for name in ("title", "section_title", "section_text", "intro")
