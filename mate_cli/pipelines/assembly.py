@@ -10,7 +10,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict
 
-from mate_cli.data.table_data_module import Loading, TableDataModule
+from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.span_reading import SpanReading
@@ -41,8 +41,12 @@ class Parts:
     report: LoadReport
 
 
-def assemble(cfg: DictConfig) -> Parts:
+def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
     """Build dataset, network and task from a resolved configuration.
+
+    Args:
+        cfg: the configuration.
+        dataset: in place of the one that the configuration names.
 
     Raises:
         ConfigError: the parts do not fit together.
@@ -55,7 +59,7 @@ def assemble(cfg: DictConfig) -> Parts:
     if cfg.hardware.threads:
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
-    dataset = instantiate(cfg.data)
+    dataset = instantiate(cfg.data) if dataset is None else dataset
     serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
     backend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
@@ -104,8 +108,13 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
         )
 
 
-def load_best(cfg: DictConfig, folder: RunFolder) -> Parts:
+def load_best(cfg: DictConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:
     """Assemble a run's parts and give them the best weights of its folder.
+
+    Args:
+        cfg: the run's configuration.
+        folder: of the run.
+        dataset: in place of the run's own.
 
     Raises:
         RunError: the run left no weights.
@@ -116,6 +125,6 @@ def load_best(cfg: DictConfig, folder: RunFolder) -> Parts:
     bare = cfg.copy()
     with open_dict(bare):
         bare.init = {**bare.init, "kind": "random"}  # the initial weights would be overwritten at once
-    parts = assemble(bare)
+    parts = assemble(bare, dataset)
     load_module(parts.task, weights)
     return parts
