@@ -28,6 +28,7 @@ class Init(Section):
     size: str
     activation: str
     new_token_types: Literal["zero", "normal"] = "normal"
+    heads: bool | Literal["auto"] = "auto"
     recipe: dict[str, Any] = {}
 
 

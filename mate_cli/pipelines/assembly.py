@@ -63,8 +63,8 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
     serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
     backend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
-    report = load_weights(encoder, InitOptions(**cfg.init))
     task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
+    report = load_weights(encoder, InitOptions(**cfg.init), task)
     task.cache = cache = Path(cfg.paths.cache).expanduser()
     if isinstance(task, SpanReading):
         task.serializer = _reader_serializer(serializer)

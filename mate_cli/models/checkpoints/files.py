@@ -12,6 +12,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
+from mate_cli.models.checkpoints import tensorflow
+from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHT_FILES = ("final.safetensors", *HUB_FILES)
@@ -24,7 +26,7 @@ class CheckpointFiles(NamedTuple):
     Args:
         source: where it came from, for messages.
         tensors: by the name that the file gives them.
-        config: of config.json; empty where there is none.
+        config: of config.json (bert_config.json of TensorFlow); empty where there is none.
     """
 
     source: str
@@ -47,12 +49,12 @@ def read_minilm() -> CheckpointFiles:
 
 
 def read_hub(name: str) -> CheckpointFiles:
-    """A local folder of this name, or else a model of the Hugging Face hub (from its cache when offline).
+    """A local folder or TensorFlow checkpoint, or else a model of the Hugging Face hub (from its cache when offline).
 
     Raises:
         CheckpointError: it is neither here nor reachable.
     """
-    if Path(name).exists():
+    if Path(name).exists() or find_bundle(Path(name)):
         return read_path(Path(name))
     for weights in HUB_FILES:
         if file := _hub_file(name, weights):
@@ -66,18 +68,23 @@ def read_hub(name: str) -> CheckpointFiles:
 
 
 def read_path(path: Path) -> CheckpointFiles:
-    """A folder with a weight file, or the file itself.
+    """A folder with a weight file, or the file itself; or the prefix of a TensorFlow checkpoint (`model.ckpt`).
 
     Raises:
         CheckpointError: there is none.
     """
-    found = [path] if path.is_file() else [path / name for name in WEIGHT_FILES if (path / name).is_file()]
-    if not found:
+    found = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()]
+    if not found and (bundle := find_bundle(path)):
+        config = _config_beside(bundle, tensorflow.CONFIG)
+        return CheckpointFiles(str(path), tensorflow.read_variables(bundle), tensorflow.torch_config(config))
+    if not found and not path.is_file():
         raise CheckpointError(
-            f"no weights at {path}", where="init.checkpoint", remedy=f"Name a folder with {' or '.join(WEIGHT_FILES)}"
+            f"no weights at {path}",
+            where="init.checkpoint",
+            remedy=f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
         )
-    config = found[0].with_name("config.json")
-    return CheckpointFiles(str(path), _tensors(found[0]), _json(config) if config.is_file() else {})
+    file = found[0] if found else path
+    return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json"))
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
@@ -94,6 +101,11 @@ def _tensors(file: Path) -> dict[str, Tensor]:
         raise CheckpointError(
             f"the file cannot be read ({type(error).__name__})", where=str(file), remedy="Fetch or write it again"
         ) from error
+
+
+def _config_beside(weights: Path, name: str) -> dict[str, Any]:
+    file = weights.with_name(name)
+    return _json(file) if file.is_file() else {}
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.checkpoints.files import CheckpointFiles, read_hub, read_minilm, read_path
+from mate_cli.models.checkpoints.heads import LoadedHeads, load_heads
 from mate_cli.models.sizes import SIZES, EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
@@ -30,11 +31,13 @@ class InitOptions:
 
     Args:
         kind: random, bert, tapas, minilm, or path (an earlier run, or any folder).
-        checkpoint: a folder, file or name on the Hugging Face hub; None where the kind needs none.
+        checkpoint: a folder, file, prefix of a TensorFlow checkpoint or name on the Hugging Face hub; None where the
+            kind needs none.
         tokenizer: of the checkpoint.
         size: of the checkpoint, a name in `SIZES`; `minilm:2` takes its first two layers.
         activation: of the checkpoint's feed-forward layers.
         new_token_types: how token types that the checkpoint lacks begin: zero or normal.
+        heads: which heads of the task are loaded: auto for those that fit, true for all or none at all, false for none.
         recipe: fine-tuning numbers that fit these weights; for experiments to read.
     """
 
@@ -44,6 +47,7 @@ class InitOptions:
     size: str = "base"
     activation: str = "gelu"
     new_token_types: str = "normal"
+    heads: bool | str = "auto"
     recipe: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -71,18 +75,20 @@ class LoadReport:
         return ("new", self.new), ("unused", self.unused)
 
 
-def load_weights(model: TableEncoder, init: InitOptions) -> LoadReport:
-    """Fill a network in place.
+def load_weights(model: TableEncoder, init: InitOptions, task: nn.Module | None = None) -> LoadReport:
+    """Fill a network in place, and with it the heads of its task that the weights have.
+
+    Args:
+        model: the network.
+        init: where the weights come from.
+        task: what has the heads.
 
     Raises:
         ConfigError: the options are wrong.
         CheckpointError: the weights are missing, damaged or of another size.
         MissingDependencyError: minilm is not installed.
     """
-    if init.new_token_types not in ("zero", "normal"):
-        raise ConfigError(
-            f"{init.new_token_types!r} is no way to begin", where="init.new_token_types", remedy="Choose zero or normal"
-        )
+    _check_options(init)
     files = _read(init)
     if files is None:
         return LoadReport(new=tuple(model.state_dict()))
@@ -95,7 +101,17 @@ def load_weights(model: TableEncoder, init: InitOptions) -> LoadReport:
     if init.new_token_types == "zero":
         _zero_missing_types(model, tensors)
     tensors = _spread_bert_types(tensors)
-    return _copy(model, tensors)
+    heads = LoadedHeads() if task is None else load_heads(task, tensors, init.heads)
+    report = _copy(model, tensors)
+    unused = tuple(name for name in report.unused if name not in heads.used)
+    return LoadReport(report.loaded + heads.loaded, report.new + heads.new, unused)
+
+
+def _check_options(init: InitOptions) -> None:
+    for key, choices in (("new_token_types", ("zero", "normal")), ("heads", ("auto", True, False))):
+        if getattr(init, key) not in choices:
+            remedy = f"Choose {' or '.join(str(choice).lower() for choice in choices)}"
+            raise ConfigError(f"{getattr(init, key)!r} is no choice", where=f"init.{key}", remedy=remedy)
 
 
 def _read(init: InitOptions) -> CheckpointFiles | None:
@@ -126,8 +142,8 @@ def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
     renamed = {"gamma": "weight", "beta": "bias"}
     plain = {}
     for name, tensor in files.tensors.items():
-        stem, _, leaf = name.removeprefix(prefixes[0]).rpartition(".")
-        plain[f"{stem}.{renamed.get(leaf, leaf)}"] = tensor
+        *parts, leaf = name.removeprefix(prefixes[0]).split(".")
+        plain[".".join([*parts, renamed.get(leaf, leaf)])] = tensor
     return plain
 
 

@@ -1,0 +1,92 @@
+"""The heads of a task and what checkpoints of TAPAS call them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.models.layers.table_answer import TableAnswerHead
+
+NAMES: dict[type[nn.Module], dict[str, str]] = {
+    TableAnswerHead: {
+        "cells.weight": "output_weights",
+        "cells.bias": "output_bias",
+        "columns.weight": "column_output_weights",
+        "columns.bias": "column_output_bias",
+        "aggregation.weight": "aggregation_classifier.weight",
+        "aggregation.bias": "aggregation_classifier.bias",
+    },
+}
+"""The parameters of our heads, and their names in transformers. There a single score has one axis less."""
+
+
+class LoadedHeads(NamedTuple):
+    """What became of the heads.
+
+    Args:
+        loaded: our parameters that were filled.
+        new: those that were not.
+        used: names in the checkpoint of what filled them.
+    """
+
+    loaded: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    used: frozenset[str] = frozenset()
+
+
+def head_names(task: nn.Module) -> dict[str, str]:
+    """The parameters of a task's heads that TAPAS has, and its names for them."""
+    parameters = dict(task.named_parameters())
+    names = {
+        f"{place}.{ours}": theirs
+        for place, module in task.named_modules()
+        for ours, theirs in NAMES.get(type(module), {}).items()
+    }
+    return {ours: theirs for ours, theirs in names.items() if ours in parameters}
+
+
+@torch.no_grad()
+def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | str) -> LoadedHeads:
+    """Fill the heads of a task from a checkpoint of TAPAS, or from an earlier run of the same task.
+
+    The reference fills all that it finds, also heads that were to begin at zero.
+
+    Args:
+        task: with the heads.
+        tensors: of the checkpoint, by name.
+        wanted: True demands all heads, False takes none, "auto" takes those that are there and have the right shape.
+
+    Raises:
+        ConfigError: all are demanded of a task that has no such head.
+        CheckpointError: all are demanded and one does not fit or is not there.
+    """
+    names = head_names(task)
+    if wanted is True and not names:
+        raise ConfigError("this task has no heads that a checkpoint has", where="init.heads", remedy="Use auto")
+    found = {} if wanted is False else {name: _find(name, names[name], tensors) for name in names}
+    parameters = dict(task.named_parameters())
+    fitting = {name: source for name, source in found.items() if source and _fits(parameters[name], tensors[source])}
+    missing = [name for name in names if name not in fitting]
+    if wanted is True and missing:
+        raise CheckpointError(
+            f"{missing[0]} of this task is not in it, or has another shape",
+            where="init.checkpoint",
+            remedy="Use init.heads=auto",
+        )
+    for name, source in fitting.items():
+        parameters[name].copy_(tensors[source].reshape(parameters[name].shape))
+    return LoadedHeads(tuple(fitting), tuple(missing), frozenset(fitting.values()))
+
+
+def _find(ours: str, theirs: str, tensors: Mapping[str, Tensor]) -> str | None:
+    return next((name for name in (ours, theirs) if name in tensors), None)
+
+
+def _fits(ours: Tensor, theirs: Tensor) -> bool:
+    """Whether the shapes are alike, but for axes of one."""
+    shapes = ([size for size in tensor.shape if size > 1] for tensor in (ours, theirs))
+    return next(shapes) == next(shapes)
