@@ -19,12 +19,9 @@ Mode = Literal["none", "remove_all", "remove_all_strict"]
 """What is kept of an answer: all that the dataset states ("none"), or its texts only. The strict one also
 refuses an answer that several cells hold."""
 
-NO_TEXT = "the dataset states no answer"
-ABSENT = "not every text of the answer is a cell, and it is no number"
-SEVERAL = "several cells hold the answer"
-SHARED = "two texts of the answer are the same cell"
-REASONS = (NO_TEXT, ABSENT, SEVERAL, SHARED)
-"""Why an answer teaches nothing."""
+NO_TEXT, ABSENT, SEVERAL, SHARED = REASONS = ("no text", "not found", "in several cells", "ambiguous")
+"""Why nothing can be learnt from an answer: the dataset states none; not all of its texts are cells, and it is no
+number; several cells hold a text of it, which only the strict mode refuses; two texts of it are the same cell."""
 
 Form = Callable[[str], Hashable]
 
@@ -45,7 +42,7 @@ class CellFinder:
     """
 
     def __init__(self, table: Table) -> None:
-        self._table = table
+        self.table = table
         self._places: dict[Form, dict[Hashable, list[tuple[int, int]]]] = {}
 
     def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
@@ -70,13 +67,13 @@ class CellFinder:
     def _places_in(self, form: Form) -> dict[Hashable, list[tuple[int, int]]]:
         if form not in self._places:
             places = self._places[form] = {}
-            for row, column, cell in self._table.cells():
+            for row, column, cell in self.table.cells():
                 places.setdefault(form(cell.text), []).append((row, column))
         return self._places[form]
 
 
-def supervise(answer: Answer, cells: CellFinder, mode: Mode) -> tuple[Answer, str]:
-    """Derive from an answer's texts what a network can learn from.
+def supervise(answer: Answer, cells: CellFinder, mode: Mode) -> Answer:
+    """Derive from an answer's texts what a network can learn from: coordinates, a number, or both.
 
     A stated number counts as the only text, unless the only text is that number already. A number that is not
     finite is none, which the reference would keep.
@@ -87,20 +84,21 @@ def supervise(answer: Answer, cells: CellFinder, mode: Mode) -> tuple[Answer, st
         mode: with "none" the answer is left as it is.
 
     Returns:
-        The answer with coordinates, number or both, and ""; or with neither of them, and the reason.
+        The answer; where nothing can be learnt from it, it has neither coordinates nor number, and its source is
+        one of `REASONS`.
     """
     if mode == "none":
-        return answer, ""
+        return answer
     texts = _texts(answer)
     bare = replace(answer, texts=texts, coordinates=(), number=None, aggregation=None)
     if not texts:
-        return bare, NO_TEXT
+        return replace(bare, source=NO_TEXT)
     strict = mode == "remove_all_strict"
     coordinates, reason = cells.find(texts, strict)
     number = _number(texts)
     if (strict and reason in (SEVERAL, SHARED)) or (not coordinates and number is None):
-        return bare, reason
-    return replace(bare, coordinates=coordinates, number=number), ""
+        return replace(bare, source=reason)
+    return replace(bare, coordinates=coordinates, number=number)
 
 
 def _objection(found: Sequence[Sequence[tuple[int, int]]], strict: bool) -> str:
