@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -18,7 +18,8 @@ class AdamW:
         betas: decay rates of the two moments.
         eps: added to the root of the second moment.
 
-    Source: google-research/tapas, `models/bert/optimization.py`, but with Adam's bias correction.
+    Source: google-research/tapas, `models/bert/optimization.py`, but with Adam's bias correction;
+        `BertAdamW` does without.
     """
 
     def __init__(
@@ -32,11 +33,16 @@ class AdamW:
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
         """Return the optimizer of a module's trainable parameters; `fused` is faster, but unfit for loss scaling."""
-        named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
-        exempt = {name for name, _ in named if name.endswith("bias") or "LayerNorm" in name}
-        groups = [
-            {"params": [p for name, p in named if name not in exempt], "weight_decay": self.weight_decay},
-            {"params": [p for name, p in named if name in exempt], "weight_decay": 0.0},
-        ]
+        groups = parameter_groups(module, self.weight_decay)
         betas = (self.betas[0], self.betas[1])
         return torch.optim.AdamW(groups, lr=self.lr, betas=betas, eps=self.eps, fused=fused)
+
+
+def parameter_groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """The trainable parameters that decay, and those that do not: biases and LayerNorm."""
+    named = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    exempt = {name for name, _ in named if name.endswith("bias") or "LayerNorm" in name}
+    return [
+        {"params": [p for name, p in named if name not in exempt], "weight_decay": weight_decay},
+        {"params": [p for name, p in named if name in exempt], "weight_decay": 0.0},
+    ]
