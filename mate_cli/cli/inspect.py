@@ -60,13 +60,16 @@ def find_example(examples: list[TableExample], wanted: str | int | None, split: 
 
 def show(example: TableExample, encoding: TableEncoding, serializer: TextSerializer, tokens: int) -> None:
     """Print the example with its table, the linked text that cells get, and the first tokens."""
-    from mate_cli.reports.example import print_example, print_sentences, print_tokens
+    from mate_cli.reports.example import print_cut, print_example, print_sentences, print_tokens
     from mate_cli.reports.terminal import report_console
+    from mate_cli.tokenization.cuts import describe_cut
 
     console = report_console()
     additions = linked_texts(example, serializer)
     lengths = cell_lengths(example, encoding, serializer, additions)
     print_example(example, {cell for cell, (kept, _) in lengths.items() if kept}, console)
+    if encoding.cut is not None:
+        print_cut(f"{describe_cut(encoding.cut)}; at most {serializer.max_tokens:,} tokens", console)
     print_sentences(example, additions, lengths, console)
     pieces = [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids]
     print_tokens(arrays(encoding), encoding.kinds, pieces, tokens, console)

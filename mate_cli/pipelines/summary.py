@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.tokenization.cuts import describe_cuts
 
 if TYPE_CHECKING:
     from mate_cli.data.batching import Schedule
     from mate_cli.data.cache import EncodedSplit
     from mate_cli.pipelines.assembly import Parts
+    from mate_cli.pipelines.training import Run
 
 METRICS = {
     "hits@1": "Hits@1",
@@ -34,10 +36,9 @@ GROUPS = {"": "total", "table": "in-table", "passage": "in-passage"}
 """Parts of the questions, likewise."""
 
 
-def print_start(
-    console: Console, folder: RunFolder, parts: Parts, schedule: Schedule, training: EncodedSplit, done: int
-) -> None:
-    """Print the parameter table, where the weights come from, the schedule and the run's folder."""
+def print_start(run: Run, parts: Parts, schedule: Schedule, training: EncodedSplit, done: int) -> None:
+    """Print the parameter table, where the weights come from, the schedule, what was cut and the run's folder."""
+    console = run.console
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, justify in (("module", "left"), ("parameters", "right")):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
@@ -51,11 +52,16 @@ def print_start(
         f"{schedule.total_steps:,} steps of {schedule.batch_size} = {schedule.accumulate} x {schedule.micro_batch}"
         + (f" x {schedule.ranks} processes" if schedule.ranks > 1 else "")
     )
+    if len(training.cuts):
+        console.print(f"to fit {parts.serializer.max_tokens:,} tokens: {describe_cuts(training.cuts)}")
+    for name in ("unusable, train", "not encoded, train"):
+        if name in run.record.facts:
+            console.print(f"{name}: {run.record.facts[name]}")
     for name, reason in list(training.failures.items())[:3]:
         console.print(f"[yellow]not encoded:[/] {name}: {reason}")
     if done:
         console.print(f"resuming after step {done:,}")
-    console.print(f"run folder: {folder.path}", soft_wrap=True)
+    console.print(f"run folder: {run.folder.path}", soft_wrap=True)
 
 
 def print_results(console: Console, folder: RunFolder, record: RunRecord) -> None:

@@ -28,6 +28,7 @@ from mate_cli.models.flops import encoder_flops
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
+from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.pipelines.summary import print_results, print_start
@@ -215,8 +216,10 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
         "dev": len(development),
         "failures": len(training.failures) + len(development.failures),
     }
+    note_unusable(run.record, data.dataset.examples("train"))
+    note_fit(run.record, "train", training)
     data.first_batch = done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
-    print_start(run.console, run.folder, parts, schedule, training, done // schedule.accumulate)
+    print_start(run, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
         interval = _validation_interval(cfg, data)
@@ -284,6 +287,7 @@ def _score(run: Run, parts: Parts) -> None:
             continue
         result = evaluate(parts, run.cfg, split)
         run.record.data[split] = len(result.examples)
+        note_fit(run.record, split, parts.data.encodings(split))
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
         baselines = parts.task.baselines(result.examples, lambda: parts.data.examples("train", training=True))
         for name, value in baselines.items() if result.metrics else ():

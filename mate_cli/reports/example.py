@@ -72,6 +72,12 @@ def _cell_view(cell: Cell, found: int, *, cut: bool) -> Text:
     return Text(cell.text + marks, style=style.strip())
 
 
+def print_cut(said: str, console: Console) -> None:
+    """Print what was cut from the table, as it is said."""
+    console.print(Text.assemble(("cut       ", "bold"), said), soft_wrap=True)
+    console.print()
+
+
 def print_sentences(
     example: TableExample,
     additions: Mapping[str, str],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
@@ -56,6 +56,6 @@ def describe_cuts(cuts: np.ndarray) -> str:
     return f"{', '.join(said) or 'nothing cut'} of {len(cuts):,}"
 
 
-def describe_cut(cut: Sequence[int]) -> str:
-    """Say what was cut from one table, or that nothing was."""
-    return ", ".join(f"{count:,} {name}" for name, count in zip(SAID, cut, strict=True) if count) or "nothing"
+def describe_cut(cut: np.ndarray) -> str:
+    """Say what was cut from one table, [4], or that nothing was."""
+    return ", ".join(f"{name}: {count:,}" for name, count in zip(SAID, cut.tolist(), strict=True) if count) or "nothing"

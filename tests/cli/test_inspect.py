@@ -40,10 +40,16 @@ def test_prints_the_example_and_draws_what_its_heads_see(tmp_path, capsys, examp
     assert f"{example.answer.texts[0]}  ({example.answer.source})" in printed
     assert printed.count("○") == 1 + len(example.answer.coordinates), "the legend and the cell with the answer"
     assert "Tokens (the first 30 of" in printed
+    assert "cut       nothing; at most 512 tokens" in printed
     assert "[CLS]" in printed
     image = read_png(tmp_path / "inspect" / "dev-0007_masks.png")
     assert image.shape[0] > 500
     assert np.ptp(image[..., :3]) > 0.5, "something is drawn"
+
+
+def test_says_what_was_cut(tmp_path, capsys):
+    assert main([*WORDS, "encoding.max_tokens=40", "encoding.sentences=0", f"paths.outputs={tmp_path}"]) == 0
+    assert re.search(r"cut       .*rows dropped: \d.*; at most 40 tokens", capsys.readouterr().out)
 
 
 def test_other_models_show_their_own_heads(tmp_path, capsys):

@@ -1,0 +1,63 @@
+"""What became of the examples of a split: learnt from or not, encoded or not, whole or cut."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from mate_cli.data.cache import EncodedSplit
+from mate_cli.runs.record import RunRecord
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.cuts import CUTS, describe_cuts
+
+NO_ANSWER = "no answer"
+
+
+def note_fit(record: RunRecord, split: str, encodings: EncodedSplit) -> None:
+    """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
+
+    Its `data` gets `<split>/not_encoded`, and of the tables that were counted `<split>/<one of CUTS>`: of how many
+    examples something is missing. Its `facts` get a sentence where something is.
+    """
+    reasons = Counter(map(plain_reason, encodings.failures.values()))
+    record.data[f"{split}/not_encoded"] = reasons.total()
+    if reasons:
+        record.facts[f"not encoded, {split}"] = listed(reasons)
+    if len(encodings.cuts):
+        counts = (encodings.cuts > 0).sum(0).tolist()
+        record.data |= {f"{split}/{name}": count for name, count in zip(CUTS, counts, strict=True)}
+        if any(counts):
+            record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts)
+
+
+def note_unusable(record: RunRecord, examples: Sequence[TableExample]) -> None:
+    """Add to a record how many training questions teach nothing, and why the dataset's reader says so."""
+    reasons = unusable(examples)
+    record.data["train/unusable"] = reasons.total()
+    if reasons:
+        record.facts["unusable, train"] = f"{listed(reasons)}; of {len(examples):,}"
+
+
+def unusable(examples: Iterable[TableExample]) -> Counter[str]:
+    """How many examples have neither answer cells nor a number nor a label, by the reason."""
+    reasons = (_unusable(example) for example in examples)
+    return Counter(reason for reason in reasons if reason)
+
+
+def _unusable(example: TableExample) -> str:
+    answer = example.answer
+    if answer is None:
+        return NO_ANSWER
+    known = answer.coordinates or answer.number is not None or answer.label is not None
+    return "" if known else answer.source or NO_ANSWER
+
+
+def plain_reason(reason: str) -> str:
+    """A reason without its figures, so that equal ones are counted together."""
+    return re.sub(r"^\d+ ", "", reason.partition(":")[0])
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Counts in words, the largest first."""
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))

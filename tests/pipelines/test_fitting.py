@@ -1,0 +1,73 @@
+"""What was cut, not encoded or not usable is counted in the record and said in words."""
+
+from mate_cli.data.cache import encode_split
+from mate_cli.pipelines.fitting import note_fit, note_unusable, plain_reason
+from mate_cli.runs.record import RunRecord
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.lexical import LexicalSerializer
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+SAMPLE = load_tokenizer("sample")
+
+
+def table(rows, columns, text="5"):
+    return Table("t", (Cell("h"),) * columns, ((Cell(text),) * columns,) * rows)
+
+
+def record():
+    return RunRecord("train", "e", [], "d", "m", "a", "i", "t", seed=1)
+
+
+def example(name, table, **answer):
+    return TableExample(name, "who", table, Answer(("x",), **answer))
+
+
+EXAMPLES = [
+    example("whole", table(2, 2), coordinates=((1, 1),)),
+    example("short", table(2, 2, "5 6 7 8 9 10"), number=5.0),
+    example("low", table(30, 2), coordinates=((29, 0),), source="several cells hold the answer"),
+    example("wide", table(1, 300), source="several cells hold the answer"),
+    example("none", table(1, 1)),
+]
+
+
+def test_the_record_counts_what_was_cut(tmp_path):
+    own = record()
+    note_fit(own, "dev", encode_split(EXAMPLES, TapasSerializer(SAMPLE, sentences=0, max_tokens=24), tmp_path, "dev"))
+    assert own.data == {
+        "dev/not_encoded": 1,
+        "dev/shortened_cells": 1,
+        "dev/dropped_rows": 1,
+        "dev/dropped_columns": 0,
+        "dev/lost_answers": 1,
+    }
+    assert own.facts == {
+        "not encoded, dev": "1 too many columns",
+        "cut, dev": "cells shortened in 1 (25.0%), rows dropped in 1 (25.0%), answer cells lost in 1 (25.0%) of 4",
+    }
+
+
+def test_nothing_is_said_of_what_nobody_counts_or_nothing_cuts(tmp_path):
+    own = record()
+    note_fit(own, "dev", encode_split(EXAMPLES[:1], TapasSerializer(SAMPLE, sentences=0), tmp_path, "dev"))
+    assert own.data["dev/dropped_rows"] == 0
+    assert own.facts == {}
+    other = record()
+    note_fit(other, "dev", encode_split(EXAMPLES[:1], LexicalSerializer(SAMPLE), tmp_path, "dev"))
+    assert other.data == {"dev/not_encoded": 0}
+
+
+def test_questions_that_teach_nothing_are_counted_by_reason():
+    own = record()
+    note_unusable(own, [*EXAMPLES, TableExample("unknown", "who", table(1, 1)), example("label", table(1, 1), label=0)])
+    assert own.data == {"train/unusable": 3}
+    assert own.facts == {"unusable, train": "2 no answer, 1 several cells hold the answer; of 7"}
+
+
+def test_reasons_are_counted_without_their_figures():
+    assert (
+        plain_reason("2 answer cells are in dropped rows or columns") == "answer cells are in dropped rows or columns"
+    )
+    assert plain_reason("the table does not fit: 3 of 16 tokens are left") == "the table does not fit"
