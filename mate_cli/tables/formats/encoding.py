@@ -1,0 +1,96 @@
+"""Which encoding the text of a file is in, and whether it is text at all."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+from mate_cli.errors import DataError
+
+CHUNK = 1 << 20
+SAMPLE = 1 << 16
+"""Bytes that are looked at where a guess is needed."""
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""How files begin that say their encoding; the longer marks come before those that they begin with."""
+CANDIDATES = ["cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp932", "gb18030", "big5", "euc_kr"]
+"""What spreadsheets write where they do not write Unicode."""
+CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x1b") | {127}
+MOST_CONTROL = 0.02
+"""Text has fewer control characters than this share."""
+
+
+def find_encoding(path: Path) -> tuple[str, list[str]]:
+    """Find the encoding of a text file; the whole file is checked, in pieces.
+
+    Returns:
+        Its name for Python, and what to tell about it: nothing where it is UTF-8.
+
+    Raises:
+        DataError: the file is not text.
+    """
+    with path.open("rb") as file:
+        start = file.read(SAMPLE)
+    marked = next((name for mark, name in MARKS if start.startswith(mark)), None) or _unmarked_utf16(start)
+    if marked:
+        return marked, [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
+    if sum(byte in CONTROL for byte in start) > MOST_CONTROL * len(start):
+        raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
+    place = _first_undecodable(path)
+    if place is None:
+        return "utf-8", []
+    name = _guess(path, place)
+    return name, [f"The file is not in UTF-8; it was read as {name}."]
+
+
+def _unmarked_utf16(start: bytes) -> str | None:
+    """UTF-16 without a mark: every other byte of Latin text is zero."""
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if max(even, odd) < 0.4 * len(start) / 2 or min(even, odd) > 0.02 * len(start):
+        return None
+    return "utf-16-le" if odd > even else "utf-16-be"
+
+
+def _first_undecodable(path: Path) -> int | None:
+    """The place of the first piece of a file that is not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        place = 0
+        while piece := file.read(CHUNK):
+            try:
+                decoder.decode(piece)
+            except UnicodeDecodeError as error:
+                return max(0, place + error.start - 8)
+            place += len(piece)
+    try:
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return max(0, place - 8)
+    return None
+
+
+def _guess(path: Path, place: int) -> str:
+    """The likeliest encoding of the lines with letters beyond ASCII, from the first of them on."""
+    from charset_normalizer import from_bytes
+
+    with path.open("rb") as file:
+        file.seek(max(0, place - 200))
+        lines = file.read(4 * SAMPLE).splitlines()
+    sample = b"\n".join(line for line in lines if not line.isascii())[:SAMPLE]
+    best = from_bytes(sample, cp_isolation=CANDIDATES).best()
+    if best is not None and len(sample) > 40:
+        return _plain_name(best.encoding)
+    try:
+        sample.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def _plain_name(encoding: str) -> str:
+    return encoding.replace("_", "-") if encoding.startswith("euc") else encoding

@@ -1,0 +1,140 @@
+"""JSON: a list of objects, a list of lists, `{header, rows}`, an object of columns; and JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from mate_cli.errors import DataError
+from mate_cli.tables.formats.cell_text import cell_text
+from mate_cli.tables.formats.encoding import find_encoding
+from mate_cli.tables.formats.grid import Grid
+
+SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
+HEADERS, ROWS = ("header", "columns"), ("rows", "data")
+_DECODER = json.JSONDecoder()
+
+
+def read_jsonl(path: Path) -> Grid:
+    """Open a file with a JSON object or list per line.
+
+    Raises:
+        DataError: it is not text. A line that is not JSON is refused when it is read.
+    """
+    encoding, notes = find_encoding(path)
+    return _of_values(_values_of_lines(path, encoding), path, notes)
+
+
+def read_json(path: Path) -> Grid:
+    """Read a JSON file; the objects of a list are decoded one by one.
+
+    Raises:
+        DataError: it is not JSON, or holds no table.
+    """
+    encoding, notes = find_encoding(path)
+    text = path.read_text(encoding=encoding, errors="replace")
+    start = _after_space(text, 0)
+    if text.startswith("[", start):
+        return _of_values(_values_of_list(text, start + 1, path), path, notes)
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.msg == "Extra data":
+            return _of_values(_values_of_lines(path, encoding), path, notes)
+        raise _not_json(path, error.lineno, error.msg) from error
+    if not isinstance(content, dict):
+        raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
+    return _of_object(content, path, notes)
+
+
+def _of_object(content: dict[str, Any], path: Path, notes: list[str]) -> Grid:
+    header = next((content[key] for key in HEADERS if isinstance(content.get(key), list)), None)
+    rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
+    if header is not None and rows is not None and not any(isinstance(name, (list, dict)) for name in header):
+        return Grid(_lists(rows, path), [cell_text(name) for name in header], notes=notes)
+    if len(content) == 1:
+        ((key, inner),) = content.items()
+        if isinstance(inner, list) and inner and isinstance(inner[0], dict):
+            return _of_values(iter(inner), path, [*notes, f"The table is the list under {key!r}."])
+    columns = [list(column.values()) if isinstance(column, dict) else column for column in content.values()]
+    if not columns or not all(isinstance(column, list) for column in columns):
+        raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
+    lines = ([cell_text(value) for value in row] for row in zip_longest(*columns))
+    return Grid(lines, list(content), notes=notes)
+
+
+def _of_values(values: Iterator[Any], path: Path, notes: list[str]) -> Grid:
+    """A grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
+    first = next(values, None)
+    rest = values if first is None else _chain(first, values)
+    if first is None:
+        return Grid([], notes=notes)
+    if isinstance(first, list):
+        return Grid(_lists(rest, path), notes=notes)
+    header: list[str] = []
+    return Grid(_objects(rest, header, path), header, notes=notes)
+
+
+def _chain(first: object, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
+    places: dict[str, int] = {}
+    for number, value in enumerate(values, 1):
+        if not isinstance(value, dict):
+            raise DataError(f"entry {number} is no object, others are", where=str(path), remedy=SHAPES)
+        for key in value:
+            if key not in places:
+                places[key] = len(places)
+                header.append(key)
+        yield [cell_text(value.get(key)) for key in places]
+
+
+def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
+    for number, value in enumerate(values, 1):
+        if not isinstance(value, list):
+            raise DataError(f"row {number} is no list", where=str(path), remedy=SHAPES)
+        yield [cell_text(one) for one in value]
+
+
+def _values_of_lines(path: Path, encoding: str) -> Iterator[Any]:
+    with path.open(encoding=encoding, errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise _not_json(path, number, error.msg) from error
+
+
+def _values_of_list(text: str, place: int, path: Path) -> Iterator[Any]:
+    """The entries of a JSON list, without ever holding all of them."""
+    place = _after_space(text, place)
+    while not text.startswith("]", place):
+        try:
+            value, place = _DECODER.raw_decode(text, place)
+        except json.JSONDecodeError as error:
+            raise _not_json(path, error.lineno, error.msg) from error
+        yield value
+        place = _after_space(text, place)
+        if text.startswith(",", place):
+            place = _after_space(text, place + 1)
+        elif not text.startswith("]", place):
+            raise _not_json(path, text.count("\n", 0, place) + 1, "Expecting ',' or ']'")
+    if text[place + 1 :].strip():
+        raise _not_json(path, text.count("\n", 0, place) + 1, "Extra data")
+
+
+def _after_space(text: str, place: int) -> int:
+    while place < len(text) and text[place] in " \t\r\n\ufeff":
+        place += 1
+    return place
+
+
+def _not_json(path: Path, line: int, problem: str) -> DataError:
+    return DataError(f"not valid JSON: {problem}", where=f"{path}, line {line}", remedy="Mend the file")

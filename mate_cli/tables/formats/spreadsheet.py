@@ -1,0 +1,143 @@
+"""Excel's .xlsx, streamed; formulas give the values that the spreadsheet program saved with them."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mate_cli.errors import DataError, MissingDependencyError
+from mate_cli.tables.formats.cell_text import cell_text
+from mate_cli.tables.formats.grid import Grid, listed, numbered
+from mate_cli.tables.formats.number_format import formatted_date, formatted_number
+
+_MERGED = re.compile(rb'<mergeCell\s[^>]*?ref="([A-Z]+)(\d+):([A-Z]+)(\d+)"')
+_UNSAVED = re.compile(rb"</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>")
+_CHUNK, _OVERLAP = 1 << 20, 200
+Merged = dict[tuple[int, int], tuple[int, int]]
+"""The first cell of each merged area by every other cell of it; (row, column), both from 1."""
+
+
+def read_spreadsheet(path: Path, sheet: str | None = None) -> Grid:
+    """Open one sheet of a workbook; a value stands in every cell of its merged area.
+
+    Args:
+        path: the workbook.
+        sheet: name, or number from 1; the first one that is not empty when left out.
+
+    Raises:
+        DataError: it is damaged, or has no such sheet.
+        MissingDependencyError: openpyxl is not installed.
+    """
+    book = _open(path)
+    worksheet, notes = _choose(book, sheet, path)
+    grid = Grid([], notes=notes, omits_empty=True)
+    grid.lines = _lines(path, book, worksheet, grid.notes)
+    return grid
+
+
+def _open(path: Path) -> Any:  # noqa: ANN401 - openpyxl has no types
+    try:
+        import openpyxl
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            f"{path.name}: .xlsx files are read by the package openpyxl",
+            remedy="pip install 'mate-cli[spreadsheets]', or save the sheet as CSV",
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # An open file, since openpyxl refuses names that do not end as it expects.
+            return openpyxl.load_workbook(path.open("rb"), read_only=True, data_only=True)
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, openpyxl.utils.exceptions.InvalidFileException) as error:
+        raise DataError(
+            "this workbook cannot be read", where=str(path), remedy="Open it in a spreadsheet program and save it again"
+        ) from error
+
+
+def _choose(book: Any, wanted: str | None, path: Path) -> tuple[Any, list[str]]:  # noqa: ANN401
+    names = [sheet.title for sheet in book.worksheets]
+    if wanted is not None:
+        if wanted in names:
+            return book[wanted], []
+        if wanted.isdigit() and 0 < int(wanted) <= len(names):
+            return book.worksheets[int(wanted) - 1], []
+        raise DataError(f"there is no sheet {wanted!r}", where=str(path), remedy=f"Sheets here: {', '.join(names)}")
+    for sheet in book.worksheets:
+        if any(any(value is not None for value in row) for row in sheet.iter_rows(values_only=True)):
+            others = [name for name in names if name != sheet.title]
+            said = f"The sheet {sheet.title!r} was read; there is also {listed(others)} (choose with sheet=...)."
+            return sheet, [said] if others else []
+    raise DataError("this workbook is empty", where=str(path), remedy="Give one with a header row and rows below it")
+
+
+def _lines(path: Path, book: Any, sheet: Any, notes: list[str]) -> Iterator[list[str]]:  # noqa: ANN401
+    merged, unsaved = _look_behind(path, sheet)
+    firsts = dict.fromkeys(merged.values(), "")
+    sheet.reset_dimensions()
+    for number, row in enumerate(sheet.iter_rows(), 1):
+        line = [shown(cell) for cell in row]
+        yield _filled(line, number, merged, firsts) if merged else line
+    filled = sum(map(bool, firsts.values()))
+    if filled:
+        notes.append(f"The value of {numbered(filled, 'merged area')} was put in every cell of it.")
+    if unsaved:
+        notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
+    book.close()
+
+
+def _filled(line: list[str], number: int, merged: Merged, firsts: dict[tuple[int, int], str]) -> list[str]:
+    """A line with the values of merged areas, but for one that is alone in its line, such as a title."""
+    alone = sum(map(bool, line)) == 1
+    for column, text in enumerate(line, 1):
+        if (number, column) in firsts and not alone:
+            firsts[number, column] = text
+        first = merged.get((number, column))
+        if first and not text:
+            line[column - 1] = firsts[first]
+    return line
+
+
+def shown(cell: Any) -> str:  # noqa: ANN401
+    """What a cell shows."""
+    value = cell.value
+    if value is None or isinstance(value, (str, bool)):
+        return cell_text(value)
+    if isinstance(value, (int, float)):
+        return formatted_number(value, cell.number_format)
+    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
+        return formatted_date(value, cell.number_format)
+    return cell_text(value)
+
+
+def _look_behind(path: Path, sheet: Any) -> tuple[Merged, bool]:  # noqa: ANN401
+    """What a streaming reader does not see: merged areas, and whether there are formulas without a saved value."""
+    from openpyxl.utils import column_index_from_string
+
+    merged: Merged = {}
+    place = str(getattr(sheet, "_worksheet_path", "")).lstrip("/")
+    with zipfile.ZipFile(path) as archive:
+        if place not in archive.namelist():
+            return merged, False
+        areas, unsaved = _scan(archive, place)
+    for left, top, right, bottom in areas:
+        columns = range(column_index_from_string(left.decode()), column_index_from_string(right.decode()) + 1)
+        cells = [(row, column) for row in range(int(top), int(bottom) + 1) for column in columns]
+        merged |= dict.fromkeys(cells[1:], cells[0])
+    return merged, unsaved
+
+
+def _scan(archive: zipfile.ZipFile, place: str) -> tuple[set[tuple[bytes, ...]], bool]:
+    found: set[tuple[bytes, ...]] = set()
+    before, unsaved = b"", False
+    with archive.open(place) as file:
+        while piece := file.read(_CHUNK):
+            piece = before + piece
+            found |= set(_MERGED.findall(piece))
+            unsaved = unsaved or _UNSAVED.search(piece) is not None
+            before = piece[-_OVERLAP:]
+    return found, unsaved

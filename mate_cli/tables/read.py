@@ -1,0 +1,108 @@
+"""Read one's own table: csv, tsv, json, jsonl, parquet and xlsx, as a person with a spreadsheet expects it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from mate_cli.errors import DataError
+from mate_cli.tables.formats.columnar import read_parquet
+from mate_cli.tables.formats.delimited import read_delimited
+from mate_cli.tables.formats.grid import Grid
+from mate_cli.tables.formats.records import read_json, read_jsonl
+from mate_cli.tables.formats.spreadsheet import read_spreadsheet
+from mate_cli.tables.survey import Survey
+from mate_cli.tables.table import Table
+from mate_cli.tables.table_file import TableFile
+
+READERS: dict[str, Callable[[Path], Grid]] = {
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), read_delimited),
+    ".json": read_json,
+    **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl),
+    **dict.fromkeys((".parquet", ".pq"), read_parquet),
+    **dict.fromkeys((".xlsx", ".xlsm"), read_spreadsheet),
+}
+"""What reads a file, by how its name ends."""
+SUFFIXES = tuple(READERS)
+CONTENTS = (
+    (b"PK\x03\x04", ".xlsx", "a workbook"),
+    (b"PAR1", ".parquet", "Parquet"),
+    (b"\xd0\xcf\x11\xe0", "", "an old Excel workbook (.xls)"),
+    (b"%PDF", "", "a PDF"),
+    (b"\x89PNG", "", "an image"),
+    (b"\xff\xd8\xff", "", "an image"),
+    (b"GIF8", "", "an image"),
+    (b"\x1f\x8b", "", "compressed with gzip"),
+    (b"SQLite format 3", "", "an SQLite database"),
+)
+"""How some files begin, whatever they are called: the reader for them, or none, and what they are."""
+
+
+def read_table(path: str | Path, sheet: str | None = None) -> tuple[Table, list[str]]:
+    """Read a table whole.
+
+    Args:
+        path: csv, tsv, json, jsonl, parquet or xlsx.
+        sheet: of a workbook, name or number from 1.
+
+    Returns:
+        The table, and what was done on reading as plain sentences.
+
+    Raises:
+        DataError: there is no such file, or no table in it.
+        MissingDependencyError: what reads this kind is not installed.
+    """
+    file = open_table(path, sheet)
+    return file.table(), file.notes
+
+
+def open_table(path: str | Path, sheet: str | None = None) -> TableFile:
+    """Read a table into a store of rows, at the memory of a few rows; see `read_table`."""
+    path = Path(path).expanduser()
+    grid = _grid(path, sheet)
+    survey = Survey(path, grid)
+    lines: Iterator[list[str]] = ([_clean(cell) for cell in line] for line in grid.lines)
+    header: list[str] = []
+    if grid.header is None:
+        header, lines = survey.find_header(lines)
+    for line in lines:
+        survey.add(line)
+    return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))
+
+
+def _grid(path: Path, sheet: str | None) -> Grid:
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise DataError(f"cannot be read: {(error.strerror or 'error').lower()}", where=str(path)) from error
+    if not start.strip(b" \t\r\n\0"):
+        raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
+    suffix, notes = _kind(path, start)
+    grid = read_spreadsheet(path, sheet) if READERS[suffix] is read_spreadsheet else READERS[suffix](path)
+    grid.notes[:0] = notes
+    return grid
+
+
+def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
+    """What to read a file as, from its content where that is told by its first bytes, else from its name."""
+    suffix = path.suffix.lower()
+    for mark, kind, name in CONTENTS:
+        if start.startswith(mark):
+            if not kind:
+                remedy = "Unpack it first" if "compressed" in name else "Save the table as CSV or .xlsx"
+                raise DataError(f"this is {name}", where=str(path), remedy=remedy)
+            same = suffix in READERS and READERS[suffix] is READERS[kind]
+            return kind, [] if same else [f"The file is called {suffix or 'without ending'}, but is {name}."]
+    if suffix not in READERS:
+        raise DataError(f"no reader for files that end in {suffix!r}", where=str(path), remedy="Use " + known_kinds())
+    return suffix, []
+
+
+def known_kinds() -> str:
+    """The endings of files that can be read."""
+    return ", ".join(SUFFIXES)
+
+
+def _clean(text: str) -> str:
+    return text.strip().lstrip("\ufeff")

@@ -1,0 +1,160 @@
+"""What is found out on reading the lines of a table once: header, width, and all that has to be said of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+
+from mate_cli.errors import DataError
+from mate_cli.tables.formats.grid import Grid, listed, numbered
+from mate_cli.tables.row_store import RowStore
+from mate_cli.tables.table_file import TableFile
+
+LONGEST_CELL = 2_000
+"""Characters that are kept of a cell: far more than a network reads."""
+TITLE_LINES = 10
+"""The header is looked for in so many lines."""
+_WITH_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,}))")
+_WITH_POINT = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*|,\d{3})|\d+\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d+)")
+
+
+class Survey:
+    """Looks at every line once: stores it, and keeps account of what has to be said.
+
+    Args:
+        path: the file.
+        grid: its lines; what has to be said is added to its notes.
+    """
+
+    def __init__(self, path: Path, grid: Grid) -> None:
+        self.path, self.grid, self.notes, self.rows, self.title = path, grid, grid.notes, RowStore(), ""
+        self._widths: Counter[int] = Counter()
+        self._lengths: Counter[int] = Counter()
+        self._used: set[int] = set()
+        self._commas: set[int] = set()
+        self._points: set[int] = set()
+        self._blank = self._number = self._cut = self._last_filled = 0
+        self._longest = (0, 0, 0)
+
+    def find_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
+        """Take the header off the front, and lines above it with a single text, which become the title."""
+        lines = iter(lines)
+        start = [line for line in islice(lines, TITLE_LINES) if any(line)]
+        titles: list[str] = []
+        while len(start) > 1 and _filled(start[0]) == 1 and _filled(start[1]) > 1:
+            titles.append(next(filter(None, start.pop(0))))
+        if titles:
+            self.title = " ".join(titles)
+            self.notes.append(f"The line above the table was read as its title: {self.title[:80]!r}.")
+        if not start:
+            return next(filter(any, lines), []), lines
+        return start[0], chain(start[1:], lines)
+
+    def add(self, line: list[str]) -> None:
+        """Store a body row; blank ones are only counted."""
+        self._number += 1
+        length = len(line)
+        while line and not line[-1]:
+            line.pop()
+        if not line:
+            self._blank += 1
+            return
+        self._last_filled = self._number
+        for column, text in enumerate(line):
+            if text:
+                self._used.add(column)
+                if len(text) > LONGEST_CELL:
+                    line[column] = self._cut_cell(text, column)
+                elif "," in text or "." in text:
+                    self._look_at_number(text, column)
+        self._widths[len(line)] += 1
+        self._lengths[length] += 1
+        self.rows.add(self._number, line)
+
+    def _cut_cell(self, text: str, column: int) -> str:
+        self._cut += 1
+        self._longest = max(self._longest, (len(text), self._number, column))
+        return text[:LONGEST_CELL]
+
+    def _look_at_number(self, text: str, column: int) -> None:
+        """Note what tells decimal commas from decimal points; 1,234 and 1.234 tell nothing."""
+        if _WITH_COMMA.fullmatch(text):
+            self._commas.add(column)
+        elif _WITH_POINT.fullmatch(text):
+            self._points.add(column)
+
+    def finish(self, header: list[str]) -> TableFile:
+        """Name the columns and say what was done.
+
+        Args:
+            header: as the file has it.
+
+        Raises:
+            DataError: there is no table.
+        """
+        while header and not header[-1]:
+            header = header[:-1]
+        if not len(self.rows):
+            problem = "there is a header but no row below it" if header else "there is no table in this file"
+            raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
+        width = max(len(header), *self._widths)
+        if self.grid.header is None:
+            self._say_what_is_ragged(len(header), width)
+        header = [*header, *[""] * (width - len(header))]
+        columns = tuple(c for c in range(width) if header[c] or c in self._used)
+        names = self._names([header[column] for column in columns])
+        self._say_the_rest(width, columns, names)
+        commas = frozenset(self._commas - self._points)
+        if commas:
+            shown = listed(repr(name) for column, name in zip(columns, names, strict=True) if column in commas)
+            self.notes.append(f"Decimal commas were read as points in {shown}.")
+        return TableFile(self.path, names, self.rows, columns, commas, self.notes, self.title)
+
+    def _say_what_is_ragged(self, header: int, width: int) -> None:
+        shorter = sum(count for length, count in self._lengths.items() if length < header)
+        longer = sum(count for size, count in self._widths.items() if size > header)
+        if shorter and not self.grid.omits_empty:
+            self.notes.append(f"{numbered(shorter, 'row')} shorter than the header: filled with empty cells.")
+        if longer:
+            extra = numbered(width - header, "column")
+            self.notes.append(f"{numbered(longer, 'row')} longer than the header: {extra} added on the right.")
+
+    def _names(self, header: list[str]) -> tuple[str, ...]:
+        """A name for every column: blank ones get their place, repeated ones a number."""
+        names: list[str] = []
+        blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
+        repeated = sorted({name for name in header if name and header.count(name) > 1}, key=header.index)
+        taken = set(header)
+        for place, name in enumerate(header, 1):
+            wanted = name[:LONGEST_CELL] or f"column {place}"
+            name, number = wanted, 1
+            while name in names or (number > 1 and name in taken):
+                number += 1
+                name = f"{wanted} ({number})"
+            names.append(name)
+        if blank:
+            self.notes.append(f"{numbered(len(blank), 'column')} without a name: called {listed(blank)}.")
+        if repeated:
+            self.notes.append(f"Columns of the same name were numbered: {listed(map(repr, repeated))}.")
+        return tuple(names)
+
+    def _say_the_rest(self, width: int, columns: Sequence[int], names: Sequence[str]) -> None:
+        inside = self._blank - (self._number - self._last_filled)
+        if inside:
+            self.notes.append(f"{numbered(inside, 'blank row')} left out.")
+        if len(columns) < width:
+            self.notes.append(f"{numbered(width - len(columns), 'blank column')} left out.")
+        if self._cut:
+            length, row, column = self._longest
+            place = names[columns.index(column)]
+            self.notes.append(
+                f"{numbered(self._cut, 'cell')} cut to {LONGEST_CELL:,} characters; "
+                f"the longest, in row {row:,} of {place[:40]!r}, had {length:,}."
+            )
+
+
+def _filled(line: Sequence[str]) -> int:
+    return sum(map(bool, line))

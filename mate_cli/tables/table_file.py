@@ -1,0 +1,58 @@
+"""A table of any length, of which single rows can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mate_cli.tables.row_store import RowStore
+from mate_cli.tables.table import Cell, Table
+
+
+@dataclass
+class TableFile:
+    """A table whose rows are not all in memory.
+
+    Args:
+        path: where it was read from.
+        header: a name for each of C columns; no two are alike.
+        rows: the body rows that are not blank, each with at most as many cells as the file has columns.
+        columns: which cells of a row belong to the header's columns.
+        decimal_commas: those of them whose numbers are written as 1.234,5.
+        notes: what was done on reading, as plain sentences.
+        title: a line that stood alone above the table.
+    """
+
+    path: Path
+    header: tuple[str, ...]
+    rows: RowStore
+    columns: tuple[int, ...]
+    decimal_commas: frozenset[int] = frozenset()
+    notes: list[str] = field(default_factory=list)
+    title: str = ""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        """Yield the rows, each as wide as the header."""
+        return map(self._row, self.rows)
+
+    def table(self, places: Sequence[int] | None = None) -> Table:
+        """The table, or only its rows at some places (from 0)."""
+        rows = self if places is None else (self._row(self.rows[place]) for place in places)
+        body = tuple(tuple(map(Cell, row)) for row in rows)
+        return Table(self.path.name, tuple(map(Cell, self.header)), body, title=self.title)
+
+    def _row(self, cells: Sequence[str]) -> tuple[str, ...]:
+        row = (cells[column] if column < len(cells) else "" for column in self.columns)
+        if not self.decimal_commas:
+            return tuple(row)
+        pairs = zip(self.columns, row, strict=True)
+        return tuple(with_point(text) if column in self.decimal_commas else text for column, text in pairs)
+
+
+def with_point(text: str) -> str:
+    """Turn 1.234,5 into 1234.5."""
+    return text.replace(".", "").replace(",", ".") if "," in text else text
