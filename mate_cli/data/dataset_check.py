@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -31,9 +32,9 @@ def check_release(dataset: Release) -> CheckReport:
     problems: list[Problem] = []
     splits = {split: _load(dataset, split, problems) for split in dataset.splits}
     problems += _twice(dataset, splits)
-    counts = {split: count(examples) for split, examples in splits.items()}
+    counts = {split: count(examples, dataset.left_out) for split, examples in splits.items()}
     if len(splits) > 1:
-        counts[ALL] = count([example for examples in splits.values() for example in examples])
+        counts[ALL] = count([example for examples in splits.values() for example in examples], dataset.left_out)
     table_ids = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
     notes = [*shared(table_ids, "tables", dataset.split_files), *_left_out(dataset, splits), *dataset.notes]
     return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
@@ -79,20 +80,23 @@ def _left_out(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) ->
             yield Problem(dataset.split_files[split], "", what)
 
 
-def count(examples: Sequence[TableExample]) -> dict[str, int]:
-    """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart."""
-    kinds = Counter(outcome(example) for example in examples)
+def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
+    """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
+
+    Args:
+        examples: of one split or of all.
+        left_out: why an example is not used, which counts in place of its kind of answer; "" where it is.
+    """
+    kinds = Counter(left_out(example) or outcome(example) for example in examples)
     parts = Counter(part for example in examples for part in example.subsets)
-    numbers = {
+    sequences = len({example.conversation for example in examples if example.conversation})
+    return {
         "questions": len(examples),
         "tables": len({example.table.table_id for example in examples}),
-        "sequences": len({example.conversation for example in examples if example.conversation}),
+        **({"sequences": sequences} if sequences else {}),
+        **{kind: kinds[kind] for kind in sorted(kinds, key=_rank)},
+        **{part: parts[part] for part in sorted(parts)},
     }
-    return (
-        {name: number for name, number in numbers.items() if number or name != "sequences"}
-        | {name: kinds[name] for name in sorted(kinds, key=_rank)}
-        | {name: parts[name] for name in sorted(parts)}
-    )
 
 
 KINDS = ("entailed", "refuted", "cells", "number", "cells or number")
@@ -106,7 +110,8 @@ def outcome(example: TableExample) -> str:
         return "not given"
     if answer.label is not None:
         return "entailed" if answer.label else "refuted"
-    known = [name for name, there in (("cells", answer.coordinates), ("number", answer.number is not None)) if there]
+    number = answer.number is not None and not math.isnan(answer.number)
+    known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
     return " or ".join(known) or answer.source or "unusable"
 
 

@@ -32,6 +32,8 @@ class Release(ABC):
         notes: what a subclass met when it read the files that is worth knowing, but no damage.
     """
 
+    folders: ClassVar[Sequence[str]] = ("",)
+    """Where files may lie, below the root."""
     published: ClassVar[Mapping[str, int]] = {}
     """How many questions, tables, ... the whole release has, by its authors."""
 
@@ -131,8 +133,12 @@ class Release(ABC):
         Raises:
             DataError: it is cut short or damaged.
         """
-        path = find_file(self.root, file)
-        return self._from_archives(file) if path is None else read_file(path)
+        for place in (str(PurePosixPath(folder, file)) for folder in self.folders):
+            path = find_file(self.root, place)
+            content = self._from_archives(place) if path is None else read_file(path)
+            if content is not None:
+                return content
+        return None
 
     def need(self, file: str) -> bytes:
         """The content of a file that has to be there.
@@ -177,7 +183,8 @@ class Release(ABC):
         return tuple(split for split, file in self.split_files.items() if self._has(file))
 
     def _has(self, file: str) -> bool:
-        return find_file(self.root, file) is not None or self._from_archives(file) is not None
+        places = [str(PurePosixPath(folder, file)) for folder in self.folders]
+        return any(find_file(self.root, place) or self._from_archives(place) is not None for place in places)
 
     def _from_archives(self, file: str) -> bytes | None:
         path = PurePosixPath(file)

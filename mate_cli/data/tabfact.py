@@ -94,9 +94,9 @@ class TabFact(Release):
         self,
         file: str,
         key: str,
-        entry: Any,
+        entry: Any,  # noqa: ANN401 - what JSON holds
         split: str,
-        problems: list[Problem],  # noqa: ANN401 - what JSON holds
+        problems: list[Problem],
     ) -> list[TableExample]:
         wrong = _damage(entry)
         if wrong:
@@ -150,11 +150,11 @@ class TabFact(Release):
             file, content = f"{TABLES}/{key}", self._raw.pop(key, None)
             if content is None:
                 problems.append(Problem(file, key, "is not there"))
-            self._tables[key] = None if content is None else parse_csv(file, key, content, caption, problems)
+            self._tables[key] = None if content is None else parse_table(file, key, content, caption, problems)
         return self._tables[key]
 
 
-def parse_csv(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
+def parse_table(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
     """Read one table: '#' between cells, the first line being the header, no quoting; None when it is damaged.
 
     The reference reads quotes as csv does, which only matters for cells that begin with one.
