@@ -37,3 +37,44 @@ WIKISQL: tuple[RemoteFile, ...] = (
     ),
 )
 """Questions, SQL and tables in one archive, checked by the blob id which the commit names."""
+
+_WTQ = "7d455a5a707b96341ef72aff9428749d443d8aa9"
+_WTQ_BLOBS = {
+    "data/pristine-seen-tables.tsv": "e65fb37b23e4e3b4627274184608b29ca9be4706",
+    "data/pristine-unseen-tables.tsv": "1b90daf7f29d6b5b78ea5075e50cda364212a797",
+    "data/random-split-1-dev.tsv": "eb0dea3793ee2e4f63c1ea5727a8d8ab37c986f2",
+    "data/random-split-1-train.tsv": "d05e3a6cc8507e8cb4e2797975930202d5f2cac2",
+    "data/random-split-2-dev.tsv": "b93e8d02d9983eec58195d440377c6dc875ca623",
+    "data/random-split-2-train.tsv": "303b9143afe3ed886001334b7bf9206c16a08b0d",
+    "data/random-split-3-dev.tsv": "24757262a2f288f8e721f41ac1df19ddd21c8949",
+    "data/random-split-3-train.tsv": "6cdf7451318278806ebbbbbd53c440d93cdb6c94",
+    "data/random-split-4-dev.tsv": "f5888f366854ba509e03f86f93ebaeba31e357f7",
+    "data/random-split-4-train.tsv": "229318fb19529999ebdb7a365c345fe7a6c5c701",
+    "data/random-split-5-dev.tsv": "37549a92e4c64deb4385c817210d5f65117a16ce",
+    "data/random-split-5-train.tsv": "0d7460acfd2c3f1c8ce753f8a58ff039c9b6d13b",
+    "data/training.tsv": "71506f6161efcbd45ab959d5f8204abb42b4e36d",
+    "misc/table-metadata.tsv": "de38d45797e748c1eb8d737585d37ddd25c5b3d3",
+    "tagged/data/pristine-seen-tables.tagged": "b219a855bd12ec7b0fbcda7e8fe57e2fa7c24e0b",
+    "tagged/data/pristine-unseen-tables.tagged": "981478696c69de43a374977c4ae5e4906076276b",
+    "tagged/data/training.tagged": "221411f2db20dad2d0e7da5219c793a1590d4c24",
+}
+WTQ: tuple[RemoteFile, ...] = (
+    *(
+        RemoteFile(f"https://raw.githubusercontent.com/ppasupat/WikiTableQuestions/{_WTQ}/{name}", name, f"git:{blob}")
+        for name, blob in _WTQ_BLOBS.items()
+    ),
+    RemoteFile(
+        "https://github.com/ppasupat/WikiTableQuestions/releases/download/v1.0.2/WikiTableQuestions-1.0.2-compact.zip",
+        "WikiTableQuestions-1.0.2-compact.zip",
+    ),
+)
+"""Questions, their canonical answers and the titles of tables, checked by the blob ids which the commit names; the
+tables come from the archive of release 1.0.2, trusted on first use."""
+
+SQA_RELEASE: tuple[RemoteFile, ...] = (
+    RemoteFile(
+        "https://download.microsoft.com/download/1/D/C/1DC270D2-1B53-4A61-A2E3-88AB3E4E6E1F/SQA%20Release%201.0.zip",
+        "SQA-Release-1.0.zip",
+    ),
+)
+"""Everything in one archive at Microsoft's download site, trusted on first use."""

@@ -1,0 +1,102 @@
+"""Tables as CSV: the first line is the header."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from io import StringIO
+
+from mate_cli.data.check import Problem
+from mate_cli.tables.table import Cell, Table
+
+
+def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
+    """Decode UTF-8, or note a problem and return None."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        problems.append(Problem(file, "", f"is not UTF-8 (line {line}: {error.reason})"))
+        return None
+
+
+class CsvTables:
+    """The tables of a dataset, each read once, however many questions and splits ask for it.
+
+    Args:
+        content: gives the content of a file, None where it is not there.
+        parse: reads a table from its name and its file's content, as `parse_csv_table` does.
+    """
+
+    def __init__(
+        self,
+        content: Callable[[str], bytes | None],
+        parse: Callable[[str, bytes, list[Problem]], Table | None],
+    ) -> None:
+        self._content, self._parse = content, parse
+        self._read: dict[str, tuple[Table | None, list[Problem]]] = {}
+
+    def get(self, file: str, problems: list[Problem]) -> Table | None:
+        """The table of a file; None, and a problem noted, when it is missing or damaged."""
+        if file not in self._read:
+            content, found = self._content(file), list[Problem]()
+            if content is None:
+                found.append(Problem(file, "", "is not there"))
+            self._read[file] = (None if content is None else self._parse(file, content, found)), found
+        table, found = self._read[file]
+        problems += [problem for problem in found if problem not in problems]
+        return table
+
+
+def parse_csv_table(
+    file: str,
+    content: bytes,
+    problems: list[Problem],
+    notes: list[Problem],
+    *,
+    backslashes: bool = False,
+    clean: Callable[[str], str] = str,
+) -> Table | None:
+    """Read one table, which is named by its file; None when it is damaged.
+
+    Lines without anything are no rows. Rows that end too early are filled up with empty cells, which is noted; rows
+    that are too long are a problem. Both are what the reference's reader (pandas) does.
+
+    Args:
+        file: the table's name.
+        content: of the file.
+        problems: gets what is wrong.
+        notes: gets what is worth knowing.
+        backslashes: quotation marks inside cells stand behind a backslash; otherwise they are doubled.
+        clean: is applied to the text of every body cell, not to the header.
+    """
+    lines = _lines(file, content, problems, backslashes)
+    if not lines:
+        return None
+    header, *rows = lines
+    long = [place for place, row in enumerate(rows) if len(row) > len(header)]
+    if long:
+        what = f"row {long[0]} has {len(rows[long[0]])} cells under {len(header)} headers"
+        problems.append(Problem(file, "", f"{what} ({len(long)} such rows)" if len(long) > 1 else what))
+        return None
+    short = sum(len(row) < len(header) for row in rows)
+    if short:
+        notes.append(Problem(file, "", f"rows that were too short and got empty cells: {short}"))
+    body = (row + [""] * (len(header) - len(row)) for row in rows)
+    return Table(file, tuple(map(Cell, header)), tuple(tuple(Cell(clean(text)) for text in row) for row in body))
+
+
+def _lines(file: str, content: bytes, problems: list[Problem], backslashes: bool) -> list[list[str]]:
+    text = decode(file, content, problems)
+    if text is None:
+        return []
+    escape = "\\" if backslashes else None
+    reader = csv.reader(StringIO(text, newline=""), doublequote=not backslashes, escapechar=escape)
+    try:
+        lines = [line for line in reader if line]
+    except csv.Error as error:
+        problems.append(Problem(file, "", f"is not readable CSV ({error})"))
+        return []
+    if not lines:
+        problems.append(Problem(file, "", "is empty"))
+    return lines
