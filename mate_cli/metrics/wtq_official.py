@@ -1,0 +1,184 @@
+"""The evaluation of WikiTableQuestions: when a list of texts counts as the true answer.
+
+An item is a number, a date or a text. Two items agree when their texts are equal once normalised, when both are
+numbers less than a millionth apart, or when both are the same date. A prediction is right when it has as many
+distinct items as the true answer, and every item of the true answer agrees with one of them.
+
+Source: the rule of ppasupat/WikiTableQuestions, `evaluator.py`, version 1.0.2, run by Python 2.7, its slips
+included: an amount that is almost whole is cut to its whole part, 2.9999999 to 2.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mate_cli.metrics.denotation_accuracy import Selected
+from mate_cli.tables.denotation import execute, official_items
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.numbers import Date, convert_to_float, parse_text
+
+TOLERANCE = 1e-6
+"""Numbers that are less than this apart are equal."""
+
+_SIGNS = str.maketrans({**dict.fromkeys("‘’´`", "'"), **dict.fromkeys("“”", '"'), **dict.fromkeys("‐‑‒–—−", "-")})  # noqa: RUF001
+_MARKS = re.compile(r"(?:[•♦†‡*#+]|\[[0-9]+\]|(?<=.)\[[^\]]*\])+\Z", re.DOTALL)
+"""Marks of notes at the end. Brackets with anything but digits in them are notes only after something else."""
+_ASIDES = re.compile(r"(?<=.)(?: \([^)]*\))+\Z", re.DOTALL)
+_QUOTED = re.compile(r'"([^"]*)"')
+_AMOUNT = re.compile(r"[$#]?([-+]?[\d.,]*\d)(?:%|st|nd|rd|th| (?!\w*illion)[a-z]+)?")
+_SIGN_APART = re.compile(r"^\s*([+-])\s+")
+_UNKNOWN_YEAR, _UNKNOWN = ("xx", "xxxx"), ("xx",)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of an answer.
+
+    Args:
+        text: in normal form.
+        number: where it is one.
+        date: year, month and day where it is a date, None for those that are not known.
+    """
+
+    text: str
+    number: float | None = None
+    date: Date | None = None
+
+    @property
+    def key(self) -> object:
+        """What items that count as one have in common."""
+        return next(value for value in (self.number, self.date, self.text) if value is not None)
+
+    def agrees(self, other: Item) -> bool:
+        """Whether either may stand for the other."""
+        if self.text == other.text:
+            return True
+        if self.number is not None and other.number is not None:
+            return abs(self.number - other.number) < TOLERANCE
+        return self.date is not None and self.date == other.date
+
+
+def normalize(text: str) -> str:
+    """Strip a text of accents, marks of notes, trailing brackets, outer quotes and a full stop; in lower case."""
+    text = "".join(sign for sign in unicodedata.normalize("NFKD", text) if unicodedata.category(sign) != "Mn")
+    text = text.translate(_SIGNS)
+    before = None
+    while text != before:
+        before = text
+        text = _MARKS.sub("", text.strip())
+        text = _ASIDES.sub("", text.strip()).strip()
+        quoted = _QUOTED.fullmatch(text)
+        text = quoted[1] if quoted else text
+    words = text.removesuffix(".").split()
+    return "".join(map(str.lower, " ".join(words)))  # sign by sign: no special form for the last letter of a word
+
+
+def read_item(text: str, canonical: str = "") -> Item:
+    """Read one item; `canonical` is the number that it stands for, or the date as yyyy-mm-dd, xx for unknown parts."""
+    meaning = canonical or text
+    number = _read_number(meaning)
+    if number is not None:
+        return Item(normalize(text), number)
+    date = _read_date(meaning)
+    if date is None:
+        return Item(normalize(text))
+    if date.month is None and date.day is None:
+        return Item(normalize(text), _whole(date.year or 0))
+    return Item(normalize(text), date=date)
+
+
+def read_items(texts: Sequence[str], canonical: Sequence[str] = ()) -> tuple[Item, ...]:
+    """Read the items of an answer; of those that count as one, the first."""
+    meanings = canonical or [""] * len(texts)
+    items = [read_item(text, meaning) for text, meaning in zip(texts, meanings, strict=True)]
+    return tuple({(type(item.key), item.key): item for item in reversed(items)}.values())
+
+
+def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence[str] = ()) -> bool:
+    """Whether predicted items are the true answer.
+
+    Args:
+        predicted: one text per item.
+        texts: the true items as the dataset states them.
+        canonical: of each of them, the number or date that it stands for, or the text itself; empty where unknown.
+    """
+    found, wanted = read_items(predicted), read_items(texts, canonical)
+    return len(found) == len(wanted) and all(any(item.agrees(other) for other in found) for item in wanted)
+
+
+def guess_canonical(text: str) -> str:
+    """Guess the number or date that a text stands for, where the dataset does not say; else the text itself.
+
+    The published figures rest on Stanford CoreNLP here, whose reading ships with the test questions only.
+    """
+    amount = _AMOUNT.fullmatch(text)
+    if amount:
+        try:
+            return repr(convert_to_float(amount[1]))
+        except ValueError:
+            return text
+    dates = [value for span in parse_text(text) if span[:2] == (0, len(text)) for value in span.values]
+    if len(dates) != 1 or not isinstance(dates[0], Date) or sum(part is not None for part in dates[0]) < 2:
+        return text
+    named = any(sign.isalpha() for sign in text)  # 2010-11 is a season
+    return "-".join("xx" if part is None else str(part) for part in dates[0]) if named else text
+
+
+def official_right(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, bool]:
+    """Whether each question with an answer is right by this evaluation, by name; without a prediction it is not."""
+    return {
+        name: name in predictions and _agrees(predictions[name], example)
+        for name, example in examples.items()
+        if example.answer
+    }
+
+
+def _agrees(selected: Selected, example: TableExample) -> bool:
+    assert example.answer is not None
+    texts = example.answer.texts
+    meanings = example.answer.canonical or [guess_canonical(text) for text in texts]
+    items = official_items(execute(selected.aggregation, selected.cells, example.table))
+    return is_right(items, texts, meanings)
+
+
+def _read_number(text: str) -> float | None:
+    """The whole or broken number that a text is, where it is finite."""
+    for read in (_integer, _decimal):
+        try:
+            number = read(text)
+            return _whole(number) if math.isfinite(number) else None
+        except (ValueError, OverflowError):
+            continue
+    return None
+
+
+def _integer(text: str) -> int:
+    """Read as Python 2 did: the sign may stand apart, and there are no underscores."""
+    return int(_SIGN_APART.sub(r"\1", text.replace("_", "?")))
+
+
+def _decimal(text: str) -> float:
+    return float(text.replace("_", "?"))
+
+
+def _whole(number: float) -> float:
+    return int(number) if abs(number - round(number)) < TOLERANCE else number
+
+
+def _read_date(text: str) -> Date | None:
+    parts = text.lower().split("-")
+    if len(parts) != 3:
+        return None
+    try:
+        year, month, day = (
+            None if part in unknown else _integer(part)
+            for part, unknown in zip(parts, (_UNKNOWN_YEAR, _UNKNOWN, _UNKNOWN), strict=True)
+        )
+    except ValueError:
+        return None
+    fits = (month is None or 1 <= month <= 12) and (day is None or 1 <= day <= 31)
+    return Date(year, month, day) if fits and (year, month, day) != (None, None, None) else None

@@ -1,0 +1,127 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+from golden import ROOT, shared
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mate_cli.metrics.wtq_official import guess_canonical, is_right, normalize, official_right, read_item, read_items
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.numbers import Date
+from mate_cli.tables.table import Cell, Table
+
+GOLDEN = json.loads((ROOT / "tests" / "golden" / "wikitablequestions" / "official_verdicts.json").read_text())
+CASES = GOLDEN["cases"]
+KINDS = sorted({case["kind"] for case in CASES})
+
+
+@dataclass(frozen=True)
+class Picked:
+    cells: tuple[tuple[int, int], ...] = ()
+    aggregation: str = "none"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_verdicts_equal_the_published_script(kind):
+    cases = [case for case in CASES if case["kind"] == kind]
+    verdicts = [is_right(case["predicted"], case["texts"], case["canonical"]) for case in cases]
+    assert verdicts == [case["right"] for case in cases]
+
+
+def test_the_golden_cases_hold_both_verdicts():
+    right = sum(case["right"] for case in CASES)
+    assert 100 < right < len(CASES) - 100
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Café  Olé", "cafe ole"),
+        ("“Smart” ‘quotes’", "\"smart\" 'quotes'"),  # noqa: RUF001
+        ("1982–1985", "1982-1985"),  # noqa: RUF001
+        ('"Quoted title" (live)[3]*', "quoted title"),
+        ("[note]", "[note]"),
+        ("[12]", ""),
+        ("a [note]", "a"),
+        ("St. Louis.", "st. louis"),
+        ("(all)", "(all)"),
+        ("ΟΔΟΣ", "οδοσ"),
+    ],
+)
+def test_normal_forms(text, wanted):
+    assert normalize(text) == wanted
+
+
+@given(st.text("aÉß1 .-*\u0301", max_size=12))
+def test_the_normal_form_of_marks_at_the_end_is_that_without_them(text):
+    assert normalize(text + "x [1]†") == normalize(text + "x")
+
+
+def test_items():
+    assert read_item("6 days", "6.0").number == 6
+    assert read_item("2.9999999").number == 2
+    assert read_item("- 3").number == -3
+    assert read_item("1_000").number is None
+    assert read_item("nan").number is None
+    assert read_item("xx-01-12").date == Date(None, 1, 12)
+    assert read_item("1990-xx-xx").number == 1990
+    assert read_item("xx-xx-xx").date is None
+    assert read_item("1990-13-01").date is None
+    assert [item.text for item in read_items(["3", "3.0", "x", "X"])] == ["x", "3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("100,000", "100000.0"),
+        ("6 days", "6.0"),
+        ("$50", "50.0"),
+        ("12th", "12.0"),
+        ("0.5%", "0.5"),
+        ("January 26, 1995", "1995-1-26"),
+        ("October 2011", "2011-10-xx"),
+        ("2010-11", "2010-11"),
+        ("24.86 million", "24.86 million"),
+        ("1st match", "1st match"),
+        ("nobody", "nobody"),
+        (",1,", ",1,"),
+    ],
+)
+def test_guesses_of_what_a_text_stands_for(text, canonical):
+    assert guess_canonical(text) == canonical
+
+
+def test_selections_are_judged_by_what_they_give():
+    rows = (("6 days", "1,000"), ("Café", "5"))
+    table = Table("t", (Cell("a"), Cell("b")), tuple(tuple(Cell(text) for text in row) for row in rows))
+    examples = {
+        "said": TableExample("said", "?", table, Answer(("1,005 people",), canonical=("1005.0",))),
+        "guessed": TableExample("guessed", "?", table, Answer(("2 rows",))),
+        "text": TableExample("text", "?", table, Answer(("cafe",))),
+        "missing": TableExample("missing", "?", table, Answer(("cafe",))),
+        "wrong": TableExample("wrong", "?", table, Answer(("1005",))),
+        "unanswered": TableExample("unanswered", "?", table),
+    }
+    both = ((0, 1), (1, 1))
+    predictions = {
+        "said": Picked(both, "sum"),
+        "guessed": Picked(both, "count"),
+        "text": Picked(((1, 0),)),
+        "wrong": Picked(both, "average"),
+    }
+    wanted = {"said": True, "guessed": True, "text": True, "missing": False, "wrong": False}
+    assert official_right(predictions, examples) == wanted
+
+
+def test_the_answers_of_the_shared_questions_are_right():
+    lines = shared("data", "wtq", "tagged", "data", "pristine-unseen-tables.tagged").read_text("utf-8").split("\n")
+    header = lines[0].split("\t")
+    rows = [dict(zip(header, line.split("\t"), strict=True)) for line in lines[1:] if line]
+    answers = [(row["targetValue"].split("|"), row["targetCanon"].split("|")) for row in rows]
+    assert len(answers) == 3491
+    assert all(is_right(texts, texts, canonical) for texts, canonical in answers)
+    assert all(is_right(canonical[::-1], texts, canonical) for texts, canonical in answers)
+    assert not any(is_right([*texts, "no such item"], texts, canonical) for texts, canonical in answers)
+    guessed = [read_items(texts, [guess_canonical(text) for text in texts]) for texts, _ in answers]
+    assert sum(items == read_items(*row) for items, row in zip(guessed, answers, strict=True)) > 0.98 * len(answers)
