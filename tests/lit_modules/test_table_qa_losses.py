@@ -1,19 +1,14 @@
 """The losses of table questions, with their gradients, against google-research/tapas; and what must not change them."""
 
 import json
-import math
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from golden import tapas
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mate_cli.lit_modules.losses.selection import free_selection_loss
 from mate_cli.lit_modules.losses.table_answer import TableAnswerLoss
-from mate_cli.models.layers.cell_selection import NO_LOGIT
 from mate_cli.models.layers.score import Score
 from mate_cli.models.layers.table_answer import HeadOptions, TableAnswerHead
 from mate_cli.models.table_encoder import EncoderOutput

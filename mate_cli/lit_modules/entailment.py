@@ -1,0 +1,93 @@
+"""Tell whether a table entails a statement or refutes it: TabFact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.metrics.parts import by_parts
+from mate_cli.models.layers.classification import ClassHead
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+
+CLASSES = ("refuted", "entailed")
+"""What a statement can be; the place is its label."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a statement was found to be.
+
+    Args:
+        label: 1 when the table entails it, 0 when it refutes it.
+        probability: of this label.
+    """
+
+    example_id: str
+    label: int
+    probability: float
+
+
+class Entailment(TableTask[Verdict]):
+    """Cross entropy of two classes, from the pooled state.
+
+    There is no dropout but the network's own (`model.hidden_dropout`).
+
+    Args:
+        encoder: any network.
+
+    Source: google-research/tapas, `models/tapas_classifier_model.py`; Eisenschlos et al. 2020, section 3.
+    """
+
+    monitor = "dev/accuracy"
+    pools: ClassVar[bool] = True
+
+    def __init__(self, encoder: TableEncoder) -> None:
+        super().__init__(encoder)
+        self.head = ClassHead(encoder.size.hidden_size, len(CLASSES))
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Statements with a label."""
+        return [example for example in examples if _label(example) is not None]
+
+    def loss(self, batch: TableBatch) -> Tensor:
+        """The mean loss of a batch, a scalar."""
+        assert batch.class_ids is not None
+        return cross_entropy(self._logits(batch), batch.class_ids)
+
+    def predict(self, batch: TableBatch) -> list[Verdict]:
+        """The likelier label of each example."""
+        shares, labels = self._logits(batch).softmax(-1).max(-1)
+        found = zip(batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
+        return [Verdict(*verdict) for verdict in found]
+
+    def _logits(self, batch: TableBatch) -> Tensor:
+        logits: Tensor = self.head(self.encoder(batch).pooled)
+        return logits.float()
+
+    def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Accuracy of all statements with a label and of parts of them; one without a verdict counts as wrong."""
+        right = {p.example_id: self.right(p, examples[p.example_id]) for p in predictions}
+        return by_parts(right, examples, "accuracy")
+
+    def answers(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The label in words, by example."""
+        return {prediction.example_id: CLASSES[prediction.label] for prediction in predictions}
+
+    def right(self, prediction: Verdict, example: TableExample) -> bool:
+        """Whether the verdict is the label."""
+        return prediction.label == _label(example)
+
+    def selection(self, prediction: Verdict) -> Selection | None:
+        """No cell, but how sure the verdict is."""
+        return Selection((), (), prediction.probability)
+
+
+def _label(example: TableExample) -> int | None:
+    return example.answer.label if example.answer else None

@@ -1,0 +1,231 @@
+"""Answer questions by cells of the table and what is done with them: SQA, WikiTableQuestions, WikiSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.losses.scalar_answer import AverageApproximation
+from mate_cli.lit_modules.losses.selection import LabelWeighting
+from mate_cli.lit_modules.losses.table_answer import Supervision, TableAnswerLoss
+from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
+from mate_cli.metrics.parts import by_parts
+from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
+from mate_cli.models.layers.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
+from mate_cli.models.table_encoder import EncoderOutput, TableEncoder
+from mate_cli.tables.denotation import answer_texts
+from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
+from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
+
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+@dataclass(frozen=True)
+class TableAnswer:
+    """The cells chosen for one question, and what is done with them.
+
+    Args:
+        cells: (row, column) of body cells, both from 0, column by column.
+        probabilities: the mean over the tokens of each of them.
+        aggregation: one of `AGGREGATIONS`.
+        aggregation_probability: of it, among all four; 1 where none are learnt.
+        column_probability: of the chosen column, among all; 1 where cells are chosen freely.
+    """
+
+    example_id: str
+    cells: Coordinates
+    probabilities: tuple[float, ...]
+    aggregation: str = "none"
+    aggregation_probability: float = 1.0
+    column_probability: float = 1.0
+
+    @property
+    def confidence(self) -> float:
+        """In the answer as a whole: the mean of its cells, in this column, with this aggregation; 0 without cells."""
+        cells = sum(self.probabilities) / len(self.probabilities) if self.probabilities else 0.0
+        return cells * self.column_probability * self.aggregation_probability
+
+
+class TableQA(TableTask[TableAnswer]):
+    """Cells whose tokens are likely on average, in one column or anywhere, and an aggregation of them.
+
+    Args:
+        encoder: any network.
+        aggregation: "none" is chosen; "supervised": examples name theirs; "weak": it is learnt from the answer.
+        temperature: token scores are divided by it.
+        select_one_column: choose one column, and cells only there.
+        allow_empty_column_selection: let it choose no column.
+        average_logits_per_cell: give each token the mean score of its cell.
+        zero_cell_head: begin with the same score for all tokens and columns.
+        threshold: a cell is chosen when the mean probability of its tokens is greater.
+        cell_selection_preference: an answer that is a number and in a cell is computed where aggregations have more
+            than this probability (weak).
+        huber_delta: errors of computed numbers beyond it count linearly (weak).
+        answer_loss_cutoff: computed numbers that are wrong by a greater loss teach nothing; None for no limit (weak).
+        normalise_answer_loss: divide computed numbers by their size first (weak).
+        average_approximation: of the expected average (weak).
+        aggregation_temperature: divides the scores of aggregations in the expected result (weak).
+        aggregation_importance: weight of the aggregation loss.
+        answer_importance: weight of the loss of computed numbers (weak).
+        positive_weight: of tokens of the answer where cells are chosen freely.
+        label_weighting: "released" gives this weight to all tokens, as the code behind the published checkpoints
+            does; "intended" to those of the answer only.
+        max_rows: rows told apart, the header among them; later ones share one score (one column only).
+        max_columns: columns told apart, the question's among them; later ones count as one.
+        dropout: on the states before the head.
+
+    Source: google-research/tapas, `models/tapas_classifier_model.py`; TAPAS paper, section 4.
+    """
+
+    monitor = "dev/denotation_accuracy"
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        aggregation: Supervision = "none",
+        temperature: Positive = 1.0,
+        select_one_column: bool = True,
+        allow_empty_column_selection: bool = False,
+        average_logits_per_cell: bool = False,
+        zero_cell_head: bool = False,
+        threshold: Share = 0.5,
+        cell_selection_preference: Share = 0.5,
+        huber_delta: Positive = 1.0,
+        answer_loss_cutoff: Positive | None = None,
+        normalise_answer_loss: bool = False,
+        average_approximation: AverageApproximation = "ratio",
+        aggregation_temperature: Positive = 1.0,
+        aggregation_importance: Positive = 1.0,
+        answer_importance: Positive = 1.0,
+        positive_weight: Positive = 10.0,
+        label_weighting: LabelWeighting = "released",
+        max_rows: Annotated[int, Field(gt=1)] = 64,
+        max_columns: Annotated[int, Field(gt=1)] = 32,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+    ) -> None:
+        super().__init__(encoder)
+        encoder.pooler.requires_grad_(aggregation != "none")
+        self.options = HeadOptions(
+            temperature=temperature,
+            select_one_column=select_one_column,
+            allow_empty_column_selection=allow_empty_column_selection,
+            average_logits_per_cell=average_logits_per_cell,
+            zero_cell_head=zero_cell_head,
+            aggregations=0 if aggregation == "none" else len(AGGREGATIONS),
+            max_rows=max_rows,
+            max_columns=max_columns,
+        )
+        self.criterion = TableAnswerLoss(
+            aggregation=aggregation,
+            cell_selection_preference=cell_selection_preference,
+            huber_delta=huber_delta,
+            answer_loss_cutoff=answer_loss_cutoff,
+            normalise_answer_loss=normalise_answer_loss,
+            average_approximation=average_approximation,
+            aggregation_temperature=aggregation_temperature,
+            aggregation_importance=aggregation_importance,
+            answer_importance=answer_importance,
+            positive_weight=positive_weight,
+            label_weighting=label_weighting,
+        )
+        self.head = TableAnswerHead(encoder.size.hidden_size, self.options)
+        self.dropout = torch.nn.Dropout(dropout)
+        self.threshold = threshold
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Examples whose answer says what is to be learnt."""
+        return [example for example in examples if example.answer and self._teaches(example.answer)]
+
+    def _teaches(self, answer: Answer) -> bool:
+        """Whether there are cells to select, a number to compute (weak), or nothing to select where that is allowed."""
+        weak, computed = self.criterion.aggregation == "weak", answer.aggregation not in (None, "none")
+        if self.criterion.aggregation == "supervised" and answer.aggregation is None:
+            return False
+        if answer.coordinates or (weak and answer.number is not None):
+            return True
+        return self.options.allow_empty_column_selection and (computed or not answer.texts)
+
+    def loss(self, batch: TableBatch) -> Tensor:
+        """The mean loss of a batch, a scalar."""
+        states, pooled = self.encoder(batch)
+        logits = self.head(EncoderOutput(self.dropout(states), pooled), batch)
+        return self.criterion(logits, batch).mean()
+
+    def predict(self, batch: TableBatch) -> list[TableAnswer]:
+        """The cells and the aggregation of each example."""
+        logits: AnswerLogits = self.head(self.encoder(batch), batch)
+        cells = likely_cells(logits.probabilities(), batch, self.threshold)
+        columns, aggregations = (_best(scores, len(cells)) for scores in (logits.columns, logits.aggregation))
+        return [
+            TableAnswer(name, *chosen, AGGREGATIONS[aggregation], share, column_share)
+            for name, chosen, (aggregation, share), (_, column_share) in zip(
+                batch.example_ids, cells, aggregations, columns, strict=True
+            )
+        ]
+
+    def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Denotation accuracy of all questions, of parts of them, and of conversations; all with an answer count."""
+        chosen = {prediction.example_id: prediction for prediction in predictions}
+        right = right_denotations(chosen, examples)
+        scores = by_parts(right, examples, "denotation_accuracy")
+        scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
+        if self.criterion.aggregation == "supervised":
+            scores |= structure_accuracy(chosen, examples)
+        return scores
+
+    def answers(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The text of the cells, or the computed number, by example."""
+        return {
+            p.example_id: ", ".join(answer_texts(p.aggregation, p.cells, examples[p.example_id].table))
+            for p in predictions
+        }
+
+    def right(self, prediction: TableAnswer, example: TableExample) -> bool:
+        """Whether the denotation is the true one."""
+        return denotation_is_right(prediction, example)
+
+    def selection(self, prediction: TableAnswer) -> Selection | None:
+        """All chosen cells; none may be."""
+        own = prediction
+        return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
+
+
+def likely_cells(
+    probabilities: Tensor, batch: TableBatch, threshold: float
+) -> list[tuple[Coordinates, tuple[float, ...]]]:
+    """The body cells of each example whose tokens have a greater mean probability, column by column, and these means.
+
+    Args:
+        probabilities: of tokens [B, T].
+        batch: whose tokens they are.
+        threshold: to exceed.
+
+    Source: google-research/tapas, `experiments/prediction_utils.py`.
+    """
+    names = batch.column_ids * SUMMARY_ROW + batch.row_ids
+    examples = zip(*(x.cpu().numpy() for x in (probabilities, names, batch.in_body)), strict=True)
+    return [_likely(shares[in_body], cells[in_body], threshold) for shares, cells, in_body in examples]
+
+
+def _likely(shares: np.ndarray, names: np.ndarray, threshold: float) -> tuple[Coordinates, tuple[float, ...]]:
+    found, cells, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    means = np.bincount(cells, shares, len(found)) / sizes
+    chosen = means > threshold
+    places = ((int(name % SUMMARY_ROW) - 1, int(name // SUMMARY_ROW) - 1) for name in found[chosen])
+    return tuple(places), tuple(means[chosen].tolist())
+
+
+def _best(logits: Tensor | None, count: int) -> list[tuple[int, float]]:
+    """The place with the best score [B, A] and its probability; the first one for sure where there are no scores."""
+    if logits is None:
+        return [(0, 1.0)] * count
+    shares, places = logits.softmax(-1).max(-1)
+    return list(zip(places.tolist(), shares.tolist(), strict=True))
