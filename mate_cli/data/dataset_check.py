@@ -24,7 +24,7 @@ def check_release(dataset: Release) -> CheckReport:
     """Check every split of a dataset.
 
     Noted as problems: whatever the reader notes, files that cannot be read at all, and ids that occur twice.
-    Tables that serve two splits are only mentioned, as is what the dataset's options leave out.
+    Tables that serve two splits are only mentioned.
 
     Raises:
         DataError: the data are not there at all.
@@ -36,7 +36,7 @@ def check_release(dataset: Release) -> CheckReport:
     if len(splits) > 1:
         counts[ALL] = count([example for examples in splits.values() for example in examples], dataset.left_out)
     table_ids = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-    notes = [*shared(table_ids, "tables", dataset.split_files), *_left_out(dataset, splits), *dataset.notes]
+    notes = [*shared(table_ids, "tables", dataset.split_files), *dataset.notes]
     return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
 
 
@@ -73,13 +73,6 @@ def shared(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, s
             yield Problem(files[second], common[0], f"{len(common):,} {what} are in {first} too")
 
 
-def _left_out(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
-    for split, examples in splits.items():
-        for why, number in Counter(filter(None, map(dataset.left_out, examples))).items():
-            what = f"{number:,} of {len(examples):,} questions are left out: {why}"
-            yield Problem(dataset.split_files[split], "", what)
-
-
 def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
     """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
 
@@ -87,13 +80,15 @@ def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], s
         examples: of one split or of all.
         left_out: why an example is not used, which counts in place of its kind of answer; "" where it is.
     """
-    kinds = Counter(left_out(example) or outcome(example) for example in examples)
+    reasons = [left_out(example) for example in examples]
+    kinds = Counter(f"{LEFT_OUT}{why}" if why else outcome(e) for e, why in zip(examples, reasons, strict=True))
     parts = Counter(part for example in examples for part in example.subsets)
     sequences = len({example.conversation for example in examples if example.conversation})
     return {
         "questions": len(examples),
         "tables": len({example.table.table_id for example in examples}),
         **({"sequences": sequences} if sequences else {}),
+        "supervised": sum(kinds[kind] for kind in KINDS),
         **{kind: kinds[kind] for kind in sorted(kinds, key=_rank)},
         **{part: parts[part] for part in sorted(parts)},
     }
@@ -101,10 +96,12 @@ def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], s
 
 KINDS = ("entailed", "refuted", "cells", "number", "cells or number")
 """What can be learnt from an answer; the last one is for a model to decide (weak supervision)."""
+UNUSABLE, LEFT_OUT = "unusable: ", "left out: "
+"""What stands before the reason why nothing is learnt from a question, or why it is not used at all."""
 
 
 def outcome(example: TableExample) -> str:
-    """What is known of an example's answer: one of `KINDS`, "not given", or why nothing can be learnt from it."""
+    """What is known of an example's answer: one of `KINDS`, "not given", or `UNUSABLE` and why."""
     answer = example.answer
     if answer is None:
         return "not given"
@@ -112,7 +109,7 @@ def outcome(example: TableExample) -> str:
         return "entailed" if answer.label else "refuted"
     number = answer.number is not None and not math.isnan(answer.number)
     known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
-    return " or ".join(known) or answer.source or "unusable"
+    return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
 
 
 def _rank(kind: str) -> tuple[int, str]:

@@ -9,14 +9,28 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mate_cli.data.check import LEVELS, CheckReport
+from mate_cli.reports.format import NOTHING
 
 SHOWN_PROBLEMS = 20
+NAMES = {
+    "table": "answer in the table",
+    "passage": "answer in a passage",
+    "missing": "answer not found",
+    "not given": "answer not given",
+    "supervised": "something to learn from",
+    "cells": "- cells",
+    "number": "- a number",
+    "cells or number": "- cells or a number",
+    "entailed": "- entailed",
+    "refuted": "- refuted",
+}
+"""What counts are called here."""
 
 
 def print_check(report: CheckReport, title: str, console: Console) -> None:
     """Print counts, sizes and the first problems of a checked dataset."""
     console.print(Text(title, style="bold"))
-    console.print(_counts(report.counts))
+    console.print(_counts(report))
     if report.percentiles:
         console.print(_sizes(report.percentiles))
     for note in report.notes:
@@ -30,12 +44,14 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
         console.print(Text(f"  {problem}"), soft_wrap=True)
 
 
-def _counts(counts: Mapping[str, Mapping[str, int]]) -> Table:
-    columns = list(dict.fromkeys(name for row in counts.values() for name, number in row.items() if number))
-    named = {"table": "answer in table", "passage": "in passage", "missing": "not found", "not given": "not given"}
-    table = Table("split", *(Column(named.get(name, name), justify="right") for name in columns))
-    for split, row in counts.items():
-        table.add_row(split, *(f"{row.get(name, 0):,}" for name in columns))
+def _counts(report: CheckReport) -> Table:
+    """A row per counted thing that is there at all, a column per split, one for what the whole release has."""
+    names = dict.fromkeys(name for row in report.counts.values() for name, number in row.items() if number)
+    columns = dict(report.counts) | ({"published": report.published} if report.published else {})
+    table = Table("", *(Column(split, justify="right", no_wrap=True) for split in columns))
+    for name in names:
+        numbers = (row.get(name, 0) for row in columns.values())
+        table.add_row(NAMES.get(name, name), *(f"{number:,}" if number else NOTHING for number in numbers))
     return table
 
 
