@@ -16,10 +16,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.denotation_accuracy import Selected
 from mate_cli.tables.denotation import execute, official_items
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.numbers import Date, convert_to_float, parse_text
+from mate_cli.tables.numbers import Date
 
 TOLERANCE = 1e-6
 """Numbers that are less than this apart are equal."""
@@ -29,7 +30,6 @@ _MARKS = re.compile(r"(?:[•♦†‡*#+]|\[[0-9]+\]|(?<=.)\[[^\]]*\])+\Z", re.
 """Marks of notes at the end. Brackets with anything but digits in them are notes only after something else."""
 _ASIDES = re.compile(r"(?<=.)(?: \([^)]*\))+\Z", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*)"')
-_AMOUNT = re.compile(r"[$#]?([-+]?[\d.,]*\d)(?:%|st|nd|rd|th| (?!\w*illion)[a-z]+)?")
 _SIGN_APART = re.compile(r"^\s*([+-])\s+")
 _UNKNOWN_YEAR, _UNKNOWN = ("xx", "xxxx"), ("xx",)
 
@@ -110,39 +110,29 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
     return len(found) == len(wanted) and all(any(item.agrees(other) for other in found) for item in wanted)
 
 
-def guess_canonical(text: str) -> str:
-    """Guess the number or date that a text stands for, where the dataset does not say; else the text itself.
+def official_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    """The share of questions with an answer that are right by this evaluation; without a prediction they are not.
 
-    The published figures rest on Stanford CoreNLP here, whose reading ships with the test questions only.
+    Args:
+        predictions: what was selected, by question.
+        examples: the questions of a split, by name.
+
+    Returns:
+        official_accuracy; nothing where no answer says what its texts stand for, as the evaluation needs to know.
     """
-    amount = _AMOUNT.fullmatch(text)
-    if amount:
-        try:
-            return repr(convert_to_float(amount[1]))
-        except ValueError:
-            return text
-    dates = [value for span in parse_text(text) if span[:2] == (0, len(text)) for value in span.values]
-    if len(dates) != 1 or not isinstance(dates[0], Date) or sum(part is not None for part in dates[0]) < 2:
-        return text
-    named = any(sign.isalpha() for sign in text)  # 2010-11 is a season
-    return "-".join("xx" if part is None else str(part) for part in dates[0]) if named else text
+    known = {name: example for name, example in examples.items() if example.answer}
+    if not any(example.answer and example.answer.canonical for example in known.values()):
+        return {}
+    right = [name for name in known if name in predictions and is_right_for(predictions[name], known[name])]
+    return accuracy("official_accuracy", right, known)
 
 
-def official_right(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, bool]:
-    """Whether each question with an answer is right by this evaluation, by name; without a prediction it is not."""
-    return {
-        name: name in predictions and _agrees(predictions[name], example)
-        for name, example in examples.items()
-        if example.answer
-    }
-
-
-def _agrees(selected: Selected, example: TableExample) -> bool:
-    assert example.answer is not None
-    texts = example.answer.texts
-    meanings = example.answer.canonical or [guess_canonical(text) for text in texts]
+def is_right_for(selected: Selected, example: TableExample) -> bool:
+    """Whether what a selection gives is the example's answer by this evaluation."""
+    if example.answer is None:
+        return False
     items = official_items(execute(selected.aggregation, selected.cells, example.table))
-    return is_right(items, texts, meanings)
+    return is_right(items, example.answer.texts, example.answer.canonical)
 
 
 def _read_number(text: str) -> float | None:
