@@ -18,6 +18,7 @@ from mate_cli.lit_modules.losses.table_answer import Supervision, TableAnswerLos
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
+from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.layers.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
 from mate_cli.models.table_encoder import EncoderOutput, TableEncoder
 from mate_cli.tables.denotation import answer_texts
@@ -177,6 +178,7 @@ class TableQA(TableTask[TableAnswer]):
         right = right_denotations(chosen, examples)
         scores = by_parts(right, examples, "denotation_accuracy")
         scores |= sequence_accuracy(right, examples) | place_accuracy(right, examples)
+        scores |= official_accuracy(chosen, examples)
         if self.criterion.aggregation == "supervised":
             scores |= structure_accuracy(chosen, examples)
         return scores
