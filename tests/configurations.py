@@ -22,6 +22,7 @@ from mate_cli.errors import ConfigError
 USER_GIVES = {
     "evaluate.yaml": ["run=folder"],
     "predict.yaml": ["run=folder", "input=file"],
+    "export.yaml": ["run=folder", "to=folder"],
     "init/path.yaml": ["init.checkpoint=folder"],
 }
 """The only values that may be left to the user, by file."""
@@ -91,16 +92,16 @@ def choosable_classes() -> list[str]:
     kinds = {
         "mate_cli.models": lambda one: issubclass(one, TableEncoder) and one is not TableEncoder,
         "mate_cli.attention.backends": lambda one: hasattr(one, "supports"),
-        "mate_cli.data": lambda one: hasattr(one, "splits") and hasattr(one, "examples"),
+        "mate_cli.data": lambda one: hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one),
         "mate_cli.lit_modules": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
         "mate_cli.lit_modules.optimization": lambda one: hasattr(one, "build"),
     }
     return [name for package, wanted in kinds.items() for name in _classes(package, wanted)]
 
 
-def _is_unfinished(task: type) -> bool:
+def _is_unfinished(one: type) -> bool:
     """Whether a method is left to those that inherit."""
-    return any(getattr(getattr(task, name), "__isabstractmethod__", False) for name in dir(task))
+    return any(getattr(getattr(one, name), "__isabstractmethod__", False) for name in dir(one))
 
 
 def _classes(package: str, wanted: object) -> Iterator[str]:
