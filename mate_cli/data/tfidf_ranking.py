@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
 from mate_cli.tokenization.hybrider.distances import OverlapDistance
@@ -9,7 +11,12 @@ from mate_cli.tokenization.hybrider.pages import sentences
 
 
 def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
-    """Rank the body cells of a table by their cosine to the question, the best one first.
+    """Rank the body cells of a table by their cosine to the question, the best one first; see `tfidf_cell_rankings`."""
+    return tfidf_cell_rankings(table, [question])[0]
+
+
+def tfidf_cell_rankings(table: Table, questions: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """Rank the body cells of a table by their cosine to each of some questions, the best one first.
 
     The floor that every cell selector must clear.
     A cell's document is its text followed by all passages that it links to. Documents and question are
@@ -17,7 +24,7 @@ def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
     fitted on the cells of this one table. Ties keep the reading order, row by row. The header is not used.
 
     Returns:
-        (row, column) of every body cell, both from 0.
+        (row, column) of every body cell, both from 0, for each question.
     """
     import numpy as np
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -28,9 +35,10 @@ def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
     try:
         weights = vectorizer.fit_transform(documents)
     except ValueError:  # no cell holds a word of two letters or more
-        return coordinates
-    scores = (weights @ vectorizer.transform([question]).T).toarray()[:, 0]
-    return [coordinates[place] for place in np.argsort(-scores, kind="stable")]
+        return [coordinates] * len(questions)
+    scores = (weights @ vectorizer.transform(questions).T).toarray()
+    orders = np.argsort(-scores, axis=0, kind="stable").T
+    return [[coordinates[place] for place in order] for order in orders]
 
 
 def nearest_page(table: Table, question: str) -> str | None:
