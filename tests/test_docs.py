@@ -15,7 +15,7 @@ from mate_cli.cli.sweep_file import expand
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-GIVEN = {"evaluate": ["run=x"], "predict": ["run=x", "input=x"]}
+GIVEN = {"evaluate": ["run=x"], "predict": ["run=x", "input=x"], "export": ["run=x", "to=x"]}
 
 
 def code_lines(document):

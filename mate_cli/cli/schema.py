@@ -173,6 +173,17 @@ class Data(Section):
     report: str | None
 
 
+class Export(Section):
+    """`mate export`."""
+
+    hardware: Hardware
+    paths: Paths
+    run: str
+    to: str
+    overwrite: bool
+    license: str | None
+
+
 class Inspect(Train):
     """`mate inspect`."""
 
@@ -182,6 +193,6 @@ class Inspect(Train):
 
 
 SCHEMAS: dict[str, type[Section]] = {
-    schema.__name__.lower(): schema for schema in (Train, Evaluate, Predict, Compare, Benchmark, Data, Inspect)
+    schema.__name__.lower(): schema for schema in (Train, Evaluate, Predict, Compare, Benchmark, Data, Inspect, Export)
 }
 """The schema of each primary configuration in `conf/`."""

@@ -1,10 +1,4 @@
-"""Our networks for users of transformers: importing this module lets `AutoModel.from_pretrained` load them.
-
-import mate_cli.models.auto_classes
-from transformers import AutoModel
-
-model = AutoModel.from_pretrained("exported")
-"""
+"""Our networks for users of transformers: importing this module lets `AutoModel.from_pretrained` load them."""
 
 from __future__ import annotations
 
@@ -157,7 +151,9 @@ class MateModel(PreTrainedModel):
         """
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
-        types = dict(zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids).unbind(-1), strict=True))
+        types: dict[str, Any] = dict(
+            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids).unbind(-1), strict=True)
+        )
         positions = self._positions(types) if position_ids is None else position_ids
         batch = TableBatch(
             input_ids=input_ids, **types, position_ids=positions, attention_mask=mask, cell_features=cell_features

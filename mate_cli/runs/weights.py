@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from textwrap import shorten
 
 import torch
 from safetensors import SafetensorError
@@ -48,7 +49,7 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error
     except RuntimeError as error:
-        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        first = shorten(str(error).split("\n", 1)[-1], 160, placeholder=" ...")
         raise CheckpointError(
             f"weights of another network: {first}", where=str(path), remedy="Use the run's own configuration"
         ) from error

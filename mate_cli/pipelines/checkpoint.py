@@ -1,0 +1,156 @@
+"""Weights that come with all that is needed to use them: what `mate export` wrote, or a TAPAS of Hugging Face."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
+
+from mate_cli.errors import CheckpointError, MateError
+from mate_cli.models.checkpoints.files import HUB_FILES
+from mate_cli.models.targets import check_targets
+from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.tapas_format import is_tapas, tapas_parts
+from mate_cli.runs.weights import load_module
+from mate_cli.tables.example import TableExample
+
+SETTINGS = "mate.yaml"
+"""The configuration of an exported run, without what belongs to the machine."""
+WEIGHTS = HUB_FILES[0]
+VOCABULARIES = ("vocab.txt", "tokenizer.json")
+DESCRIPTION = (SETTINGS, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
+ELSEWHERE = {"seed": 0, "data": None, "trainer": {"limit_train": None, "limit_dev": None}}
+"""What shapes no prediction."""
+AGAIN = "Fetch or export it again"
+
+
+class NoDataset:
+    """The dataset of who brings questions of their own."""
+
+    splits: tuple[str, ...] = ()
+
+    def examples(self, split: str) -> list[TableExample]:
+        """None at all."""
+        return []
+
+
+def open_checkpoint(name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
+    """Build the parts of a checkpoint and fill them, without a run folder or a dataset.
+
+    Examples of any kind are encoded by `parts.data.loader_of(examples, name)` and predicted by
+    `evaluation.predict(parts.task, loader, config)`, as those of a run are.
+
+    Args:
+        name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
+            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub.
+        cfg: `hardware` and `paths` of now.
+
+    Returns:
+        The parts, whose dataset is empty, and the configuration that they were made from.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
+    """
+    folder = find_checkpoint(name)
+    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
+    weights, is_theirs = _weights(folder), is_tapas(folder)
+    settings = {**settings, **ELSEWHERE, "init": {**settings["init"], "kind": "random", "tokenizer": str(folder)}}
+    if is_theirs:
+        settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
+    config = OmegaConf.create(settings)
+    config.hardware, config.paths = cfg.hardware, cfg.paths
+    parts = _assembled(config, folder)
+    if not is_theirs:
+        _load(parts, weights)
+    elif parts.report.new:
+        raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
+    return parts, config
+
+
+def find_checkpoint(name: str) -> Path:
+    """The folder of a checkpoint; one of the Hugging Face hub is fetched first, from its cache when offline.
+
+    Raises:
+        CheckpointError: it is neither here nor reachable, or it is no checkpoint.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_file():
+        raise CheckpointError("a checkpoint is a folder", where=name, remedy=f"Try checkpoint={folder.parent}")
+    if not folder.is_dir():
+        folder = _fetched(name)
+    if (folder / "record.json").is_file():
+        remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
+        raise CheckpointError("this is a run folder, no checkpoint", where=name, remedy=remedy)
+    if not any((folder / file).is_file() for file in (SETTINGS, "config.json")):
+        raise CheckpointError(
+            f"neither {SETTINGS} nor config.json in it",
+            where=name,
+            remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers",
+        )
+    if not any((folder / file).is_file() for file in VOCABULARIES):
+        raise CheckpointError(f"no {VOCABULARIES[0]} in it", where=name, remedy=AGAIN)
+    return folder
+
+
+def _fetched(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    repository, _, revision = name.partition("@")
+    try:
+        folder = Path(snapshot_download(repository, revision=revision or None, allow_patterns=[*DESCRIPTION, WEIGHTS]))
+        if not (folder / WEIGHTS).is_file():
+            snapshot_download(repository, revision=revision or None, allow_patterns=[*DESCRIPTION, *HUB_FILES])
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        raise CheckpointError(
+            f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
+            where="checkpoint",
+            remedy="Check the name, or go online once",
+        ) from error
+    return folder
+
+
+def _exported(folder: Path) -> dict[str, Any]:
+    path = folder / SETTINGS
+    try:
+        settings = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
+        raise CheckpointError("cannot be read", where=str(path), remedy=AGAIN) from error
+    if not isinstance(settings, dict):
+        raise CheckpointError("holds no settings", where=str(path), remedy=AGAIN)
+    check_targets(settings, str(path))
+    return settings  # type: ignore[return-value]
+
+
+def _weights(folder: Path) -> Path:
+    found = [folder / name for name in HUB_FILES if (folder / name).is_file()]
+    if not found:
+        raise CheckpointError(f"no {WEIGHTS} in it", where=str(folder), remedy=AGAIN)
+    return found[0]
+
+
+def _load(parts: Parts, weights: Path) -> None:
+    try:
+        load_module(parts.task, weights)
+    except CheckpointError as error:
+        raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
+
+
+def _assembled(config: DictConfig, folder: Path) -> Parts:
+    try:
+        return assemble(config, NoDataset())
+    except (HydraException, OmegaConfBaseException) as error:
+        cause: BaseException | None = error
+        while cause and not isinstance(cause, MateError):
+            cause = cause.__cause__
+        if cause:
+            raise cause from error
+        reason = shorten(" ".join(str(error).split("\n")[:2]), 200)
+        raise CheckpointError(
+            f"its settings do not fit this version of mate: {reason}", where=str(folder), remedy=AGAIN
+        ) from error

@@ -1,0 +1,178 @@
+"""A finished run as a folder that others can load: by `mate`, and by transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from transformers import TapasConfig
+
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
+from mate_cli.models.targets import check_targets
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.checkpoint import SETTINGS, NoDataset
+from mate_cli.pipelines.finished import run_config
+from mate_cli.pipelines.model_card import Exported, model_card
+from mate_cli.pipelines.tapas_format import tapas_class, tapas_config, tapas_weights
+from mate_cli.runs.folders import open_run
+from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.tokenization.vocabulary import Vocabulary
+
+OF_THE_MACHINE = ("hardware", "paths", "logger", "resume", "deterministic", "stages", "chain")
+"""Parts of the configuration that are left out."""
+ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
+"""Takes the place of an exact attention backend, which may need a GPU or a compiler."""
+INEXACT = "mate_cli.attention.backends.bucketed.Bucketed"
+
+
+def export_run(cfg: DictConfig) -> Path:
+    """Write the best weights of a run, its tokenizer, its settings and a model card.
+
+    Args:
+        cfg: `run`, `to` (the folder), `overwrite`, `license`, and the `hardware` and `paths` of now.
+
+    Returns:
+        The folder.
+
+    Raises:
+        RunError: the run is not finished, or is a chain of runs.
+        ConfigError: the folder exists and is not empty.
+    """
+    folder = open_run(cfg.run)
+    record = folder.read_record()
+    _check_finished(folder, record)
+    target = Path(cfg.to).expanduser()
+    _check_target(target, overwrite=cfg.overwrite)
+    config = run_config(folder, cfg)
+    if config.attention["_target_"] != INEXACT:
+        config.attention = ANY_MACHINE
+    parts = load_best(config, folder, NoDataset())
+    settings = exported_settings(config)
+    check_targets(settings, str(folder.path / "config.yaml"))
+    with _written(target) as partial:
+        name = _write_network(partial, parts, settings)
+        write_tokenizer(partial, parts.serializer.tokenizer, settings["encoding"]["max_tokens"], name)
+        (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
+        card = Exported(record, settings, config.init, name, cfg.license)
+        (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
+    _tell(target, name)
+    return target
+
+
+def _check_finished(folder: RunFolder, record: RunRecord) -> None:
+    if record.status != "finished":
+        raise RunError(
+            f"this run is {record.status}",
+            where=str(folder.path),
+            remedy=f"Finish it first: type its command again with resume={folder.path}",
+        )
+    if record.stages:
+        below = ", ".join(f"run={folder.path / name}" for name in record.stages)
+        raise RunError("a chain of runs has no weights of its own", where=str(folder.path), remedy=f"Export {below}")
+
+
+def _check_target(target: Path, *, overwrite: bool) -> None:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise ConfigError("is there already", where=f"to={target}", remedy="Name a new folder, or add overwrite=true")
+    if not (target / SETTINGS).is_file():
+        raise ConfigError(
+            "is no exported model, so it is not replaced", where=f"to={target}", remedy="Name another folder"
+        )
+
+
+def exported_settings(config: DictConfig) -> dict[str, Any]:
+    """A run's configuration without what belongs to the machine; the tokenizer lies beside it."""
+    settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    for name in OF_THE_MACHINE:
+        settings.pop(name, None)
+    settings["data"] = {"name": settings["data"].get("name")}
+    settings["init"] |= {"kind": "random", "checkpoint": None, "tokenizer": "."}
+    return settings
+
+
+def _settings_text(settings: dict[str, Any]) -> str:
+    return f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{OmegaConf.to_yaml(settings)}"
+
+
+def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
+    """Write config.json and model.safetensors; return the class of transformers that loads them."""
+    task, serializer = parts.task, parts.serializer
+    name = tapas_class(task)
+    if name:
+        weights = tapas_weights(task)
+        TapasConfig(**tapas_config(task, serializer, settings)).save_pretrained(folder)
+    else:
+        name, weights = MateModel.__name__, task.state_dict()
+        network = settings["model"], settings["attention"], serializer.vocab_size
+        config = MateConfig.of(*network, reset_positions=serializer.reset_positions)
+        config.architectures = [name]
+        config.save_pretrained(folder)
+    whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
+    save_file(whole, folder / WEIGHTS, metadata={"format": "pt"})
+    return name
+
+
+def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, architecture: str) -> None:
+    """Write what transformers' tokenizers read: vocab.txt and two files of settings."""
+    special = {
+        f"{name}_token": vocabulary.tokens[index]
+        for name, index in (
+            ("unk", vocabulary.unknown_id),
+            ("sep", vocabulary.sep_id),
+            ("pad", vocabulary.pad_id),
+            ("cls", vocabulary.cls_id),
+            ("mask", vocabulary.mask_id),
+        )
+    }
+    settings: dict[str, Any] = {"do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens, **special}
+    if architecture.startswith("Tapas"):
+        settings |= {"tokenizer_class": "TapasTokenizer", "empty_token": vocabulary.tokens[vocabulary.empty_id]}
+    else:
+        settings["tokenizer_class"] = "BertTokenizerFast"
+    (folder / "vocab.txt").write_text("\n".join(vocabulary.tokens) + "\n", encoding="utf-8")
+    for name, values in (("tokenizer_config.json", settings), ("special_tokens_map.json", special)):
+        (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _written(target: Path) -> Iterator[Path]:
+    """A folder beside the target that takes its place when all is written, and vanishes when something fails.
+
+    Raises:
+        ConfigError: the disk is full, or the folder cannot be made there.
+    """
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        if target.exists():
+            shutil.rmtree(target)
+        partial.replace(target)
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"cannot be written: {error}", where=f"to={target}", remedy="Choose another folder"
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _tell(target: Path, name: str) -> None:
+    console = Console(highlight=False)
+    size = sum(file.stat().st_size for file in target.iterdir()) / 1e6
+    console.print(f"{target}: {len(list(target.iterdir()))} files, {size:.1f} MB", soft_wrap=True)
+    for file in sorted(target.iterdir()):
+        console.print(f"  {file.name}")
+    loads = name if name.startswith("Tapas") else "AutoModel, after: import mate_cli.models.auto_classes"
+    console.print(f"loads with transformers: {loads}", soft_wrap=True)

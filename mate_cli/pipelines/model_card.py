@@ -1,0 +1,213 @@
+"""README.md of an exported model: what it is, where it comes from, how good it is, how to load it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from mate_cli.data.licences import TERMS, Terms
+from mate_cli.runs.record import RunRecord
+
+HUB_METRICS = {
+    "denotation_accuracy": "accuracy",
+    "official_accuracy": "accuracy",
+    "accuracy": "accuracy",
+    "em": "exact_match",
+    "gold_em": "exact_match",
+    "f1": "f1",
+    "gold_f1": "f1",
+}
+"""Our scores by their names on the Hugging Face hub; others have none there."""
+BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
+"""By kind of initial weights, where these do not name it themselves."""
+UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
+"""What was typed for the machine, and not for the result."""
+UNKNOWN = Terms("a dataset of its user", "other", "not known to mate-cli")
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What the card is about.
+
+    Args:
+        record: of the run.
+        settings: what mate.yaml holds.
+        init: the weights that training began with: `kind` and `checkpoint`.
+        transformers_class: the class of transformers that loads it.
+        licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
+    """
+
+    record: RunRecord
+    settings: Mapping[str, Any]
+    init: Mapping[str, Any]
+    transformers_class: str
+    licence: str | None = None
+
+    @property
+    def terms(self) -> Terms:
+        """Of the training data."""
+        return TERMS.get(self.record.dataset, UNKNOWN)
+
+    @property
+    def base_model(self) -> str | None:
+        """What the training began with, by its name on the Hugging Face hub."""
+        named = self.init.get("checkpoint") if self.init["kind"] in ("bert", "tapas") else None
+        return BASE_MODELS.get(self.init["kind"], named)
+
+
+def model_card(model: Exported, folder: str) -> str:
+    """The whole text.
+
+    Args:
+        model: what it is about.
+        folder: the name of the folder, for the examples.
+    """
+    record = model.record
+    parts = [
+        f"---\n{yaml.safe_dump(front_matter(model), sort_keys=False, allow_unicode=True)}---",
+        f"# {record.experiment}",
+        _about(model),
+        "## How to load it",
+        _loading(model, folder),
+        "## How good it is",
+        _results(record.metrics),
+        "## Data",
+        _data(model),
+        "## How it was made",
+        _making(model),
+        "## Limits",
+        _limits(model),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def front_matter(model: Exported) -> dict[str, Any]:
+    """What the Hugging Face hub reads."""
+    record, terms = model.record, model.terms
+    licence = model.licence or terms.licence
+    metrics = dict.fromkeys(HUB_METRICS[name] for name in _scores(record.metrics) if name in HUB_METRICS)
+    matter = {
+        "language": "en",
+        "license": licence,
+        "license_name": f"terms-of-{record.dataset}" if licence == "other" else None,
+        "library_name": "transformers",
+        "pipeline_tag": "text-classification" if record.task == "entailment" else "table-question-answering",
+        "tags": ["mate-cli", record.model, record.task, "tables"],
+        "datasets": [terms.hub] if terms.hub else None,
+        "metrics": list(metrics) or None,
+        "base_model": model.base_model,
+    }
+    return {name: value for name, value in matter.items() if value is not None}
+
+
+def _scores(metrics: Mapping[str, float]) -> list[str]:
+    """Names of the scores, without split and part."""
+    return list(dict.fromkeys(name.split("/")[1] for name in metrics if not name.startswith("baseline/")))
+
+
+def _about(model: Exported) -> str:
+    record, encoding = model.record, model.settings["encoding"]
+    began = model.base_model or ("random weights" if model.init["kind"] == "random" else "an earlier run")
+    return (
+        f"A table encoder of mate-cli: network `{record.model}`, task `{record.task}`, {record.parameters:,} "
+        f"parameters. It was trained on {model.terms.title} from {began}, and reads a question and its table together, "
+        f"up to {encoding['max_tokens']:,} word pieces."
+    )
+
+
+def _loading(model: Exported, folder: str) -> str:
+    ours = {
+        "table_qa": f'mate predict checkpoint={folder} table=sales.csv question="which region sold most?"',
+        "entailment": f'mate predict checkpoint={folder} table=sales.csv question="the north sold most"',
+    }
+    settings = model.settings["init"]
+    further = (
+        f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} init.size={settings['size']} "
+        f"init.activation={settings['activation']}"
+    )
+    lines = [ours[model.record.task]] if model.record.task in ours else []
+    shell = "\n".join([*lines, f"{further}  # trains on"])
+    return f"```bash\n{shell}\n```\n\n```python\n{_in_python(model, folder)}\n```"
+
+
+def _in_python(model: Exported, folder: str) -> str:
+    name = model.transformers_class
+    if name.startswith("Tapas"):
+        return (
+            f"import pandas as pd\nfrom transformers import {name}, TapasTokenizer\n\n"
+            f'tokenizer = TapasTokenizer.from_pretrained("{folder}")\n'
+            f'model = {name}.from_pretrained("{folder}")\n'
+            'table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})\n'
+            'inputs = tokenizer(table=table, queries=["which region sold most?"], return_tensors="pt")\n'
+            "outputs = model(**inputs)"
+        )
+    return (
+        "import mate_cli.models.auto_classes  # makes the network known to transformers\n"
+        "from transformers import AutoModel\n\n"
+        f'model = AutoModel.from_pretrained("{folder}")\n'
+        "# input_ids and attention_mask are [B, T], token_type_ids [B, T, 7] as in TAPAS\n"
+        "states = model(input_ids, attention_mask, token_type_ids).last_hidden_state"
+    )
+
+
+def _results(metrics: Mapping[str, float]) -> str:
+    """A table of all metrics, in percent: a row each, a column per split and per baseline."""
+    columns: dict[str, dict[str, float]] = {}
+    for name, value in metrics.items():
+        words = name.split("/")
+        place = 3 if words[0] == "baseline" else 1
+        column = words[0] if place == 1 else f"{words[2]}, {words[1]}"
+        columns.setdefault(column, {})["/".join(words[place:])] = value
+    if not columns:
+        return "The run recorded no metrics."
+    rows = dict.fromkeys(name for values in columns.values() for name in values)
+    cells = [
+        [f"`{name}`", *(f"{100 * values[name]:.1f}" if name in values else "-" for values in columns.values())]
+        for name in rows
+    ]
+    table = [["in percent", *columns], ["---", *(["---:"] * len(columns))], *cells]
+    return "\n".join(f"| {' | '.join(row)} |" for row in table)
+
+
+def _data(model: Exported) -> str:
+    terms, counts = model.terms, model.record.data
+    told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    home = f" ([source]({terms.home}))" if terms.home else ""
+    return f"{terms.title}{home}. Licence: {terms.said}.\n\nExamples: {told}."
+
+
+def _making(model: Exported) -> str:
+    record = model.record
+    facts = {
+        "seed": record.seed,
+        "steps": f"{record.total_steps:,}",
+        "time": f"{record.wall_seconds:,.0f} s on {record.device}",
+        "versions": ", ".join(f"{name} {version}" for name, version in record.versions.items()),
+        "code": record.code_version,
+    }
+    listed = "\n".join(f"- {name}: {fact}" for name, fact in facts.items() if fact not in (None, ""))
+    typed = command_line(record.command, record.overrides)
+    return f"```bash\n{typed}\n```\n\n{listed}\n\nEvery setting is in `mate.yaml`."
+
+
+def command_line(command: str, overrides: Sequence[str]) -> str:
+    """What was typed, without what concerns the machine alone."""
+    typed = [word for word in overrides if not word.lstrip("+~").startswith(UNSAID)]
+    return shlex.join(["mate", command, *typed])
+
+
+def _limits(model: Exported) -> str:
+    encoding = model.settings["encoding"]
+    limits = [
+        f"Longer tables are cut to fit {encoding['max_tokens']:,} word pieces; what is cut cannot be found.",
+        "It learnt from English tables of this kind alone; elsewhere expect less than the figures above.",
+        "It answers always, also where the table holds no answer.",
+        "The figures are of one run; repeat it with other seeds before comparing.",
+    ]
+    if model.transformers_class.startswith("Tapas"):
+        limits.append("The tokenizer of transformers drops rows where ours shortens cells, so long tables may differ.")
+    return "\n".join(f"- {limit}" for limit in limits)

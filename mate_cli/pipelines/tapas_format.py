@@ -1,0 +1,173 @@
+"""Our TAPAS and that of transformers: the same weights under other names, the same options under other keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from mate_cli.errors import CheckpointError
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.models.checkpoints.heads import head_names
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
+from mate_cli.models.tapas import Tapas
+from mate_cli.tables.example import AGGREGATIONS
+from mate_cli.tokenization.layout import TOKEN_TYPES
+from mate_cli.tokenization.serializer import Serializer
+
+QUESTIONS, STATEMENTS = "TapasForQuestionAnswering", "TapasForSequenceClassification"
+TARGETS = {
+    QUESTIONS: "mate_cli.lit_modules.table_qa.TableQA",
+    STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
+}
+"""Our task, by the class of transformers that does the same."""
+OPTIONS = {
+    "temperature": "temperature",
+    "select_one_column": "select_one_column",
+    "allow_empty_column_selection": "allow_empty_column_selection",
+}
+"""Options of `TableQA`, by their keys in config.json."""
+MOST_TOKENS = 512
+"""What a TAPAS reads where its tokenizer does not say."""
+ENCODER, THEIRS = "encoder.", "tapas."
+
+
+def tapas_class(task: TableTask[Any]) -> str | None:
+    """The class of transformers that computes what a task with its network does; None where there is none."""
+    if type(task.encoder) is not Tapas or task.encoder.embeddings.lexical is not None:
+        return None
+    own = f"{type(task).__module__}.{type(task).__name__}"
+    return next((name for name, target in TARGETS.items() if target == own), None)
+
+
+def tapas_weights(task: TableTask[Any]) -> dict[str, Tensor]:
+    """All weights of a task by the names of transformers; a model there always scores columns, so ours may score 0."""
+    heads, weights = head_names(task), {}
+    for name, tensor in task.state_dict().items():
+        if name in heads:
+            theirs = heads[name]
+            weights[theirs] = tensor if "classifier" in theirs else tensor.squeeze(0)
+        else:
+            weights[THEIRS + name.removeprefix(ENCODER)] = tensor
+    for name, tensor in list(weights.items()):
+        if name.startswith("output_"):
+            weights.setdefault(f"column_{name}", tensor.new_zeros(tensor.shape))
+    return weights
+
+
+def tapas_config(task: TableTask[Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """config.json of a task as transformers' TAPAS wants it."""
+    size, model = task.encoder.size, settings["model"]
+    return {
+        "model_type": "tapas",
+        "architectures": [tapas_class(task)],
+        "vocab_size": serializer.vocab_size,
+        "hidden_size": size.hidden_size,
+        "num_hidden_layers": size.num_layers,
+        "num_attention_heads": size.num_heads,
+        "intermediate_size": size.intermediate_size,
+        "hidden_act": task.encoder.activation,
+        "hidden_dropout_prob": model.get("hidden_dropout", 0.1),
+        "attention_probs_dropout_prob": model.get("attention_dropout", 0.1),
+        "max_position_embeddings": size.max_positions,
+        "type_vocab_sizes": list(TOKEN_TYPES.values()),
+        "layer_norm_eps": LAYER_NORM_EPSILON,
+        "pad_token_id": serializer.tokenizer.pad_id,
+        "reset_position_index_per_cell": serializer.reset_positions,
+    }
+
+
+def is_tapas(folder: Path) -> bool:
+    """Whether config.json says that transformers' TAPAS is in a folder."""
+    path = folder / "config.json"
+    return path.is_file() and read_config(path).get("model_type") == "tapas"
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """What a JSON file says.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(f"not readable as JSON: {error}", where=str(path), remedy="Fetch it again") from error
+
+
+def tapas_parts(folder: Path) -> dict[str, Any]:
+    """The parts of our configuration that build what is in a folder of transformers' TAPAS.
+
+    Raises:
+        CheckpointError: it is of another kind, or has no head that answers.
+    """
+    path = folder / "config.json"
+    config = read_config(path)
+    _check_kind(config, folder)
+    return {
+        "model": _model(config),
+        "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
+        "encoding": _encoding(config, folder),
+        "task": _task(config),
+        "init": {"size": "base", "activation": config["hidden_act"]},
+    }
+
+
+def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
+    kind, heads = config.get("model_type"), config.get("architectures") or []
+    if kind == "mate_cli":
+        raise CheckpointError("mate.yaml is missing", where=str(folder), remedy="Fetch or export it again")
+    if kind != "tapas":
+        raise CheckpointError(
+            f"its config.json is of {kind!r}, not of a TAPAS or a mate export",
+            where=str(folder),
+            remedy=f"To train from these weights: mate train init=bert init.checkpoint={folder}",
+        )
+    if not set(heads) & set(TARGETS):
+        raise CheckpointError(
+            f"a {' or '.join(heads) or 'TAPAS without a head'} cannot answer",
+            where=str(folder),
+            remedy=f"Use one of {QUESTIONS} or {STATEMENTS}, or train from these weights: mate train init=tapas",
+        )
+    if list(config.get("type_vocab_sizes", TOKEN_TYPES.values())) != list(TOKEN_TYPES.values()):
+        raise CheckpointError("its token types are not those of TAPAS", where=str(folder), remedy="Use another one")
+    labels = config.get("aggregation_labels") or dict(enumerate(AGGREGATIONS))
+    if [labels[key].lower() for key in sorted(labels, key=int)] != list(AGGREGATIONS):
+        raise CheckpointError(
+            "its aggregations have another order", where=str(folder), remedy=f"Known is {', '.join(AGGREGATIONS)}"
+        )
+
+
+def _model(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "_target_": "mate_cli.models.tapas.Tapas",
+        "size": {
+            "_target_": "mate_cli.models.sizes.EncoderSize",
+            "hidden_size": config["hidden_size"],
+            "num_layers": config["num_hidden_layers"],
+            "num_heads": config["num_attention_heads"],
+            "intermediate_size": config["intermediate_size"],
+            "max_positions": config["max_position_embeddings"],
+        },
+        "activation": config["hidden_act"],
+    }
+
+
+def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    path = folder / "tokenizer_config.json"
+    most = read_config(path).get("model_max_length") if path.is_file() else None
+    reset = config["reset_position_index_per_cell"]
+    tokens = most if isinstance(most, int) and most <= 4096 else MOST_TOKENS
+    return {
+        "_target_": "mate_cli.tokenization.tapas.TapasSerializer",
+        "max_tokens": tokens if reset else min(tokens, config["max_position_embeddings"]),
+        "reset_positions": reset,
+        "sentences": 0,
+    }
+
+
+def _task(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"_target_": TARGETS[config["architectures"][0]]}
