@@ -2,8 +2,8 @@
 
 Columns are ranked by the words they share with the question and added while the table fits; what is chosen is then
 shortened like any table.
-Source: google-research/tapas, `utils/pruning_utils.py` (column level); the DoT paper, section 4, compares it with
-shortening alone.
+Source: Eisenschlos et al. 2020, section 3.3; google-research/tapas, `utils/pruning_utils.py` (column level). The DoT
+paper compares it with shortening alone.
 """
 
 from __future__ import annotations
