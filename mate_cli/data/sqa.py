@@ -157,7 +157,7 @@ def read_turns(file: str, content: bytes, problems: list[Problem]) -> list[Turn]
         for row in reader:
             try:
                 turns.append(_turn(row))
-            except (ValueError, TypeError, SyntaxError) as error:
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 key = f"{row['id']}-{row['annotator']}_{row['position']}"
                 problems.append(Problem(file, key, f"line {reader.line_num} is no question with its answer ({error})"))
     except csv.Error as error:

@@ -63,8 +63,9 @@ def wtq_normalize(text: str) -> str:
     """
     if text.isascii() and text.isalnum():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text)
-    text = "".join(char for char in decomposed if unicodedata.category(char) != "Mn").translate(_PLAIN_MARKS)
+    if not text.isascii():
+        text = "".join(char for char in unicodedata.normalize("NFKD", text) if unicodedata.category(char) != "Mn")
+    text = text.translate(_PLAIN_MARKS)
     before = None
     while text != before:
         before = text

@@ -1,0 +1,180 @@
+import csv
+import shutil
+import zipfile
+
+import pytest
+from golden import shared
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mate_cli.data.csv_tables import parse_csv_table
+from mate_cli.data.sqa import COLUMNS, SQA, read_turns
+from mate_cli.errors import DataError
+
+TABLES = {
+    "table_csv/203_1.csv": 'Player,"Team, city"\nAnn Lee,"""Reds"", Oslo"\nBob Stone,Blues\n',
+    "table_csv/200_9.csv": '"River","Length"\n"Alva","120"\n',
+}
+TRAIN = [
+    ("nt-1", "0", "1", 'and\tthe "reds"?\nwhich?', "table_csv/203_1.csv", "['(0, 0)']", "['Ann Lee']"),
+    ("nt-1", "0", "0", "who?", "table_csv/203_1.csv", "['(1, 0)', '(0, 0)']", "['Bob Stone', 'Ann Lee']"),
+    ("nt-1", "1", "0", "which teams?", "table_csv/203_1.csv", "['(0, 1)']", "['\"Reds\", Oslo']"),
+    ("nt-1", "0", "2", "their team?", "table_csv/203_1.csv", "['(0, 1)']", "['\"Reds\", Oslo']"),
+]
+TEST = [("nu-5", "2", "0", "how long is it?", "table_csv/200_9.csv", "['(0, 1)']", "['120']")]
+
+
+def write_turns(root, name, turns):
+    with (root / name).open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, delimiter="\t", lineterminator="\n").writerows([COLUMNS, *turns])
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / "table_csv").mkdir()
+    for name, text in TABLES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    write_turns(tmp_path, "random-split-1-train.tsv", TRAIN)
+    write_turns(tmp_path, "random-split-1-dev.tsv", TRAIN[2:3])
+    write_turns(tmp_path, "train.tsv", [*TRAIN, *TEST])
+    write_turns(tmp_path, "test.tsv", TEST)
+    return tmp_path
+
+
+def everything(dataset):
+    return {split: dataset.examples(split) for split in dataset.splits}
+
+
+def test_tables_and_answers_are_read(root):
+    second, first, other, third = SQA(root).examples("train")
+    assert [cell.text for cell in first.table.header] == ["Player", "Team, city"]
+    assert [[cell.text for cell in row] for row in first.table.rows] == [
+        ["Ann Lee", '"Reds", Oslo'],
+        ["Bob Stone", "Blues"],
+    ]
+    assert second.question == 'and\tthe "reds"?\nwhich?'
+    assert (first.answer.texts, first.answer.coordinates) == (("Bob Stone", "Ann Lee"), ((1, 0), (0, 0)))
+    assert {example.answer.aggregation for example in (first, second, third, other)} == {"none"}
+    assert first.table is second.table is other.table
+
+
+def test_questions_know_what_was_asked_and_answered_before(root):
+    second, first, other, third = SQA(root).examples("train")
+    assert [e.example_id for e in (first, second, third, other)] == ["nt-1-0_0", "nt-1-0_1", "nt-1-0_2", "nt-1-1_0"]
+    assert [e.conversation for e in (first, second, third, other)] == ["nt-1-0", "nt-1-0", "nt-1-0", "nt-1-1"]
+    assert (first.history, first.previous_cells) == ((), ())
+    assert (second.history, second.previous_cells) == (("who?",), ((1, 0), (0, 0)))
+    assert (third.history, third.previous_cells) == (("who?", second.question), ((0, 0),))
+    assert (other.history, other.previous_cells) == ((), ())
+
+
+def test_folds_and_the_whole_training_part(root):
+    write_turns(root, "random-split-4-train.tsv", TRAIN[2:3])
+    assert SQA(root, fold=4).splits == ("train", "test")
+    assert len(SQA(root, fold=4).examples("train")) == 1
+    assert len(SQA(root, whole_train=True).examples("train")) == 5
+
+
+@pytest.mark.parametrize("kind", ["gztar", "zip"])
+def test_packed_tables_give_the_same_examples(root, kind):
+    unpacked = everything(SQA(root))
+    shutil.make_archive(str(root / "table_csv"), kind, root, "table_csv")
+    shutil.rmtree(root / "table_csv")
+    assert everything(SQA(root)) == unpacked
+
+
+def test_the_release_laid_there_by_hand_is_unpacked(root):
+    before = everything(SQA(root))
+    with zipfile.ZipFile(root / "SQA-Release-1.0.zip", "w") as target:
+        for path in [*root.glob("*.tsv"), *root.glob("table_csv/*.csv")]:
+            target.write(path, f"SQA Release 1.0/{path.relative_to(root).as_posix()}")
+            path.unlink()
+    dataset = SQA(root)
+    dataset.download()
+    assert everything(dataset) == before
+
+
+def test_the_check_counts_questions_tables_and_sequences(root):
+    report = SQA(root, whole_train=True).check()
+    expected = {"questions": 5, "tables": 2, "sequences": 3, "supervised": 5, "cells": 5}
+    assert {name: report.counts["train"][name] for name in expected} == expected
+    assert {problem.what for problem in report.problems} == {"1 question ids are in train too"}
+
+
+def changed(**values):
+    return [tuple(values.get(name, old) for name, old in zip(COLUMNS, TEST[0], strict=True))]
+
+
+DAMAGE = {
+    "outside": (changed(answer_coordinates="['(1, 1)']"), r"nu-5-2_0: the table has no cell \(1, 1\)"),
+    "negative": (changed(answer_coordinates="['(-1, -1)']"), r"the table has no cell \(-1, -1\)"),
+    "cells": (changed(answer_coordinates="['(0, 1"), "nu-5-2_0: line 2 is no question"),
+    "code": (changed(answer_coordinates="__import__('os').getcwd()"), "nu-5-2_0: line 2 is no question"),
+    "texts": (changed(answer_text="['a', 'b']"), "1 cells, but 2 texts"),
+    "no list": (changed(answer_text="7"), "nu-5-2_0: line 2 is no question"),
+    "position": (changed(position="x"), "nu-5-2_x: line 2 is no question"),
+    "question": (changed(question=" "), "the question is empty"),
+    "table": (changed(table_file="table_csv/0_0.csv"), "table_csv/0_0.csv: is not there"),
+    "short": ([("nu-5", "2")], "line 2 is no question"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named_once_and_can_be_left_out(root, name):
+    turns, message = DAMAGE[name]
+    write_turns(root, "test.tsv", turns)
+    with pytest.raises(DataError, match=message):
+        SQA(root).examples("test")
+    assert sum(problem.file != "random-split-1-dev.tsv" for problem in SQA(root).check().problems) == 1
+    with pytest.warns(UserWarning, match="1 problem"):
+        assert SQA(root, damaged="skip").examples("test") == []
+    assert len(SQA(root).examples("train")) == 4
+
+
+@pytest.mark.parametrize(
+    ("turns", "message"),
+    [
+        ([*changed(position="1")], "nu-5-2: the positions of its 1 questions are not 0, 1"),
+        ([*TEST, *TEST], "nu-5-2: the positions of its 2 questions"),
+        ([*TEST, *changed(position="1", table_file="table_csv/203_1.csv")], "about several tables"),
+    ],
+)
+def test_a_sequence_with_a_gap_or_two_tables_is_a_problem(root, turns, message):
+    write_turns(root, "test.tsv", turns)
+    with pytest.raises(DataError, match=message):
+        SQA(root).examples("test")
+
+
+def test_other_columns_are_refused(root):
+    (root / "test.tsv").write_text("id\tquestion\nx\ty\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"test.tsv: has no column annotator, position"):
+        SQA(root).examples("test")
+
+
+PIECES = st.sampled_from(
+    [b"\t", b"\n", b'"', b"\r", b",", b"['(0, 1)']", b"['x']", b"(" * 500, b"0", b"\x00", b"\xff", b"\\"]
+)
+
+
+@given(st.lists(PIECES, max_size=30).map(b"".join))
+def test_whatever_a_file_holds_is_read_or_noted(content):
+    noted = []
+    turns = read_turns("x", "\t".join(COLUMNS).encode() + b"\n" + content, noted)
+    assert all(len(turn.cells) == len(turn.texts) > 0 for turn in turns)
+    for backslashes in (False, True):
+        problems = []
+        table = parse_csv_table("x", content, problems, [], backslashes=backslashes)
+        assert (table is None) == bool(problems)
+        assert table is None or {len(row) for row in table.rows} <= {len(table.header)}
+
+
+def test_the_released_test_split():
+    examples = SQA(shared("data", "sqa")).examples("test")
+    assert len(examples) == 2430
+    assert len({example.conversation for example in examples}) == 828
+    assert len({id(example.table) for example in examples}) == 142
+    for example in examples:
+        cells = tuple(example.table.rows[row][column].text for row, column in example.answer.coordinates)
+        assert cells == example.answer.texts
+    assert sum(not example.history for example in examples) == 828
+    assert all(bool(example.history) == bool(example.previous_cells) for example in examples)
