@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.models.layers.classification import ClassHead
 from mate_cli.models.layers.table_answer import TableAnswerHead
 
 NAMES: dict[type[nn.Module], dict[str, str]] = {
@@ -20,6 +21,7 @@ NAMES: dict[type[nn.Module], dict[str, str]] = {
         "aggregation.weight": "aggregation_classifier.weight",
         "aggregation.bias": "aggregation_classifier.bias",
     },
+    ClassHead: {"weight": "classifier.weight", "bias": "classifier.bias"},
 }
 """The parameters of our heads, and their names in transformers. There a single score has one axis less."""
 
