@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from torch import Tensor
+from transformers import TapasConfig
 
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
+from mate_cli.lit_modules.entailment import Entailment
+from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
@@ -19,17 +24,27 @@ from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.serializer import Serializer
 
 QUESTIONS, STATEMENTS = "TapasForQuestionAnswering", "TapasForSequenceClassification"
-TARGETS = {
-    QUESTIONS: "mate_cli.lit_modules.table_qa.TableQA",
-    STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
-}
-"""Our task, by the class of transformers that does the same."""
+CLASSES: dict[type[TableTask[Any]], str] = {TableQA: QUESTIONS, Entailment: STATEMENTS}
+"""The class of transformers that does what our task does."""
 OPTIONS = {
     "temperature": "temperature",
     "select_one_column": "select_one_column",
     "allow_empty_column_selection": "allow_empty_column_selection",
+    "average_logits_per_cell": "average_logits_per_cell",
+    "zero_cell_head": "init_cell_selection_weights_to_zero",
+    "cell_selection_preference": "cell_selection_preference",
+    "huber_delta": "huber_loss_delta",
+    "answer_loss_cutoff": "answer_loss_cutoff",
+    "normalise_answer_loss": "use_normalized_answer_loss",
+    "average_approximation": "average_approximation_function",
+    "aggregation_temperature": "aggregation_temperature",
+    "aggregation_importance": "aggregation_loss_weight",
+    "answer_importance": "answer_loss_importance",
+    "positive_weight": "positive_label_weight",
+    "max_rows": "max_num_rows",
+    "max_columns": "max_num_columns",
 }
-"""Options of `TableQA`, by their keys in config.json."""
+"""Options of `TableQA`, with their keys in config.json; a threshold has none there."""
 MOST_TOKENS = 512
 """What a TAPAS reads where its tokenizer does not say."""
 ENCODER, THEIRS = "encoder.", "tapas."
@@ -39,8 +54,7 @@ def tapas_class(task: TableTask[Any]) -> str | None:
     """The class of transformers that computes what a task with its network does; None where there is none."""
     if type(task.encoder) is not Tapas or task.encoder.embeddings.lexical is not None:
         return None
-    own = f"{type(task).__module__}.{type(task).__name__}"
-    return next((name for name, target in TARGETS.items() if target == own), None)
+    return CLASSES.get(type(task))
 
 
 def tapas_weights(task: TableTask[Any]) -> dict[str, Tensor]:
@@ -77,7 +91,25 @@ def tapas_config(task: TableTask[Any], serializer: Serializer, settings: Mapping
         "layer_norm_eps": LAYER_NORM_EPSILON,
         "pad_token_id": serializer.tokenizer.pad_id,
         "reset_position_index_per_cell": serializer.reset_positions,
+        **(_questions(settings["task"]) if isinstance(task, TableQA) else _statements()),
     }
+
+
+def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the heads that choose cells and aggregations."""
+    theirs = {name: options[ours] for ours, name in OPTIONS.items() if ours in options}
+    if options["aggregation"] == "none":
+        return theirs
+    return theirs | {
+        "num_aggregation_labels": len(AGGREGATIONS),
+        "use_answer_as_supervision": options["aggregation"] == "weak",
+        "aggregation_labels": {place: name.upper() for place, name in enumerate(AGGREGATIONS)},
+        "no_aggregation_label_index": AGGREGATIONS.index("none"),
+    }
+
+
+def _statements() -> dict[str, Any]:
+    return {"id2label": dict(enumerate(VERDICTS)), "label2id": {name: place for place, name in enumerate(VERDICTS)}}
 
 
 def is_tapas(folder: Path) -> bool:
@@ -104,9 +136,7 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: it is of another kind, or has no head that answers.
     """
-    path = folder / "config.json"
-    config = read_config(path)
-    _check_kind(config, folder)
+    config = _complete(folder)
     return {
         "model": _model(config),
         "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
@@ -114,6 +144,21 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
         "task": _task(config),
         "init": {"size": "base", "activation": config["hidden_act"]},
     }
+
+
+def _complete(folder: Path) -> dict[str, Any]:
+    """config.json with the values that it leaves to transformers."""
+    config = read_config(folder / "config.json")
+    _check_kind(config, folder)
+    try:
+        complete = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
+    except Exception as error:
+        reason = shorten(str(error), 160)
+        raise CheckpointError(
+            f"not the options of a TAPAS: {reason}", where=str(folder), remedy="Fetch it again"
+        ) from error
+    _check_options(complete, folder)
+    return complete
 
 
 def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
@@ -126,19 +171,32 @@ def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
             where=str(folder),
             remedy=f"To train from these weights: mate train init=bert init.checkpoint={folder}",
         )
-    if not set(heads) & set(TARGETS):
+    if not set(heads) & {QUESTIONS, STATEMENTS}:
         raise CheckpointError(
             f"a {' or '.join(heads) or 'TAPAS without a head'} cannot answer",
             where=str(folder),
             remedy=f"Use one of {QUESTIONS} or {STATEMENTS}, or train from these weights: mate train init=tapas",
         )
-    if list(config.get("type_vocab_sizes", TOKEN_TYPES.values())) != list(TOKEN_TYPES.values()):
-        raise CheckpointError("its token types are not those of TAPAS", where=str(folder), remedy="Use another one")
-    labels = config.get("aggregation_labels") or dict(enumerate(AGGREGATIONS))
-    if [labels[key].lower() for key in sorted(labels, key=int)] != list(AGGREGATIONS):
-        raise CheckpointError(
-            "its aggregations have another order", where=str(folder), remedy=f"Known is {', '.join(AGGREGATIONS)}"
-        )
+
+
+def _check_options(config: Mapping[str, Any], folder: Path) -> None:
+    labels = config.get("id2label") or dict(enumerate(VERDICTS))
+    for what, theirs, ours in (
+        ("token types", config["type_vocab_sizes"], list(TOKEN_TYPES.values())),
+        ("aggregations", _aggregations(config), list(AGGREGATIONS)),
+        ("labels", [int(label) for label in labels], list(range(len(VERDICTS)))),
+        ("layer norm's epsilon", [config["layer_norm_eps"]], [LAYER_NORM_EPSILON]),
+    ):
+        if list(theirs) != ours:
+            raise CheckpointError(f"its {what} are {theirs}", where=str(folder), remedy=f"Only {ours} can be read")
+
+
+def _aggregations(config: Mapping[str, Any]) -> list[str]:
+    """What config.json calls them, in the order of their ids; those of the paper where it leaves them nameless."""
+    names = config.get("aggregation_labels")
+    if names:
+        return [names[key].lower() for key in sorted(names, key=int)]
+    return list(AGGREGATIONS[: config.get("num_aggregation_labels") or len(AGGREGATIONS)])
 
 
 def _model(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,6 +211,8 @@ def _model(config: Mapping[str, Any]) -> dict[str, Any]:
             "max_positions": config["max_position_embeddings"],
         },
         "activation": config["hidden_act"],
+        "hidden_dropout": config["hidden_dropout_prob"],
+        "attention_dropout": config["attention_probs_dropout_prob"],
     }
 
 
@@ -170,4 +230,12 @@ def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _task(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"_target_": TARGETS[config["architectures"][0]]}
+    if STATEMENTS in config["architectures"]:
+        return _target(Entailment)
+    options = {ours: config[name] for ours, name in OPTIONS.items() if config.get(name) is not None}
+    learnt = "weak" if config.get("use_answer_as_supervision") else "supervised"
+    return _target(TableQA) | options | {"aggregation": learnt if config.get("num_aggregation_labels") else "none"}
+
+
+def _target(part: type) -> dict[str, Any]:
+    return {"_target_": f"{part.__module__}.{part.__name__}"}
