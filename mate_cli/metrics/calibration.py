@@ -1,0 +1,196 @@
+"""Calibration: what a network's confidence is worth, learnt from answers that are known to be right or wrong."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+from mate_cli.errors import DataError
+
+ENOUGH_FOR_ISOTONIC = 1000
+"""With fewer answers, a curve with two parameters is fitted; source: scikit-learn, user guide, "Probability
+calibration", on when isotonic regression overfits."""
+TARGETS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Accuracies that thresholds are stored for."""
+BINS = 10
+FOLDS = 5
+_GRID = tuple(step / 100 for step in range(101))
+_NEARLY = 1e-6
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Where to stop answering so that the answers given are right often enough.
+
+    Args:
+        target: the accuracy that was asked for.
+        confidence: answers with less than this are withheld.
+        accuracy: of the answers that are left, where it was fitted.
+        answered: the share of questions that are left.
+    """
+
+    target: float
+    confidence: float
+    accuracy: float
+    answered: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Turns a confidence into the share of answers like it that are right.
+
+    Args:
+        knots: (confidence, share), both increasing; between them it is a straight line, outside it is level.
+        answers: how many it was fitted to.
+        accuracy: of these.
+        error_before: the expected calibration error of the confidences as they were.
+        error_after: the same once calibrated, each fifth of the answers by what the others teach.
+        thresholds: on calibrated confidences, for those of `TARGETS` that can be reached.
+    """
+
+    knots: tuple[tuple[float, float], ...]
+    answers: int
+    accuracy: float
+    error_before: float
+    error_after: float
+    thresholds: tuple[Threshold, ...] = ()
+
+    def __call__(self, confidence: float) -> float:
+        """The calibrated confidence, from 0 to 1."""
+        return _along(self.knots, confidence)
+
+    def threshold(self, target: float) -> Threshold | None:
+        """The threshold stored for an accuracy, or for the next greater one; None where it cannot be reached."""
+        return next((found for found in self.thresholds if found.target >= target), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Calibration:
+        """Undo `to_json`.
+
+        Raises:
+            DataError: these are no such values.
+        """
+        try:
+            thresholds = tuple(Threshold(**found) for found in values["thresholds"])
+            knots = tuple((float(confidence), float(share)) for confidence, share in values["knots"])
+            if not knots:
+                raise ValueError("it has no knots")
+            return cls(**{**values, "knots": knots, "thresholds": thresholds})
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"a calibration cannot be read: {error}", remedy="Evaluate the run again: that writes a new one"
+            ) from error
+
+
+def fit_calibration(confidences: Sequence[float], right: Sequence[bool]) -> Calibration:
+    """Learn a calibration that never ranks answers otherwise than their confidences do.
+
+    Isotonic regression where there are `ENOUGH_FOR_ISOTONIC` answers, else Platt's logistic curve over the
+    log-odds; where confidence tells nothing, every answer gets the accuracy of all.
+
+    Args:
+        confidences: from 0 to 1, one per answer; what is no number counts as 0.
+        right: whether that answer is right.
+
+    Raises:
+        DataError: there are no answers.
+    """
+    if not confidences:
+        raise DataError("there are no answers to learn from how sure to be", remedy="Score a split with answers first")
+    confidences = [0.0 if math.isnan(confidence) else min(max(confidence, 0.0), 1.0) for confidence in confidences]
+    pairs = list(zip(confidences, right, strict=True))
+    knots = _fit(pairs)
+    calibrated = [_along(knots, confidence) for confidence in confidences]
+    thresholds = (threshold_for(target, calibrated, right) for target in TARGETS)
+    return Calibration(
+        knots,
+        len(pairs),
+        sum(right) / len(pairs),
+        expected_calibration_error(confidences, right),
+        expected_calibration_error(*zip(*_by_the_others(pairs), strict=True)),
+        tuple(found for found in thresholds if found),
+    )
+
+
+def expected_calibration_error(confidences: Sequence[float], right: Sequence[bool]) -> float:
+    """The mean difference between confidence and accuracy over ten equal ranges of confidence, by answers in each.
+
+    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3.
+    """
+    bins: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
+    for confidence, is_right in zip(confidences, right, strict=True):
+        bins[min(BINS - 1, int(confidence * BINS))].append((confidence, is_right))
+    gaps = (abs(sum(confidence - is_right for confidence, is_right in found)) for found in bins)
+    return sum(gaps) / max(1, len(confidences))
+
+
+def threshold_for(target: float, confidences: Sequence[float], right: Sequence[bool]) -> Threshold | None:
+    """The lowest confidence from which on the answers are right often enough; None where none is high enough.
+
+    Args:
+        target: accuracy among the answers that are not withheld, from 0 to 1.
+        confidences: one per answer.
+        right: whether that answer is right.
+    """
+    pairs = sorted(zip(confidences, right, strict=True), key=lambda pair: -pair[0])
+    kept, correct, found = 0, 0, None
+    for confidence, group in groupby(pairs, key=lambda pair: pair[0]):
+        verdicts = [is_right for _, is_right in group]
+        kept, correct = kept + len(verdicts), correct + sum(verdicts)
+        if correct >= target * kept:
+            found = Threshold(target, confidence, correct / kept, kept / len(pairs))
+    return found
+
+
+def _along(knots: Sequence[tuple[float, float]], confidence: float) -> float:
+    place = 0 if math.isnan(confidence) else bisect_right(knots, confidence, key=lambda knot: knot[0])
+    if place in (0, len(knots)):
+        return knots[max(0, place - 1)][1]
+    (left, low), (right, high) = knots[place - 1 : place + 1]
+    return low + (high - low) * (confidence - left) / (right - left)
+
+
+def _fit(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]:
+    from sklearn.isotonic import IsotonicRegression
+
+    count, correct = len(pairs), sum(right for _, right in pairs)
+    if len({right for _, right in pairs}) < 2:
+        return ((0.5, (correct + 1) / (count + 2)),)
+    if count < ENOUGH_FOR_ISOTONIC:
+        return _platt(pairs)
+    # Nothing is certain after so many answers: no share is 0 or 1.
+    curve = IsotonicRegression(y_min=1 / (count + 2), y_max=(count + 1) / (count + 2))
+    curve.fit([confidence for confidence, _ in pairs], [float(right) for _, right in pairs])
+    return tuple(zip(curve.X_thresholds_.tolist(), curve.y_thresholds_.tolist(), strict=True))
+
+
+def _platt(pairs: Sequence[tuple[float, bool]]) -> tuple[tuple[float, float], ...]:
+    from sklearn.linear_model import LogisticRegression
+
+    curve = LogisticRegression().fit([[_log_odds(confidence)] for confidence, _ in pairs], [r for _, r in pairs])
+    if curve.coef_[0, 0] <= 0:
+        return ((0.5, sum(right for _, right in pairs) / len(pairs)),)
+    shares = curve.predict_proba([[_log_odds(confidence)] for confidence in _GRID])[:, 1]
+    return tuple(zip(_GRID, shares.tolist(), strict=True))
+
+
+def _log_odds(share: float) -> float:
+    share = min(max(share, _NEARLY), 1 - _NEARLY)
+    return math.log(share / (1 - share))
+
+
+def _by_the_others(pairs: Sequence[tuple[float, bool]]) -> Iterator[tuple[float, bool]]:
+    """Each answer calibrated by the other folds; every fifth answer is one fold."""
+    for fold in range(FOLDS):
+        own = pairs[fold::FOLDS]
+        others = [pair for place, pair in enumerate(pairs) if place % FOLDS != fold] or pairs
+        knots = _fit(others) if own else ()
+        yield from ((_along(knots, confidence), right) for confidence, right in own)

@@ -1,0 +1,113 @@
+import json
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mate_cli.errors import DataError
+from mate_cli.metrics.calibration import (
+    ENOUGH_FOR_ISOTONIC,
+    Calibration,
+    expected_calibration_error,
+    fit_calibration,
+    threshold_for,
+)
+
+answers = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=30)
+
+
+def overconfident(count, seed=0):
+    """Answers that are right half as often as their confidence says."""
+    chance = random.Random(seed)
+    confidences = [chance.random() for _ in range(count)]
+    return confidences, [chance.random() < confidence / 2 for confidence in confidences]
+
+
+@pytest.mark.parametrize("count", [ENOUGH_FOR_ISOTONIC - 200, 3 * ENOUGH_FOR_ISOTONIC])
+def test_what_is_half_as_good_as_it_says_is_found_out(count):
+    found = fit_calibration(*overconfident(count))
+    assert found.error_before == pytest.approx(0.25, abs=0.04)
+    assert found.error_after < 0.06
+    for confidence in (0.2, 0.5, 0.8):
+        assert found(confidence) == pytest.approx(confidence / 2, abs=0.1)
+    fresh, right = overconfident(2000, seed=1)
+    assert expected_calibration_error([found(confidence) for confidence in fresh], right) < 0.06
+
+
+@settings(max_examples=30)
+@given(answers)
+def test_answers_keep_their_order_and_their_bounds(pairs):
+    found = fit_calibration(*zip(*pairs, strict=True))
+    confidences = sorted(confidence for confidence, _ in pairs)
+    shares = [found(confidence) for confidence in [0.0, *confidences, 1.0]]
+    assert all(0 <= low <= high + 1e-9 <= 1 + 1e-9 for low, high in pairwise(shares))
+
+
+@settings(max_examples=15)
+@given(answers)
+def test_a_calibration_survives_being_written(pairs):
+    found = fit_calibration(*zip(*pairs, strict=True))
+    assert Calibration.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+@pytest.mark.parametrize("values", [{}, {"knots": [], "thresholds": []}, {"knots": [[0, 1]], "thresholds": [], "x": 1}])
+def test_damaged_values_are_refused(values):
+    with pytest.raises(DataError, match="calibration"):
+        Calibration.from_json(values)
+
+
+def test_no_answers_are_refused():
+    with pytest.raises(DataError, match="no answers"):
+        fit_calibration([], [])
+
+
+@pytest.mark.parametrize(("right", "share"), [([True] * 8, 0.9), ([False] * 8, 0.1)])
+def test_nothing_is_certain_after_a_few_answers(right, share):
+    assert fit_calibration([0.3] * 8, right)(0.99) == pytest.approx(share)
+
+
+def test_confidence_that_misleads_counts_for_nothing():
+    found = fit_calibration([0.9] * 10 + [0.1] * 10, [False] * 10 + [True] * 10)
+    assert found(0.05) == found(0.95) == pytest.approx(0.5)
+
+
+def test_what_is_no_number_is_worth_least():
+    confidences, right = overconfident(100)
+    found = fit_calibration(confidences, right)
+    assert found(float("nan")) == found(0.0)
+    assert fit_calibration([float("nan"), *confidences], [False, *right]).answers == 101
+
+
+def test_the_error_is_the_mean_gap_by_range():
+    confidences, right = [0.95, 0.95, 0.15, 1.0], [True, False, False, True]
+    wanted = (abs(0.95 * 2 + 1 - 2) + 0.15) / 4
+    assert expected_calibration_error(confidences, right) == pytest.approx(wanted)
+    assert expected_calibration_error([], []) == 0
+
+
+def test_the_threshold_answers_as_much_as_it_may():
+    confidences, right = [0.9, 0.8, 0.8, 0.5, 0.2], [True, True, False, True, False]
+    found = threshold_for(0.7, confidences, right)
+    assert (found.confidence, found.accuracy, found.answered) == (0.5, 0.75, 0.8)
+    assert threshold_for(0.6, confidences, right).answered == 1
+    assert threshold_for(0.76, confidences, right).confidence == 0.9
+    assert threshold_for(0.5, [0.9], [False]) is None
+
+
+@given(answers, st.sampled_from([0.3, 0.5, 0.9]))
+def test_above_the_threshold_the_target_holds(pairs, target):
+    confidences, right = zip(*pairs, strict=True)
+    found = threshold_for(target, confidences, right)
+    if found:
+        kept = [is_right for confidence, is_right in pairs if confidence >= found.confidence]
+        assert sum(kept) / len(kept) >= target
+        assert len(kept) / len(pairs) == pytest.approx(found.answered)
+
+
+def test_stored_thresholds_serve_the_next_greater_target():
+    found = fit_calibration(*overconfident(3000))
+    assert found.threshold(0.44).target == 0.5
+    assert found.threshold(0.99) is None
+    assert found.thresholds[0].accuracy >= 0.5
