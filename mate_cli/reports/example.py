@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import AGGREGATIONS, Answer, TableExample
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import table_matches
 
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     import numpy as np
 
 IN_CELL, IN_PASSAGE, DROPPED = "bold black on green", "bold black on yellow", "dim strike"
+MARKS = {
+    "●": ("answer in the cell", IN_CELL),
+    "○": ("answer in a linked passage", IN_PASSAGE),
+    "◂": ("answer of the question before", "underline"),
+    "✂": ("cut", DROPPED),
+    "↗": ("has links", ""),
+}
+"""What stands behind a cell's text: what it means, and the cell's style."""
+MOST_TEXTS = 12
+"""So many texts of an answer are shown."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
     "segment": "segment_ids",
@@ -26,7 +36,9 @@ TOKEN_FIELDS = {
     "inverse rank": "inverse_column_ranks",
     "relation": "numeric_relations",
     "label": "label_ids",
+    "before": "previous_labels",
 }
+"""Columns of the table of tokens; the last one only where a question before has an answer."""
 Coordinates = tuple[int, int]
 
 
@@ -40,36 +52,75 @@ def print_example(example: TableExample, kept: Collection[Coordinates], console:
         kept: (row, column) of the body cells that have tokens.
         console: where to print.
     """
-    answer = example.answer
-    said = "not known" if answer is None else " | ".join(answer.texts) or "none"
-    source = f"  ({answer.source})" if answer and answer.source else ""
-    for name, text in (("example ", example.example_id), ("question", example.question), ("answer  ", said + source)):
-        console.print(Text.assemble((f"{name}  ", "bold"), text), soft_wrap=True)
-    console.print(_table_view(example, kept))
-    legend = (("● answer in the cell", IN_CELL), ("○ answer in a linked passage", IN_PASSAGE), ("✂ cut", DROPPED))
-    console.print(
-        Text("  ").join([*(Text(f" {text} ", style=style) for text, style in legend), Text("↗ has links")]), ""
-    )
+    for name, text in _facts(example):
+        console.print(Text.assemble((f"{name:<10}", "bold"), text), soft_wrap=True)
+    view = _table_view(example, kept)
+    console.print(view)
+    shown = [text for column in view.columns for text in column.cells if isinstance(text, Text)]
+    marks = [mark for mark in MARKS if any(f" {mark}" in text.plain for text in shown)]
+    if marks:
+        console.print(Text("  ").join(Text(f" {mark} {MARKS[mark][0]} ", style=MARKS[mark][1]) for mark in marks), "")
+
+
+def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
+    """What is said above the table, with what each line is called."""
+    answer, statement = example.answer, example.answer is not None and example.answer.label is not None
+    yield "example", example.example_id + f"  ({', '.join(example.subsets)})" * bool(example.subsets)
+    for place, question in enumerate(example.history, start=1):
+        yield "before" if place == 1 else "", f"{place}. {question}"
+    yield "statement" if statement else "question", example.question
+    if answer is None:
+        yield "answer", "not known"
+        return
+    said = " | ".join(answer.texts[:MOST_TEXTS]) or "none"
+    more = len(answer.texts) - MOST_TEXTS
+    yield "answer", said + f" and {more} more" * (more > 0) + f"  ({answer.source})" * bool(answer.source)
+    if not statement and (learnt := _learnt(answer)):
+        yield "learnt", learnt
+
+
+def _learnt(answer: Answer) -> str:
+    """What a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
+    if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
+        return ""
+    cells = f"{len(answer.coordinates)} cell{'s' * (len(answer.coordinates) != 1)}" if answer.coordinates else ""
+    if cells and answer.aggregation not in (None, AGGREGATIONS[0]):
+        cells = f"the {answer.aggregation} of {cells}"
+    number = "" if answer.number is None else f"the number {answer.number:g}"
+    joint = " = " if answer.aggregation else " or "  # an aggregation is known under full supervision only
+    return joint.join(filter(None, (cells, number)))
 
 
 def _table_view(example: TableExample, kept: Collection[Coordinates]) -> Table:
-    table, answer = example.table, example.answer
-    inside = {cell for text in (answer.texts if answer else ()) for cell in table_matches(table, text)}
-    headings = (Column(cell.text, overflow="fold") for cell in table.header)
-    view = Table("row", *headings, title=table.title)
+    table = example.table
+    headings = (Column(Text(cell.text), overflow="fold") for cell in table.header)
+    view = Table("row", *headings, title=Text(table.title) if table.title else None)
+    found = _found(example)
     for r, row in enumerate(table.rows):
-        candidates = [answer is not None and (r, c) in answer.coordinates for c in range(len(row))]
-        found = [((r, c) in inside) + 1 if candidate else 0 for c, candidate in enumerate(candidates)]
-        cells = (_cell_view(cell, found[c], cut=(r, c) not in kept) for c, cell in enumerate(row))
+        marks = [
+            [*found.get((r, c), ""), *("◂" * ((r, c) in example.previous_cells)), *("✂" * ((r, c) not in kept))]
+            for c in range(len(row))
+        ]
+        cells = (_cell_view(cell, marks[c]) for c, cell in enumerate(row))
         view.add_row(Text(str(r + 1), style="dim"), *cells)
     return view
 
 
-def _cell_view(cell: Cell, found: int, *, cut: bool) -> Text:
-    """A cell with its marks; `found` is 2 with the answer in its text, 1 with the answer in a passage, else 0."""
-    marks = " ↗" * bool(cell.links) + ("", " ○", " ●")[found] + " ✂" * cut
-    style = f"{('', IN_PASSAGE, IN_CELL)[found]} {DROPPED if cut else ''}"
-    return Text(cell.text + marks, style=style.strip())
+def _found(example: TableExample) -> dict[Coordinates, str]:
+    """The mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
+    answer, table = example.answer, example.table
+    if answer is None:
+        return {}
+    if not table.passages:
+        return dict.fromkeys(answer.coordinates, "●")
+    inside = {cell for text in answer.texts for cell in table_matches(table, text)}
+    return {cell: "●" if cell in inside else "○" for cell in answer.coordinates}
+
+
+def _cell_view(cell: Cell, marks: Sequence[str]) -> Text:
+    """A cell with its marks, in their styles."""
+    shown = [*("↗" * bool(cell.links)), *marks]
+    return Text(" ".join((cell.text, *shown)), style=" ".join(MARKS[mark][1] for mark in shown).strip())
 
 
 def print_cut(said: str, console: Console) -> None:
@@ -115,9 +166,10 @@ def print_tokens(
         shown: how many tokens to print.
         console: where to print.
     """
-    view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in TOKEN_FIELDS))
+    fields = {name: field for name, field in TOKEN_FIELDS.items() if name != "before" or arrays[field].any()}
+    view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in fields))
     for place, piece in enumerate(pieces[:shown]):
-        values = {name: int(arrays[field][place]) for name, field in TOKEN_FIELDS.items()}
+        values = {name: int(arrays[field][place]) for name, field in fields.items()}
         style = IN_CELL if values["label"] else KIND_STYLES[kinds[place]]
         shown_values = {**values, "row": "counts"} if kinds[place] == "counts" else values
         numbers = (Text(str(value), style="" if value else "dim") for value in shown_values.values())
