@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from io import StringIO
+from pathlib import PurePosixPath
 
 from mate_cli.data.check import Problem
 from mate_cli.tables.table import Cell, Table
@@ -39,13 +40,23 @@ class CsvTables:
     def get(self, file: str, problems: list[Problem]) -> Table | None:
         """The table of a file; None, and a problem noted, when it is missing or damaged."""
         if file not in self._read:
-            content, found = self._content(file), list[Problem]()
-            if content is None:
-                found.append(Problem(file, "", "is not there"))
-            self._read[file] = (None if content is None else self._parse(file, content, found)), found
+            found: list[Problem] = []
+            self._read[file] = self._look_up(file, found), found
         table, found = self._read[file]
         problems += [problem for problem in found if problem not in problems]
         return table
+
+    def _look_up(self, file: str, problems: list[Problem]) -> Table | None:
+        path = PurePosixPath(file)
+        try:
+            content = None if path.is_absolute() or ".." in path.parts else self._content(file)
+        except OSError as error:  # such as a name that no file can have
+            problems.append(Problem(file, "", f"cannot be read ({error.strerror})"))
+            return None
+        if content is None:
+            problems.append(Problem(file, "", "is not there"))
+            return None
+        return self._parse(file, content, problems)
 
 
 def parse_csv_table(

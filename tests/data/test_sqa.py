@@ -115,6 +115,8 @@ DAMAGE = {
     "position": (changed(position="x"), "nu-5-2_x: line 2 is no question"),
     "question": (changed(question=" "), "the question is empty"),
     "table": (changed(table_file="table_csv/0_0.csv"), "table_csv/0_0.csv: is not there"),
+    "elsewhere": (changed(table_file="table_csv/../table_csv/203_1.csv"), "203_1.csv: is not there"),
+    "no name": (changed(table_file="x" * 999), r"cannot be read \(File name too long\)"),
     "short": ([("nu-5", "2")], "line 2 is no question"),
 }
 
