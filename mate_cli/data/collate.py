@@ -47,8 +47,8 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         ),
         numeric_values=_pad([e.numeric_values for e in encodings if e.numeric_values is not None], length, fill=np.nan),
         answer_numbers=torch.tensor([encoding.answer_number for encoding in encodings], dtype=torch.float32),
-        aggregation_ids=torch.tensor([encoding.aggregation_id for encoding in encodings]),
-        class_ids=torch.tensor([encoding.class_id for encoding in encodings]),
+        aggregation_ids=torch.tensor([encoding.aggregation_id for encoding in encodings], dtype=torch.int64),
+        class_ids=torch.tensor([encoding.class_id for encoding in encodings], dtype=torch.int64),
     )
 
 

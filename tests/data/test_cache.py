@@ -36,7 +36,18 @@ def test_encodings_read_back_equal_those_written(examples, serializer, tmp_path)
         assert split[index].example_id == encoding.example_id
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(split[index], name), getattr(encoding, name))
+        assert split[index].cut.tolist() == encoding.cut.tolist()
     assert split.lengths.tolist() == [len(encoding) for encoding in fresh]
+    assert split.cuts.tolist() == [encoding.cut.tolist() for encoding in fresh]
+
+
+def test_what_is_read_back_has_the_types_that_losses_take(examples, serializer, tmp_path):
+    answers = (replace(examples[0].answer, aggregation="sum", label=1), examples[1].answer)
+    known = [replace(example, answer=answer) for example, answer in zip(examples, answers, strict=False)]
+    split = encode_split(known, serializer, tmp_path, "dev")
+    batch = collate([split[0], split[1]], reset_positions=False, max_positions=512)
+    assert (batch.aggregation_ids.dtype, batch.class_ids.dtype) == (torch.int64, torch.int64)
+    assert (batch.aggregation_ids.tolist(), batch.class_ids.tolist()) == ([1, -1], [1, -1])
 
 
 def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monkeypatch):
