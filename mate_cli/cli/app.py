@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = dispatch(words)
+        with plain_warnings():
+            code = dispatch(words)
         sys.stdout.flush()
         return code
     except MateError as error:
@@ -67,6 +69,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone, as with `| head`; flushing at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print what this package warns of in one line, without the place in the code."""
+    usual, package = warnings.formatwarning, Path(__file__).parents[1]
+
+    def plain(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        ours = category is UserWarning and Path(filename).is_relative_to(package)
+        return f"warning: {message}\n" if ours else usual(message, category, filename, lineno, line)
+
+    warnings.formatwarning = plain
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def dispatch(words: list[str]) -> int:

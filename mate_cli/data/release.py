@@ -94,7 +94,9 @@ class Release(ABC):
             reasons = [self.left_out(example) for example in found]
             self._kept[split] = [example for example, why in zip(found, reasons, strict=True) if not why]
             for why, count in Counter(filter(None, reasons)).items():
-                warnings.warn(f"{self.name} {split}: {count:,} of {len(found):,} left out: {why}.", stacklevel=2)
+                warnings.warn(
+                    f"{self.name} {split}: {count:,} of {len(found):,} questions left out ({why}).", stacklevel=2
+                )
         return list(self._kept[split])
 
     def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
