@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.lit_modules.cell_selection import CellRanking
+from mate_cli.metrics.calibration import Calibration, fit_calibration
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.predictions import save_predictions
@@ -117,8 +118,31 @@ def predict(task: TableTask[Any], loader: DataLoader[TableBatch], cfg: DictConfi
     return task.collected()
 
 
+CALIBRATION = "calibration.json"
+"""What the confidences of a run are worth, learnt from its development split."""
+FEWEST_ANSWERS = 50
+"""With fewer, nothing is learnt about confidences."""
+
+
+def calibrate(result: Result) -> Calibration | None:
+    """What the confidences of predictions are worth; None where there are too few that point at cells or classes."""
+    pairs = []
+    for prediction in result.predictions:
+        example = result.examples[prediction.example_id]
+        selection = result.task.selection(prediction)
+        if selection and example.answer:
+            pairs.append((selection.confidence, result.task.right(prediction, example)))
+    if len(pairs) < FEWEST_ANSWERS:
+        return None
+    confidences, right = zip(*pairs, strict=True)
+    return fit_calibration(confidences, right)
+
+
 def save_result(folder: RunFolder, split: str, result: Result) -> None:
-    """Write predictions/<split>.json."""
+    """Write predictions/<split>.json, and for the development split calibration.json."""
+    calibration = calibrate(result) if split == "dev" else None
+    if calibration:
+        folder.write_json(CALIBRATION, calibration.to_json())
     own = {prediction.example_id: prediction for prediction in result.predictions}
 
     def score(example: TableExample) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Questions of a conversation are asked one after the other, each with what was answered before."""
 
+import json
 from dataclasses import dataclass
 
 import pytest
@@ -9,10 +10,13 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.sample import Sample
 from mate_cli.data.table_data_module import Loading, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.metrics.calibration import Calibration
 from mate_cli.models.checkpoints.load import LoadReport
 from mate_cli.models.tapas import Tapas
+from mate_cli.pipelines import evaluation
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation import evaluate
+from mate_cli.pipelines.evaluation import CALIBRATION, evaluate, save_result
+from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.tapas import TapasSerializer
@@ -94,6 +98,19 @@ def test_each_question_is_given_the_models_own_answer_to_the_one_before(parts, t
         "accuracy/gold_previous": 4 / 5,  # told that row 4 was right, it goes on to 5
     }
     assert len(list(tmp_path.glob("*.arrow"))) == 1  # what depends on the weights is not kept
+
+
+def test_confidences_are_calibrated_where_there_are_enough_answers(parts, tmp_path, monkeypatch):
+    result = evaluate(parts, OmegaConf.create({"hardware": HARDWARE}), "dev")
+    save_result(RunFolder(tmp_path), "dev", result)
+    assert not (tmp_path / CALIBRATION).exists()
+    monkeypatch.setattr(evaluation, "FEWEST_ANSWERS", 5)
+    save_result(RunFolder(tmp_path), "test", result)
+    assert not (tmp_path / CALIBRATION).exists()
+    save_result(RunFolder(tmp_path), "dev", result)
+    calibration = Calibration.from_json(json.loads((tmp_path / CALIBRATION).read_text()))
+    assert (calibration.answers, calibration.accuracy) == (5, 3 / 5)
+    assert calibration(0.9) == pytest.approx(3 / 5, abs=0.05)  # all were as sure, so all are worth the same
 
 
 def test_the_sample_has_no_conversations():
