@@ -37,6 +37,8 @@ class WikiTableQuestions(Release):
 
     What can be learnt from an answer is derived from its texts (`tables.supervision`): cells, a number, or both. An
     answer of train that several cells hold teaches nothing; for other splits the first of these cells is taken.
+    The reference reads the questions as CSV with quoting, which the authors do not use, and so loses 21 of dev and
+    21 of seen, and the quotation marks around whole answers.
 
     Args:
         root: holds the folder data with the questions and the folder csv with the tables, which may be an archive.
