@@ -204,6 +204,12 @@ def test_what_is_not_supported(tmp_path, options, message):
         everything(write(tmp_path, NUMBERS, **options))
 
 
+def test_a_variable_that_tensorflow_stored_in_slices():
+    with pytest.raises(CheckpointError, match="sliced is stored in slices, which is not supported"):
+        everything(GOLDEN / "sliced" / "model.ckpt")
+    assert read_bundle(GOLDEN / "sliced" / "model.ckpt", lambda name: name != "sliced") == {}
+
+
 def test_no_index_at_all(tmp_path):
     (tmp_path / "model.ckpt.index").write_bytes(b"something else" * 9)
     with pytest.raises(CheckpointError, match="it is no index of tensors"):

@@ -23,6 +23,9 @@ FOOTER_SIZE = 48
 TRAILER_SIZE = 5
 """Of a block: how it is compressed, and its checksum."""
 
+SLICE = b"\0"
+"""What the key of a part of a variable begins with, where it is stored in parts."""
+
 TYPES = {1: torch.float32, 2: torch.float64, 3: torch.int32, 9: torch.int64, 14: torch.bfloat16, 19: torch.float16}
 """By their numbers in `core/framework/types.proto`."""
 
@@ -148,10 +151,10 @@ def _read_index(file: bytes) -> tuple[int, dict[str, Entry]]:
     entries, shards = {}, 1
     for _, handle in _pairs(_block(file, _handle(footer))):
         for name, value in _pairs(_block(file, _handle(Cursor(handle)))):
-            if name:
-                entries[name.decode()] = _entry(value)
-            else:
+            if not name:
                 shards = _shards(value)
+            elif not name.startswith(SLICE):
+                entries[name.decode()] = _entry(value)
     return shards, entries
 
 

@@ -68,6 +68,11 @@ def main():
         session.run(tf.compat.v1.global_variables_initializer())
         saver = tf.compat.v1.train.Saver(variables)
         saver.save(session, str(HERE / "model.ckpt"), write_meta_graph=False, write_state=False)
+        in_two = tf.compat.v1.fixed_size_partitioner(2)
+        sliced = tf.compat.v1.get_variable("sliced", shape=(10, 4), partitioner=in_two)
+        session.run(tf.compat.v1.global_variables_initializer())
+        place = str(HERE / "sliced" / "model.ckpt")
+        tf.compat.v1.train.Saver([sliced]).save(session, place, write_meta_graph=False, write_state=False)
 
 
 if __name__ == "__main__":
