@@ -1,18 +1,91 @@
-"""`mate predict`: answer the questions of a file with a finished run."""
+"""`mate predict`: answer questions about one's own tables, or those of a dataset's file."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIG = "predict"
+SEVERAL = ("table", "question")
+"""Keys that may be written more than once."""
+TEXTS = (*SEVERAL, "questions", "sheet", "run", "checkpoint", "input", "output")
+"""Keys whose values are taken as they are typed: names of files, and sentences with commas and apostrophes."""
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Quote what people write, which Hydra's grammar would stumble over, and gather what is written more than once."""
+    found: dict[str, list[str]] = {}
+    rest: list[str] = []
+    for word in words:
+        key, sign, value = word.partition("=")
+        if sign and key in TEXTS and not is_grammar(value):
+            found.setdefault(key, []).append(quoted(value))
+        else:
+            rest.append(word)
+    given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
+    return [*rest, *(f"{key}={values[0] if len(values) == 1 else listed(values)}" for key, values in given.items())]
+
+
+def is_grammar(value: str) -> bool:
+    """Whether a value is written for Hydra: a list, a quoted text, null, an interpolation."""
+    bracketed = value.startswith("[") and value.endswith("]")
+    return bracketed or value in ("", "null", "???") or value.startswith(("'", '"', "${"))
+
+
+def quoted(text: str) -> str:
+    """A text in quotation marks of Hydra's grammar."""
+    slashes = len(text) - len(text.rstrip("\\"))
+    return "'" + text.replace("'", "\\'") + "\\" * slashes + "'"
+
+
+def listed(values: Sequence[str]) -> str:
+    """A list of Hydra's grammar."""
+    return f"[{','.join(values)}]"
 
 
 def run(cfg: DictConfig) -> float | None:
+    """Answer, and show or write the answers.
+
+    Raises:
+        ConfigError: keys are missing, or exclude each other.
+    """
+    own = [key for key in ("table", "question", "questions") if cfg[key] is not None]
+    if cfg.input is not None:
+        if own:
+            raise ConfigError(f"excludes {own[0]}", where="input", remedy="Ask about a dataset or about your own table")
+        predict_dataset(cfg)
+    elif own:
+        predict_tables(cfg)
+    else:
+        raise ConfigError("needs a value", where="table", remedy='Write table=FILE question="...", or input=FILE')
+    return None
+
+
+def predict_dataset(cfg: DictConfig) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
     from mate_cli.pipelines.finished import predict_file
 
+    if cfg.run is None:
+        raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
+    cfg.output = cfg.output or "predictions.json"
     predict_file(cfg)
-    return None
+
+
+def predict_tables(cfg: DictConfig) -> None:
+    """Answer questions about tables: in the terminal, and in the file of `output`."""
+    from mate_cli.reports.answers import check_output, write_answers
+    from mate_cli.reports.answers_terminal import print_session
+    from mate_cli.reports.terminal import report_console
+
+    check_output(cfg.output)
+    from mate_cli.pipelines.own_tables import answer_tables
+
+    session, console = answer_tables(cfg), report_console()
+    print_session(session, console)
+    if cfg.output is not None:
+        console.print(f"answers: {write_answers(session, cfg.output)}", soft_wrap=True)

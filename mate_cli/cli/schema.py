@@ -125,9 +125,16 @@ class Predict(Section):
 
     hardware: Hardware
     paths: Paths
-    run: str
-    input: str
-    output: str
+    run: str | None
+    checkpoint: str | None
+    table: str | list[str] | None
+    question: str | list[str] | None
+    questions: str | None
+    sheet: str | int | None
+    conversation: bool
+    abstain: float | None = Field(ge=0, le=1)
+    input: str | None
+    output: str | None
     data_root: str | None
 
 

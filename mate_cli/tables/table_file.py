@@ -39,9 +39,13 @@ class TableFile:
         """Yield the rows, each as wide as the header."""
         return map(self._row, self.rows)
 
+    def row(self, place: int) -> tuple[str, ...]:
+        """The row at a place, from 0."""
+        return self._row(self.rows[place])
+
     def table(self, places: Sequence[int] | None = None) -> Table:
         """The table, or only its rows at some places (from 0)."""
-        rows = self if places is None else (self._row(self.rows[place]) for place in places)
+        rows = self if places is None else map(self.row, places)
         body = tuple(tuple(map(Cell, row)) for row in rows)
         return Table(self.path.name, tuple(map(Cell, self.header)), body, title=self.title)
 

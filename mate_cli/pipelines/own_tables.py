@@ -1,0 +1,238 @@
+"""Answer questions about one's own tables with a finished run or a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, ListConfig
+
+from mate_cli.errors import ConfigError, MateError, RunError
+from mate_cli.lit_modules.base import Selection
+from mate_cli.lit_modules.entailment import Entailment
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
+from mate_cli.pipelines.evaluation import predict, predict_in_turn
+from mate_cli.pipelines.finished import run_config
+from mate_cli.pipelines.row_fitting import RowFitter, Seen
+from mate_cli.runs.folders import open_run
+from mate_cli.tables.answered import Answered, Session
+from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
+from mate_cli.tables.computed import compute, needs_all_rows, number_text
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.read import open_table
+from mate_cli.tables.table_file import TableFile
+from mate_cli.tokenization.cuts import CUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with what of its table is looked at."""
+
+    example: TableExample
+    file: TableFile
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class Model:
+    """What answers: the parts of a run or checkpoint, and its name for people."""
+
+    name: str
+    parts: Parts
+    cfg: DictConfig
+
+
+def answer_tables(cfg: DictConfig) -> Session:
+    """Answer all questions about all tables; files that cannot be read are named, and the others answered.
+
+    Args:
+        cfg: `run` or `checkpoint`; `table`, `question`, `questions`, `sheet`, `conversation`, `abstain`; `hardware`.
+
+    Raises:
+        ConfigError: nothing is asked, or of nothing.
+        DataError: no table can be read.
+        RunError: there is no such run, or it cannot answer questions about any table.
+        CheckpointError: there is no such checkpoint.
+    """
+    seconds: dict[str, float] = {}
+    pairs = _pairs(cfg)
+    with timed(seconds, "tables"):
+        files, skipped = _open_all(list(pairs), None if cfg.sheet is None else str(cfg.sheet))
+    with timed(seconds, "model"):
+        model = open_model(cfg)
+    with timed(seconds, "answers"):
+        questions = _prepare(model, files, pairs, together=cfg.conversation)
+        answers = _answer(model, questions, cfg)
+    notes = {str(path): file.notes for path, file in files.items() if file.notes}
+    return Session(model.name, answers, notes, skipped, seconds)
+
+
+@contextmanager
+def timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Note how long something took."""
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start
+
+
+def _pairs(cfg: DictConfig) -> dict[Path, list[str]]:
+    asked = [Asked(question) for question in listed(cfg.question)]
+    asked += read_questions(cfg.questions) if cfg.questions else []
+    beside = Path(cfg.questions).expanduser().parent if cfg.questions else None
+    return pair_up(asked, find_tables(listed(cfg.table)), beside)
+
+
+def listed(value: object) -> list[str]:
+    """One value, a list of them, or null as a list of texts."""
+    if value is None:
+        return []
+    return [str(one) for one in value] if isinstance(value, (list, ListConfig)) else [str(value)]
+
+
+def _open_all(paths: Sequence[Path], sheet: str | None) -> tuple[dict[Path, TableFile], dict[str, str]]:
+    files: dict[Path, TableFile] = {}
+    skipped: dict[str, str] = {}
+    for path in paths:
+        try:
+            files[path] = open_table(path, sheet)
+        except MateError as error:
+            if len(paths) == 1:
+                raise
+            skipped[str(path)] = str(error)
+    if not files:
+        raise next(iter(_errors(skipped)))
+    return files, skipped
+
+
+def _errors(skipped: Mapping[str, str]) -> list[MateError]:
+    return [RunError(f"none of {len(skipped)} tables can be read; the first: {next(iter(skipped.values()))}")]
+
+
+def open_model(cfg: DictConfig) -> Model:
+    """Load what answers, once.
+
+    Raises:
+        ConfigError: neither or both of `run` and `checkpoint` are given.
+        RunError: the run is a chain of stages, or left no weights.
+        CheckpointError: there is no such checkpoint.
+    """
+    if (cfg.run is None) == (cfg.checkpoint is None):
+        problem = "needs a value" if cfg.run is None else "is given beside checkpoint"
+        raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
+    if cfg.checkpoint is not None:
+        return Model(str(cfg.checkpoint), *open_checkpoint(cfg.checkpoint, cfg))
+    folder = open_run(cfg.run)
+    record = folder.read_record()
+    if record.stages:
+        stage = next(iter(record.stages))
+        raise RunError(
+            "this run is a chain, made for tables with linked passages",
+            where=cfg.run,
+            remedy=f"Use its first stage: run={folder.path / stage}",
+        )
+    config = run_config(folder, cfg)
+    return Model(str(cfg.run), load_best(config, folder, NoDataset()), config)
+
+
+def _prepare(
+    model: Model, files: Mapping[Path, TableFile], pairs: Mapping[Path, list[str]], *, together: bool
+) -> list[Question]:
+    fitter = RowFitter(model.parts.serializer, model.parts.task)
+    questions: list[Question] = []
+    for path, file in files.items():
+        asked = pairs[path]
+        for turn, (text, seen) in enumerate(zip(asked, fitter.fit(file, asked, together=together), strict=True)):
+            name = f"{len(questions):06}"
+            example = TableExample(name, text, seen.table)
+            if together:
+                example = replace(example, conversation=str(path), history=tuple(asked[:turn]))
+            questions.append(Question(example, file, seen))
+    return questions
+
+
+def _answer(model: Model, questions: Sequence[Question], cfg: DictConfig) -> list[Answered]:
+    examples = [question.example for question in questions]
+    parts = model.parts
+    with TemporaryDirectory() as folder:  # other people's tables are nothing to keep
+        loader = parts.data.loader_of(parts.task.evaluation_examples(examples), "questions", Path(folder))
+        encodings: Any = loader.dataset.encodings  # type: ignore[attr-defined]
+        failures = dict(encodings.failures)
+        names = [name for name in encodings.example_ids if name not in failures]
+        cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
+        found = predict(parts.task, loader, model.cfg)
+    if cfg.conversation:
+        found = predict_in_turn(parts, model.cfg, examples, found)
+    by_name = {example.example_id: example for example in examples}
+    texts = parts.task.answers(found, by_name)
+    predictions = {prediction.example_id: prediction for prediction in found}
+    answers = []
+    for question in questions:
+        name = question.example.example_id
+        answered = _bare(question, cfg.abstain, _cut_said(question, cuts.get(name), parts.serializer.max_tokens))
+        if name in predictions:
+            selection = parts.task.selection(predictions[name])
+            answered = _filled(answered, selection, texts.get(name, ""), isinstance(parts.task, Entailment))
+        else:
+            answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
+        answers.append(answered)
+    return answers
+
+
+def _bare(question: Question, threshold: float | None, cut: tuple[str, ...]) -> Answered:
+    return Answered(
+        source=str(question.file.path),
+        question=question.example.question,
+        table=question.seen.table,
+        row_numbers=question.seen.numbers,
+        rows_in_file=len(question.file),
+        cut=cut,
+        threshold=threshold,
+    )
+
+
+def _filled(answered: Answered, selection: Selection | None, text: str, verdict: bool) -> Answered:
+    if selection is None:
+        return replace(answered, text=text)
+    table = answered.table
+    value = compute(selection.aggregation, selection.cells, table) if selection.cells else None
+    unseen = answered.rows_in_file - len(table.rows)
+    warnings = []
+    if unseen and needs_all_rows(answered.question, selection.aggregation):
+        warnings.append(
+            f"The answer may depend on all rows, and {unseen:,} were not looked at: it holds for the others only."
+        )
+    if selection.aggregation in ("sum", "average") and selection.cells and value is None:
+        warnings.append(f"Not all chosen cells are numbers, so there is no {selection.aggregation}.")
+    return replace(
+        answered,
+        text=text if value is None else number_text(value),
+        cells=selection.cells,
+        probabilities=selection.probabilities,
+        aggregation=selection.aggregation,
+        value=value,
+        verdict=verdict,
+        confidence=selection.confidence,
+        warnings=tuple(warnings),
+    )
+
+
+def _cut_said(question: Question, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
+    """What was chosen and cut, as sentences."""
+    said = [question.seen.said] if question.seen.said else []
+    counts = dict(zip(CUTS, cut or (), strict=False))
+    if counts.get("shortened_cells"):
+        said.append(f"{counts['shortened_cells']:,} cells were shortened to fit {max_tokens:,} tokens.")
+    if counts.get("dropped_columns"):
+        said.append(f"{counts['dropped_columns']:,} columns were left out to fit {max_tokens:,} tokens.")
+    if counts.get("dropped_rows"):
+        said.append(f"The last {counts['dropped_rows']:,} rows were left out to fit {max_tokens:,} tokens.")
+    return tuple(said)

@@ -1,0 +1,101 @@
+"""The part of a table around the cells that were chosen, and an answer in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mate_cli.tables.answered import Answered
+
+COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
+
+
+@dataclass(frozen=True)
+class Window:
+    """What of a table is shown.
+
+    Args:
+        rows: places of its rows; None stands for a gap.
+        columns: places of its columns; None stands for a gap.
+        hidden_rows: how many rows are not shown.
+        hidden_columns: how many columns are not shown.
+    """
+
+    rows: tuple[int | None, ...]
+    columns: tuple[int | None, ...]
+    hidden_rows: int
+    hidden_columns: int
+
+
+def window(answered: Answered, most_rows: int, most_columns: int) -> Window:
+    """Choose the rows and columns around the chosen cells; the first column is shown, as it often names the row."""
+    height, width = len(answered.table.rows), len(answered.table.header)
+    rows = around(list(dict.fromkeys(row for row, _ in _best_first(answered))), height, most_rows)
+    columns = around([*dict.fromkeys(column for _, column in _best_first(answered)), 0], width, most_columns)
+    return Window(_with_gaps(rows, height), _with_gaps(columns, width), height - len(rows), width - len(columns))
+
+
+def _best_first(answered: Answered) -> list[tuple[int, int]]:
+    pairs = zip(answered.cells, answered.probabilities, strict=True)
+    return [cell for cell, _ in sorted(pairs, key=lambda pair: -pair[1])]
+
+
+def around(wanted: Sequence[int], size: int, most: int) -> list[int]:
+    """At most so many of 0..size-1: the wanted ones, the first of them first, then their neighbours, then the first.
+
+    Args:
+        wanted: in the order of their importance.
+        size: how many there are.
+        most: how many to take.
+    """
+    if size <= most:
+        return list(range(size))
+    taken = dict.fromkeys(wanted[:most])
+    for distance in range(1, size):
+        for place in wanted[:most] or [0]:
+            for near in (place - distance, place + distance):
+                if 0 <= near < size and len(taken) < most:
+                    taken.setdefault(near)
+    if not wanted:
+        return list(range(most))
+    return sorted(taken)
+
+
+def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
+    shown: list[int | None] = []
+    for place in places:
+        if place > (shown[-1] + 1 if shown and shown[-1] is not None else 0):
+            shown.append(None)
+        shown.append(place)
+    if shown and shown[-1] is not None and shown[-1] < size - 1:
+        shown.append(None)
+    return tuple(shown)
+
+
+def answer_text(answered: Answered) -> str:
+    """The answer in words."""
+    if answered.failure:
+        return f"no answer: {answered.failure}"
+    if answered.abstained:
+        return f"abstained: {answered.confidence or 0:.2f} < {answered.threshold:g}"
+    if answered.verdict:
+        return answered.text
+    if not answered.cells:
+        return answered.text or "no cell is likely enough"
+    return answered.text or "(an empty cell)"
+
+
+def computed_text(answered: Answered) -> str:
+    """How the value was computed, such as `sum of 3 cells = 1,204`; empty where it was not."""
+    if answered.aggregation == "none" or not answered.cells or answered.abstained:
+        return ""
+    count = len(answered.cells)
+    result = "" if answered.value is None else f" = {answered.text}"
+    return f"{COMPUTED[answered.aggregation]} {count:,} cell{'' if count == 1 else 's'}{result}"
+
+
+def confidence_text(answered: Answered) -> str:
+    """The confidence and whether it is calibrated; empty where none is known."""
+    if answered.confidence is None or answered.failure:
+        return ""
+    return f"{answered.confidence:.2f}{'' if answered.calibrated else ' (uncalibrated)'}"

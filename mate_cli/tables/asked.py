@@ -1,0 +1,135 @@
+"""Which questions are asked of which tables."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mate_cli.errors import ConfigError, DataError
+from mate_cli.tables.read import SUFFIXES, open_table
+
+QUESTION_COLUMNS = ("question", "statement")
+NOT_IN_FOLDERS = (".txt",)
+"""Files that can be tables, but are none where a folder is named."""
+
+
+class Asked(NamedTuple):
+    """A question, and its table where it names one."""
+
+    question: str
+    table: str | None = None
+
+
+def find_tables(places: Iterable[str]) -> list[Path]:
+    """The files that paths, patterns and folders name, each once; those of a folder in the order of their names.
+
+    Raises:
+        DataError: one of them names nothing.
+    """
+    found: dict[Path, None] = {}
+    for place in places:
+        path = Path(place).expanduser()
+        if path.is_dir():
+            kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
+            files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds and _is_plain(file))
+            if not files:
+                raise DataError("no table in this folder", where=place, remedy=f"Tables end in {', '.join(kinds)}")
+        else:
+            # Path.glob takes no absolute patterns
+            files = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path)))]  # noqa: PTH207
+            if not files:
+                raise DataError("there is no such table", where=place, remedy="Give a file, a folder or a pattern")
+        found |= dict.fromkeys(files)
+    return list(found)
+
+
+def _is_plain(file: Path) -> bool:
+    """Whether a file is no draft of a program: `.hidden`, `~$open.xlsx`."""
+    return file.is_file() and not file.name.startswith((".", "~$"))
+
+
+def read_questions(path: str) -> list[Asked]:
+    """Read questions: a line each (.txt), or csv, tsv, json, jsonl with `question` and perhaps `table`.
+
+    Raises:
+        DataError: the file is missing or holds no question.
+    """
+    file = Path(path).expanduser()
+    if file.suffix.lower() == ".txt":
+        asked = [Asked(line.strip()) for line in _text(file).splitlines() if line.strip()]
+    else:
+        asked = _plain_list(file) or _of_table(file)
+    if not asked:
+        raise DataError("there is no question in it", where=path, remedy="Write one per line")
+    return asked
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or "error").lower() if isinstance(error, OSError) else "it is not in UTF-8"
+        raise DataError(f"questions cannot be read: {reason}", where=str(file), remedy="Check the file") from error
+
+
+def _plain_list(file: Path) -> list[Asked]:
+    """The questions of a JSON list of texts; none where the file is something else."""
+    if file.suffix.lower() not in (".json", ".jsonl"):
+        return []
+    text = _text(file)
+    try:
+        values: Any = json.loads(text) if file.suffix.lower() == ".json" else [json.loads(x) for x in text.splitlines()]
+    except json.JSONDecodeError:
+        return []
+    if isinstance(values, list) and all(isinstance(value, str) for value in values):
+        return [Asked(value.strip()) for value in values if value.strip()]
+    return []
+
+
+def _of_table(file: Path) -> list[Asked]:
+    table = open_table(file)
+    names = [name.lower() for name in table.header]
+    column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
+    if column is None:
+        raise DataError(
+            f"no column called question, only {', '.join(table.header[:6])}",
+            where=str(file),
+            remedy="Name the columns question and table",
+        )
+    of = names.index("table") if "table" in names else None
+    return [Asked(row[column], row[of] or None if of is not None else None) for row in table if row[column]]
+
+
+def pair_up(asked: Sequence[Asked], tables: Sequence[Path], beside: Path | None) -> dict[Path, list[str]]:
+    """The questions of each table: those that name it, and those that name none.
+
+    Args:
+        asked: the questions.
+        tables: the files that were named on the command line.
+        beside: the folder of the file of questions, where tables that it names may lie.
+
+    Raises:
+        ConfigError: there is no table, or no question.
+        DataError: a question names a table that is not there.
+    """
+    if not asked:
+        raise ConfigError("nothing is asked", where="question", remedy='Write question="..." or questions=FILE')
+    pairs: dict[Path, list[str]] = {table: [] for table in tables}
+    if not tables and any(one.table is None for one in asked):
+        raise ConfigError("no table is named", where="table", remedy="Write table=FILE")
+    for one in asked:
+        of = tables if one.table is None else [_named(one.table, tables, beside)]
+        for table in of:
+            pairs.setdefault(table, []).append(one.question)
+    return {table: questions for table, questions in pairs.items() if questions}
+
+
+def _named(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
+    same = [table for table in tables if name in (str(table), table.name, table.stem)]
+    near = [path for path in (Path(name).expanduser(), beside / name if beside else None) if path and path.is_file()]
+    if not same and not near:
+        raise DataError("a question names this table, which is not there", where=name, remedy="Check the name")
+    return (same or near)[0]

@@ -1,0 +1,173 @@
+"""Choose the rows of a long table that a question may be about, in one pass and with little memory.
+
+Rows are ranked by the TF-IDF of the words and numbers that they share with the question; of equal rows those with the
+greatest (or least) value come first where the question asks for it, else the first in the table.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mate_cli.tables.numbers import Date, numeric_values
+from mate_cli.tokenization.expansion import SentenceIndex
+
+_GREATEST = "most highest largest greatest biggest maximum max top best latest last newest longest"
+_LEAST = "least lowest smallest fewest minimum min worst earliest first oldest shortest cheapest"
+_EMPTY = (
+    "the and for with from what which who whom whose when where how many much did does was were are has have had that "
+    "this there than more less not all any each per is in of on at to by be do an or it as no row rows table"
+)
+GREATEST, LEAST, EMPTY_WORDS = (frozenset(words.split()) for words in (_GREATEST, _LEAST, _EMPTY))
+"""Words that tell no rows apart; single letters are no words."""
+NUMERIC_SHARE = 0.5
+"""A column is compared by its values when at least this share of its cells are numbers or dates."""
+_TERM = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]\w+")
+_DATE = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
+_AFFIXES = " $€£¥%+"
+
+
+@dataclass(frozen=True)
+class RowChoice:
+    """The rows of a table for one question, best first.
+
+    Args:
+        order: places of all R rows, from 0, [R].
+        matching: how many of them share a word or number with the question; these come first.
+        terms: the words and numbers of the question that are found in the table.
+        extreme: what else orders them, such as "greatest sales"; empty where nothing does.
+    """
+
+    order: np.ndarray
+    matching: int
+    terms: tuple[str, ...]
+    extreme: str = ""
+
+
+class RowIndex:
+    """Ranks the rows of a table for some questions; only what these ask for is kept of each row.
+
+    Args:
+        header: names of the columns.
+        questions: all that will be asked.
+        rows: read once.
+    """
+
+    def __init__(self, header: Sequence[str], questions: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
+        self._header = [frozenset(map(_singular, _terms(name))) for name in header]
+        self._names = list(header)
+        self._numbers: dict[str, int] = {}
+        wanted: set[int] = set()
+        for question in questions:
+            for term in question_terms(question):
+                self._numbers.setdefault(term, len(self._numbers))
+            wanted.update(self._measured(question))
+        self._values = {column: array("d") for column in sorted(wanted)}
+        self._seen: set[int] = set()
+        self._index = SentenceIndex([self._read(row) for row in rows])
+
+    def choose(self, question: str) -> RowChoice:
+        """Rank all rows for one of the questions."""
+        terms = question_terms(question)
+        scores = self._index.scores(" ".join(_code(self._numbers[term]) for term in terms)).round(6)
+        column, sign = self._compared(question)
+        keys = [np.arange(len(scores)), -scores]
+        if column is not None:
+            values = np.array(self._values[column]) * sign
+            keys.insert(1, np.where(np.isnan(values), np.inf, -values))
+        known = tuple(term for term in terms if self._numbers[term] in self._seen)
+        name = "" if column is None else f"{'greatest' if sign > 0 else 'least'} {self._names[column]}"
+        return RowChoice(np.lexsort(keys), int((scores > 0).sum()), known, name)
+
+    def _read(self, row: Sequence[str]) -> str:
+        """The terms of a row that questions have, as one text."""
+        for column, values in self._values.items():
+            values.append(comparable(row[column]))
+        known = self._numbers
+        found = [known[term] for term in map(_singular, _terms(" \n".join(row))) if term in known]
+        self._seen.update(found)
+        return " ".join(map(_code, found))
+
+    def _measured(self, question: str) -> list[int]:
+        """The columns that a question with a superlative may compare by."""
+        words = {_singular(term) for term in _terms(question)}
+        if not words & (GREATEST | LEAST):
+            return []
+        return [column for column, name in enumerate(self._header) if name & words - GREATEST - LEAST]
+
+    def _compared(self, question: str) -> tuple[int | None, int]:
+        """The column that a question compares by, if any, and 1 for the greatest or -1 for the least value."""
+        words = set(_terms(question))
+        sign = 1 if words & GREATEST else -1
+        for column in self._measured(question):
+            if np.isfinite(self._values[column]).mean() >= NUMERIC_SHARE:
+                return column, sign
+        return None, sign
+
+
+def question_terms(question: str) -> tuple[str, ...]:
+    """The words and numbers of a question that may tell rows apart; numbers also where they are written as words."""
+    words = [_singular(term) for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LEAST]
+    values = [value.year if isinstance(value, Date) else value for value in numeric_values(question)]
+    numbers = [_plain(value) for value in values if value is not None and np.isfinite(value)]
+    return tuple(dict.fromkeys([*words, *numbers]))
+
+
+def comparable(text: str) -> float:
+    """A cell as one number that can be compared, dates by their days; NaN where it is none."""
+    date = _DATE.match(text)
+    if date:
+        return float(int(date[1]) * 10_000 + int(date[2]) * 100 + int(date[3] or 0))
+    try:
+        return float(text.strip(_AFFIXES).replace(",", ""))
+    except ValueError:
+        return np.nan
+
+
+def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int) -> list[int]:
+    """Take rows, the best first, until the next one exceeds the budget; at least one, back in the table's order.
+
+    Args:
+        order: places of rows, best first.
+        costs: tokens of each, in the same order.
+        budget: tokens that all rows may have.
+        most: rows that can be told apart.
+    """
+    taken: list[int] = []
+    for place, cost in zip(order, costs, strict=False):
+        budget -= cost
+        if taken and (budget < 0 or len(taken) >= most):
+            break
+        taken.append(int(place))
+    return sorted(taken)
+
+
+def _terms(text: str) -> list[str]:
+    """Words of two or more letters in lower case, and numbers without separators and superfluous zeros."""
+    return [_number(term) if term[0].isdigit() else term for term in _TERM.findall(text.lower())]
+
+
+def _number(term: str) -> str:
+    if term.isdecimal() and term[0] != "0":
+        return term
+    plain = term.replace(",", "")
+    if "." in plain:
+        return plain.rstrip("0").rstrip(".").lstrip("0") or "0"
+    return plain.lstrip("0") or "0"
+
+
+def _plain(value: float) -> str:
+    return _number(f"{value:.6f}")
+
+
+def _singular(word: str) -> str:
+    """A word without the s of a plural."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _code(number: int) -> str:
+    return f"t{number}"
