@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from mate_cli.data.guesses import majority_label
 from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.layers.classification import ClassHead
@@ -87,6 +88,14 @@ class Entailment(TableTask[Verdict]):
     def selection(self, prediction: Verdict) -> Selection | None:
         """No cell, but how sure the verdict is."""
         return Selection((), (), prediction.probability)
+
+    def baselines(
+        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+    ) -> dict[str, float]:
+        """Accuracy of the commonest label."""
+        label = majority_label(training())
+        scores = self.score([Verdict(name, label, 1.0) for name in examples], examples)
+        return {f"majority/{name}": value for name, value in scores.items()}
 
 
 def _label(example: TableExample) -> int | None:

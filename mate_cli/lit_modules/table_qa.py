@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
 from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.lit_modules.losses.scalar_answer import AverageApproximation
 from mate_cli.lit_modules.losses.selection import LabelWeighting
@@ -199,6 +200,21 @@ class TableQA(TableTask[TableAnswer]):
         own = prediction
         return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
 
+    def baselines(
+        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+    ) -> dict[str, float]:
+        """Scores of the column that most often is the answer, and of the cell nearest to the question by TF-IDF."""
+        guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
+        return {
+            f"{baseline}/{name}": value
+            for baseline, found in guesses.items()
+            for name, value in self.score([_guessed(*item) for item in found.items()], examples).items()
+        }
+
+
+def _guessed(name: str, guess: Guess) -> TableAnswer:
+    return TableAnswer(name, guess.cells, (1.0,) * len(guess.cells), guess.aggregation)
+
 
 def likely_cells(
     probabilities: Tensor, batch: TableBatch, threshold: float
@@ -213,7 +229,7 @@ def likely_cells(
     Source: google-research/tapas, `experiments/prediction_utils.py`.
     """
     names = batch.column_ids * SUMMARY_ROW + batch.row_ids
-    examples = zip(*(x.cpu().numpy() for x in (probabilities, names, batch.in_body)), strict=True)
+    examples = zip(*(x.detach().cpu().numpy() for x in (probabilities, names, batch.in_body)), strict=True)
     return [_likely(shares[in_body], cells[in_body], threshold) for shares, cells, in_body in examples]
 
 

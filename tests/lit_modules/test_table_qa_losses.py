@@ -1,13 +1,19 @@
 """The losses of table questions, with their gradients, against google-research/tapas; and what must not change them."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from batches import one_table, pad
 from golden import tapas
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from mate_cli.lit_modules.losses.scalar_answer import answer_loss, expected_result, shared_among_tokens
+from mate_cli.lit_modules.losses.selection import free_selection_loss
 from mate_cli.lit_modules.losses.table_answer import TableAnswerLoss
 from mate_cli.models.layers.score import Score
 from mate_cli.models.layers.table_answer import HeadOptions, TableAnswerHead
@@ -89,9 +95,8 @@ class Reference:
     def __init__(self, name: str) -> None:
         self.states = golden("in/x").requires_grad_()
         self.batch, self.criterion = batch(), criterion(CASES[name])
-        self.logits = head(CASES[name])(
-            EncoderOutput(self.states, golden("in/pooled")), replace(self.batch, attention_mask=torch.ones(4, 32).long())
-        )
+        unpadded = replace(self.batch, attention_mask=torch.ones(4, 32).long())
+        self.logits = head(CASES[name])(EncoderOutput(self.states, golden("in/pooled")), unpadded)
 
 
 @pytest.mark.parametrize("name", ANSWERING)
@@ -165,8 +170,101 @@ def test_parts_of_weak_supervision_equal_the_reference(name):
 
 
 def test_cells_share_their_probability_as_in_the_reference():
-    from mate_cli.lit_modules.losses.scalar_answer import shared_among_tokens
-
     shares = shared_among_tokens(torch.ones(4, 32), batch().row_ids, batch().column_ids)
     body = batch().in_body
     torch.testing.assert_close(1 / shares[body], golden("in/numeric_values_scale")[body])
+
+
+@st.composite
+def random_examples(draw):
+    """Single examples without padding, with states, labels, numbers and answers of every kind."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return [one_example(random) for _ in range(draw(st.integers(2, 4)))]
+
+
+def one_example(random: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor, TableBatch]:
+    """States [1, T, 16], pooled [1, 16] and the batch of one table; some are beyond the grid of the golden cases."""
+    rows, columns = int(random.integers(1, 7)), int(random.integers(1, 5))
+    alone = pad([one_table(random, int(random.integers(1, 6)), rows, columns, 3)])
+    tokens = alone.input_ids.shape[1]
+    labels = (random.random((1, tokens)) < random.choice([0.0, 0.2])) & alone.in_body.numpy()
+    values = np.where(random.random((1, tokens)) < 0.5, random.normal(size=(1, tokens)), np.nan)
+    answer = random.choice([np.nan, 1.5])
+    alone = replace(
+        alone,
+        label_ids=torch.from_numpy(labels).long(),
+        numeric_values=torch.from_numpy(values.astype(np.float32)),
+        answer_numbers=torch.tensor([answer], dtype=torch.float32),
+        aggregation_ids=torch.from_numpy(random.integers(-1, 4, 1)),
+    )
+    draw = lambda *shape: torch.from_numpy(random.normal(size=shape).astype(np.float32))  # noqa: E731
+    return draw(1, tokens, 16), draw(1, 16), alone
+
+
+def together(examples, extra: int) -> tuple[EncoderOutput, TableBatch]:
+    """One padded batch; padding holds zeros, numbers that are none, and states that nothing may depend on."""
+    length = max(states.shape[1] for states, _, _ in examples) + extra
+
+    def padded(tensors, fill):
+        return torch.cat([torch.nn.functional.pad(t, (0, length - t.shape[1]), value=fill) for t in tensors])
+
+    states = torch.full((len(examples), length, 16), 5.0)
+    for row, (own, _, _) in enumerate(examples):
+        states[row, : own.shape[1]] = own[0]
+    fields = {}
+    for name, tensor in examples[0][2].tensors().items():
+        tensors = [batch.tensors()[name] for _, _, batch in examples]
+        fill = math.nan if name == "numeric_values" else 0
+        fields[name] = padded(tensors, fill) if tensor.ndim == 2 else torch.cat(tensors)
+    return EncoderOutput(states, torch.cat([pooled for _, pooled, _ in examples])), TableBatch(**fields)
+
+
+@pytest.mark.parametrize("name", ANSWERING)
+@settings(max_examples=12)
+@given(examples=random_examples(), extra=st.integers(0, 3))
+def test_neither_padding_nor_the_order_of_a_batch_matters(name, examples, extra):
+    scored, learnt = head(CASES[name]), criterion(CASES[name])
+
+    def losses(found, more):
+        output, batch = together(found, more)
+        return learnt(scored(output, batch), batch)
+
+    alone = torch.cat([losses([example], 0) for example in examples])
+    assert alone.isfinite().all()
+    torch.testing.assert_close(losses(examples, extra), alone, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(losses(examples[::-1], extra).flip(0), alone, rtol=1e-5, atol=1e-4)
+
+
+def test_the_intended_weight_is_that_of_answers_only():
+    logits, labels = torch.tensor([[0.0, 0.0, 0.0, 9.0]]), torch.tensor([[1, 0, 0, 0]])
+    real = torch.tensor([[True, True, True, False]])
+    options = {"positive_weight": 4.0}
+    intended = free_selection_loss(logits, labels, real, weighting="intended", **options)
+    released = free_selection_loss(logits, labels, real, weighting="released", **options)
+    assert intended.item() == pytest.approx(math.log(2) * (4 + 1 + 1) / 3)
+    assert released.item() == pytest.approx(math.log(2) * 4)
+
+
+def test_expected_averages_are_right_for_certain_cells():
+    certain, values = torch.tensor([[1.0, 1.0, 0.0]]), torch.tensor([[2.0, 4.0, math.inf]])
+    for place, expected in enumerate([6.0, 3.0, 2.0]):
+        aggregation = torch.nn.functional.one_hot(torch.tensor([place]), 3).float()
+        for approximation in ("ratio", "first_order", "second_order"):
+            result = expected_result(certain, values, aggregation, approximation)
+            assert result.item() == pytest.approx(expected), (place, approximation)
+
+
+def test_second_order_is_nearer_to_the_true_average_of_chance():
+    """Two cells of values 1 and 3, each selected in half of all cases: (0 + 1 + 3 + 2) / 4."""
+    chance, values, average = torch.tensor([[0.5, 0.5]]), torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 1.0, 0.0]])
+    first, second = (expected_result(chance, values, average, f"{name}_order").item() for name in ("first", "second"))
+    assert first == pytest.approx(4 / 3)
+    assert first < second <= 1.5
+
+
+def test_answers_that_are_not_computed_teach_nothing():
+    expected = torch.tensor([5.0, 5.0], requires_grad=True)
+    losses = answer_loss(expected, torch.tensor([math.nan, 2.0]), torch.tensor([False, True]), delta=1.0)
+    losses.sum().backward()
+    assert losses.tolist() == [0.0, 2.5]
+    assert expected.grad.tolist() == [0.0, 1.0]
