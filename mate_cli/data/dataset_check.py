@@ -88,7 +88,7 @@ def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], s
         "questions": len(examples),
         "tables": len({example.table.table_id for example in examples}),
         **({"sequences": sequences} if sequences else {}),
-        "supervised": sum(kinds[kind] for kind in KINDS),
+        "usable": sum(kinds[kind] for kind in KINDS),
         **{kind: kinds[kind] for kind in sorted(kinds, key=_rank)},
         **{part: parts[part] for part in sorted(parts)},
     }

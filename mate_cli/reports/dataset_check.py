@@ -17,7 +17,6 @@ NAMES = {
     "passage": "answer in a passage",
     "missing": "answer not found",
     "not given": "answer not given",
-    "supervised": "usable",
     "cells": "- cells",
     "number": "- a number",
     "cells or number": "- cells or a number",

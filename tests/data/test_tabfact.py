@@ -1,0 +1,199 @@
+import gzip
+import json
+import shutil
+import tarfile
+
+import pytest
+import releases
+from golden import shared
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from table_releases import TABFACT, TABFACT_TABLES, write_tabfact
+
+from mate_cli.data.tabfact import TabFact, parse_table
+from mate_cli.errors import DataError
+
+
+@pytest.fixture
+def root(tmp_path):
+    return write_tabfact(tmp_path / "tabfact")
+
+
+def everything(dataset):
+    return {split: dataset.examples(split) for split in dataset.splits}
+
+
+def test_statements_have_labels_tables_and_captions(root):
+    first, second, third = TabFact(root).examples("train")
+    assert (first.example_id, first.question) == ("2-1-1.html.csv_0", "ann lee score 3")
+    assert [example.answer.label for example in (first, second, third)] == [1, 0, 1]
+    assert [example.answer.texts for example in (first, second)] == [("entailed",), ("refuted",)]
+    assert first.table is second.table is third.table
+    assert first.table.title == "players"
+    assert [cell.text for cell in first.table.header] == ["player", "goals"]
+    assert [[cell.text for cell in row] for row in first.table.rows] == [["ann lee", "3"], ['bob "b" stone', ""]]
+
+
+def test_subsets_are_those_of_the_lists_and_small_is_a_part_of_test(root):
+    dataset = TabFact(root)
+    assert {split: found[0].subsets for split, found in everything(dataset).items()} == {
+        "train": ("simple",),
+        "dev": ("complex",),
+        "test": ("complex", "small"),
+    }
+    for path in (root / "data").glob("*.json"):
+        path.unlink()
+    assert TabFact(root).examples("test")[0].subsets == ()
+
+
+def pack_files(root):
+    for path in [*root.glob("tokenized_data/*.json"), *root.glob("data/*.json")]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+
+
+def pack_beside(root):
+    releases.pack(root / "data", "all_csv", ".tar.gz", "data/").rename(root / "all_csv.tar.gz")
+
+
+def pack_inside(root):
+    releases.pack(root / "data", "all_csv", ".zip")
+
+
+def pack_repository(root):
+    with tarfile.open(root / "Table-Fact-Checking.tar.gz", "w:gz") as archive:
+        archive.add(root / "data" / "all_csv", "Table-Fact-Checking-2ab782/data/all_csv")
+    shutil.rmtree(root / "data" / "all_csv")
+
+
+@pytest.mark.parametrize("pack", [pack_files, pack_beside, pack_inside, pack_repository])
+def test_the_release_may_be_packed(root, pack):
+    unpacked = everything(TabFact(root))
+    pack(root)
+    assert everything(TabFact(root)) == unpacked
+    assert {split: len(found) for split, found in unpacked.items()} == {"train": 3, "dev": 1, "test": 1}
+
+
+def test_the_check_counts_labels_and_subsets(root):
+    report = TabFact(root).check()
+    assert report.problems == ()
+    assert report.counts["train"] == {
+        "questions": 3,
+        "tables": 1,
+        "usable": 3,
+        "entailed": 2,
+        "refuted": 1,
+        "simple": 3,
+    }
+    assert report.counts["all"]["tables"] == 3
+    assert report.published["questions"] == 118_275
+    assert report.notes == ()
+    assert report.percentiles["words in a table"][100] == 8
+
+
+def set_table(text):
+    return lambda path: path.write_text(text, encoding="utf-8")
+
+
+def set_entry(*entry):
+    return lambda path: releases.edit(path, lambda entries: entries.update({"2-1-1.html.csv": list(entry)}))
+
+
+TRAIN, TABLE = "tokenized_data/train_examples.json", "data/all_csv/2-1-1.html.csv"
+DAMAGE = {
+    "unreadable": (TRAIN, lambda path: path.write_text("{"), "is not readable JSON"),
+    "a list": (TRAIN, lambda path: path.write_text("[]"), "should hold an object"),
+    "no entry": (TRAIN, set_entry(["x"], [1]), "2-1-1.html.csv: should be [statements, labels, caption]"),
+    "too few labels": (TRAIN, set_entry(["x", "y"], [1], ""), "has 2 statements but 1 labels"),
+    "an unknown label": (TRAIN, set_entry(["x"], [2], ""), "a label is neither 0 nor 1"),
+    "a label that is no number": (TRAIN, set_entry(["x"], [True], ""), "a label is neither 0 nor 1"),
+    "an empty statement": (TRAIN, set_entry([" "], [1], ""), "a statement is empty or no text"),
+    "ragged": (TABLE, set_table("a#b\n1#2#3\n4\n5#6\n"), "row 0 has 3 cells under 2 headers (2 such rows)"),
+    "empty": (TABLE, set_table("\n"), "2-1-1.html.csv: is empty"),
+    "no UTF-8": (TABLE, lambda path: path.write_bytes(b"a#b\r\n\xff#2\r\n"), "is not UTF-8"),
+    "missing": (TABLE, lambda path: path.unlink(), "2-1-1.html.csv: is not there"),
+    "a damaged list": ("data/simple_ids.json", set_table("[1, 2"), "simple_ids.json: is not readable JSON"),
+    "a list that is none": ("data/simple_ids.json", set_table("{}"), "simple_ids.json: should hold a list of tables"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_named_and_can_be_left_out(root, name):
+    file, damage, message = DAMAGE[name]
+    damage(root / file)
+    with pytest.raises(DataError, match=file) as caught:
+        TabFact(root).examples("train")
+    assert f"mate data check data=tabfact data.root={root}" in str(caught.value)
+    assert any(message in str(problem) for problem in TabFact(root).check().problems)
+    with pytest.warns(UserWarning, match="what is damaged is left out"):
+        kept = TabFact(root, damaged="skip").examples("train")
+    assert len(kept) == (3 if "list" in name and name != "a list" else 0)
+
+
+def test_missing_files_are_one_error_that_says_what_to_type(root, tmp_path):
+    shutil.rmtree(root / "data" / "all_csv")
+    with pytest.raises(DataError, match=r"looked for data/all_csv .*mate data download data=tabfact"):
+        TabFact(root).examples("train")
+    (root / "tokenized_data" / "val_examples.json").unlink()
+    with pytest.raises(DataError, match="has no split 'dev', but train, test"):
+        TabFact(root).examples("dev")
+    with pytest.raises(DataError, match="no such folder"):
+        TabFact(tmp_path / "none").examples("train")
+
+
+def test_an_archive_that_is_cut_short_is_named(root):
+    archive = releases.pack(root / "data", "all_csv", ".tar.gz")
+    archive.write_bytes(archive.read_bytes()[:-40])
+    with pytest.raises(DataError, match=r"all_csv\.tar\.gz: cannot be read to its end"):
+        TabFact(root).examples("train")
+    assert "cannot be read to its end" in TabFact(root).check().problems[0].what
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_the_last_line_may_end_or_not(end):
+    table = parse_table("t.csv", "t", f"a#b\r\n\r#{end}".encode(), "", [])
+    assert [[cell.text for cell in row] for row in table.rows] == [["\r", ""]]
+
+
+JUNK = st.sampled_from([None, 7, "junk", [], {}, [None], [["x"]], {"x": None}, ""])
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), JUNK)
+def test_no_malformed_statements_end_in_a_traceback(tmp_path_factory, path, junk):
+    root = write_tabfact(tmp_path_factory.mktemp("fuzz") / "tabfact")
+    content = releases.replaced(json.loads(json.dumps(TABFACT["train"])), path, junk)
+    (root / TRAIN).write_text(json.dumps(content))
+    report = TabFact(root).check()
+    assert report.problems or report.counts["all"]["questions"] <= 5
+
+
+def test_tables_that_no_statement_needs_are_not_read(root):
+    (root / "data" / "all_csv" / "2-9-9.html.csv").write_text("a#b\n1\n")
+    assert TabFact(root).check().problems == ()
+    assert len(TABFACT_TABLES) == TabFact(root).check().counts["all"]["tables"]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return TabFact(shared("data", "tabfact"))
+
+
+def test_counts_of_the_shared_data(whole):
+    counts = whole.check().counts
+    assert {split: (row["questions"], row["tables"], row["entailed"]) for split, row in counts.items()} == {
+        "train": (73114, 10412, 40224),
+        "dev": (10252, 1351, 5189),
+        "test": (10357, 1369, 5201),
+        "all": (93723, 13132, 50614),
+    }
+    parts = ("simple", "complex", "small")
+    assert [counts["test"][part] for part in parts] == [3411, 6946, 1671]
+    assert counts["train"]["simple"] + counts["train"]["complex"] == 73114
+
+
+def test_the_lists_of_the_test_split_agree_with_those_of_all(whole):
+    root = whole.root / "data"
+    for part in ("simple", "complex"):
+        keys = {example.table.table_id for example in whole.examples("test") if part in example.subsets}
+        assert keys == set(json.loads((root / f"{part}_test_id.json").read_text()))

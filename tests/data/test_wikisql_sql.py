@@ -1,0 +1,110 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mate_cli.data.wikisql_sql import Condition, Query, execute_sql
+
+ROWS = [["Ann Lee", "3", "Guard"], ["Bob Stone", "21", "Forward - Guard"], ["Cy Young", "21", "guard"]]
+TYPES = ("text", "real", "text")
+
+
+def run(column, aggregation, *conditions):
+    return execute_sql(Query(column, aggregation, tuple(Condition(*c) for c in conditions)), ROWS, TYPES)
+
+
+@pytest.mark.parametrize(
+    ("query", "cells", "aggregation", "number", "texts"),
+    [
+        ((0, 0), ((0, 0), (1, 0), (2, 0)), "none", None, ("Ann Lee", "Bob Stone", "Cy Young")),
+        ((0, 0, (1, 0, "3")), ((0, 0),), "none", None, ("Ann Lee",)),
+        ((0, 0, (1, 0, 3)), ((0, 0),), "none", None, ("Ann Lee",)),
+        ((0, 0, (1, 0, "3.0")), ((0, 0),), "none", None, ("Ann Lee",)),
+        ((0, 0, (1, 1, "3"), (2, 0, "GUARD")), ((2, 0),), "none", None, ("Cy Young",)),
+        ((0, 0, (1, 2, 21)), ((0, 0),), "none", None, ("Ann Lee",)),
+        ((0, 0, (2, 0, "forward-guard")), ((1, 0),), "none", None, ("Bob Stone",)),
+        ((1, 0, (0, 0, "ann lee")), ((0, 1),), "none", 3.0, ("3.0",)),
+        ((1, 1), ((2, 1),), "none", 21.0, ("21.0",)),
+        ((1, 2), ((0, 1),), "none", 3.0, ("3.0",)),
+        ((0, 1), ((2, 0),), "none", None, ("Cy Young",)),
+        ((1, 3), ((0, 1), (1, 1), (2, 1)), "count", 3.0, ("3.0",)),
+        ((0, 3, (2, 0, "nobody")), (), "count", 0.0, ("0.0",)),
+        ((1, 4), ((0, 1), (1, 1), (2, 1)), "sum", 45.0, ("45.0",)),
+        ((1, 5), ((0, 1), (1, 1), (2, 1)), "average", 15.0, ("15.0",)),
+        ((1, 4, (1, 0, 3)), ((0, 1),), "sum", 3.0, ("3.0",)),
+        ((0, 4), ((0, 0), (1, 0), (2, 0)), "sum", None, ("Ann Lee", "Bob Stone", "Cy Young")),
+    ],
+)
+def test_queries(query, cells, aggregation, number, texts):
+    answer = run(*query)
+    assert (answer.coordinates, answer.aggregation, answer.number, answer.texts) == (cells, aggregation, number, texts)
+
+
+@pytest.mark.parametrize("aggregation", [0, 1, 2, 4, 5])
+def test_nothing_is_the_number_that_is_none(aggregation):
+    answer = run(1, aggregation, (0, 0, "nobody"))
+    assert answer.coordinates == ()
+    assert math.isnan(answer.number)
+
+
+def test_equal_extremes_are_the_last_one_for_max_and_the_first_one_for_min():
+    rows = [["5"], ["7"], ["5"], ["7"]]
+    assert execute_sql(Query(0, 1), rows, ("real",)).coordinates == ((3, 0),)
+    assert execute_sql(Query(0, 2), rows, ("real",)).coordinates == ((0, 0),)
+
+
+def test_a_remark_in_a_column_of_numbers_meets_no_condition_and_is_no_extreme():
+    rows = [["-", "a"], ["4", "b"], ["6", "c"]]
+    types = ("real", "text")
+    assert execute_sql(Query(1, 0, (Condition(0, 1, 1),)), rows, types).texts == ("b", "c")
+    assert execute_sql(Query(0, 2), rows, types).coordinates == ((1, 0),)
+    assert execute_sql(Query(0, 4), rows, types).number is None
+
+
+@pytest.mark.parametrize("query", [(0, 0, (0, 0, 7)), (0, 0, (1, 0, "many")), (0, 4, (1, 0, 3))])
+def test_texts_are_not_compared_with_numbers_nor_added_up(query):
+    with pytest.raises(ValueError, match=r"number|float"):
+        run(*query)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (None, "should hold sel, agg and conds"),
+        ({"sel": 0, "agg": 0}, "should hold sel, agg and conds"),
+        ({"sel": 0, "agg": 0, "conds": [[0, 0]]}, "should hold sel, agg and conds"),
+        ({"sel": 3, "agg": 0, "conds": []}, "column that is not there"),
+        ({"sel": -1, "agg": 0, "conds": []}, "column that is not there"),
+        ({"sel": True, "agg": 0, "conds": []}, "column that is not there"),
+        ({"sel": 0, "agg": 0, "conds": [[9, 0, "x"]]}, "column that is not there"),
+        ({"sel": 0, "agg": 6, "conds": []}, "no aggregation 6"),
+        ({"sel": 0, "agg": 0, "conds": [[0, 3, "x"]]}, "an operator that is none of"),
+        ({"sel": 0, "agg": 0, "conds": [[0, 0, None]]}, "neither a text nor a number"),
+    ],
+)
+def test_what_is_no_query_is_refused(sql, message):
+    with pytest.raises(ValueError, match=message):
+        Query.parse(sql, TYPES)
+
+
+def test_a_query_is_read_as_the_file_has_it():
+    parsed = Query.parse({"sel": 1, "conds": [[0, 0, "Ann"], [1, 2, 4.5]], "agg": 3}, TYPES)
+    assert parsed == Query(1, 3, (Condition(0, 0, "Ann"), Condition(1, 2, 4.5)))
+
+
+NUMBERS = st.lists(st.integers(-99, 99), min_size=1, max_size=8)
+
+
+@given(NUMBERS, st.integers(-99, 99), st.sampled_from([0, 1, 2]))
+def test_numbers_agree_with_python(numbers, threshold, operator):
+    holds = [lambda x: x == threshold, lambda x: x > threshold, lambda x: x < threshold][operator]
+    kept = [number for number in numbers if holds(number)]
+    conditions = (Condition(0, operator, str(threshold)),)
+    rows = [[str(number)] for number in numbers]
+    results = [execute_sql(Query(0, aggregation, conditions), rows, ("real",)).number for aggregation in (1, 2, 3, 4)]
+    if kept:
+        assert results == [max(kept), min(kept), len(kept), sum(kept)]
+    else:
+        assert results[2] == 0
+        assert all(math.isnan(results[place]) for place in (0, 1, 3))
