@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, ListConfig
 
-from mate_cli.errors import ConfigError, MateError, RunError
+from mate_cli.errors import DataError, MateError
 from mate_cli.lit_modules.base import Selection
 from mate_cli.lit_modules.entailment import Entailment
-from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
+from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation import predict, predict_in_turn
-from mate_cli.pipelines.finished import run_config
+from mate_cli.pipelines.opened import Model, open_model
 from mate_cli.pipelines.row_fitting import RowFitter, Seen
-from mate_cli.runs.folders import open_run
 from mate_cli.tables.answered import Answered, Session
 from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
 from mate_cli.tables.computed import compute, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.formats.grid import numbered
 from mate_cli.tables.read import open_table
+from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.cuts import CUTS
 
@@ -40,15 +40,6 @@ class Question:
     example: TableExample
     file: TableFile
     seen: Seen
-
-
-@dataclass(frozen=True)
-class Model:
-    """What answers: the parts of a run or checkpoint, and its name for people."""
-
-    name: str
-    parts: Parts
-    cfg: DictConfig
 
 
 def answer_tables(cfg: DictConfig) -> Session:
@@ -69,8 +60,9 @@ def answer_tables(cfg: DictConfig) -> Session:
         files, skipped = _open_all(list(pairs), None if cfg.sheet is None else str(cfg.sheet))
     with timed(seconds, "model"):
         model = open_model(cfg)
-    with timed(seconds, "answers"):
+    with timed(seconds, "rows"):
         questions = _prepare(model, files, pairs, together=cfg.conversation)
+    with timed(seconds, "answers"):
         answers = _answer(model, questions, cfg)
     notes = {str(path): file.notes for path, file in files.items() if file.notes}
     return Session(model.name, answers, notes, skipped, seconds)
@@ -109,38 +101,9 @@ def _open_all(paths: Sequence[Path], sheet: str | None) -> tuple[dict[Path, Tabl
                 raise
             skipped[str(path)] = str(error)
     if not files:
-        raise next(iter(_errors(skipped)))
+        first = next(iter(skipped.values()))
+        raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")
     return files, skipped
-
-
-def _errors(skipped: Mapping[str, str]) -> list[MateError]:
-    return [RunError(f"none of {len(skipped)} tables can be read; the first: {next(iter(skipped.values()))}")]
-
-
-def open_model(cfg: DictConfig) -> Model:
-    """Load what answers, once.
-
-    Raises:
-        ConfigError: neither or both of `run` and `checkpoint` are given.
-        RunError: the run is a chain of stages, or left no weights.
-        CheckpointError: there is no such checkpoint.
-    """
-    if (cfg.run is None) == (cfg.checkpoint is None):
-        problem = "needs a value" if cfg.run is None else "is given beside checkpoint"
-        raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
-    if cfg.checkpoint is not None:
-        return Model(str(cfg.checkpoint), *open_checkpoint(cfg.checkpoint, cfg))
-    folder = open_run(cfg.run)
-    record = folder.read_record()
-    if record.stages:
-        stage = next(iter(record.stages))
-        raise RunError(
-            "this run is a chain, made for tables with linked passages",
-            where=cfg.run,
-            remedy=f"Use its first stage: run={folder.path / stage}",
-        )
-    config = run_config(folder, cfg)
-    return Model(str(cfg.run), load_best(config, folder, NoDataset()), config)
 
 
 def _prepare(
@@ -181,6 +144,7 @@ def _answer(model: Model, questions: Sequence[Question], cfg: DictConfig) -> lis
         if name in predictions:
             selection = parts.task.selection(predictions[name])
             answered = _filled(answered, selection, texts.get(name, ""), isinstance(parts.task, Entailment))
+            answered = _calibrated(answered, model.calibration)
         else:
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
         answers.append(answered)
@@ -208,13 +172,13 @@ def _filled(answered: Answered, selection: Selection | None, text: str, verdict:
     warnings = []
     if unseen and needs_all_rows(answered.question, selection.aggregation):
         warnings.append(
-            f"The answer may depend on all rows, and {unseen:,} were not looked at: it holds for the others only."
+            f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not looked at."
         )
     if selection.aggregation in ("sum", "average") and selection.cells and value is None:
         warnings.append(f"Not all chosen cells are numbers, so there is no {selection.aggregation}.")
     return replace(
         answered,
-        text=text if value is None else number_text(value),
+        text=_text(selection, table, text) if value is None else number_text(value),
         cells=selection.cells,
         probabilities=selection.probabilities,
         aggregation=selection.aggregation,
@@ -225,14 +189,25 @@ def _filled(answered: Answered, selection: Selection | None, text: str, verdict:
     )
 
 
+def _calibrated(answered: Answered, calibration: Calibration | None) -> Answered:
+    if calibration is None or answered.confidence is None:
+        return answered
+    return replace(answered, confidence=calibration(answered.confidence), calibrated=True)
+
+
+def _text(selection: Selection, table: Table, text: str) -> str:
+    """The chosen cells, equal ones once; what the task says where it says something else."""
+    if selection.aggregation != "none" or not selection.cells:
+        return text
+    return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))
+
+
 def _cut_said(question: Question, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
     """What was chosen and cut, as sentences."""
-    said = [question.seen.said] if question.seen.said else []
+    said = list(question.seen.said)
     counts = dict(zip(CUTS, cut or (), strict=False))
-    if counts.get("shortened_cells"):
-        said.append(f"{counts['shortened_cells']:,} cells were shortened to fit {max_tokens:,} tokens.")
-    if counts.get("dropped_columns"):
-        said.append(f"{counts['dropped_columns']:,} columns were left out to fit {max_tokens:,} tokens.")
-    if counts.get("dropped_rows"):
-        said.append(f"The last {counts['dropped_rows']:,} rows were left out to fit {max_tokens:,} tokens.")
+    for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
+        if count := counts.get(kind):
+            done = "shortened" if noun == "cell" else "left out"
+            said.append(f"{numbered(count, noun)} {done} to fit {max_tokens:,} tokens.")
     return tuple(said)

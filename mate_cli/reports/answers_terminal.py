@@ -39,9 +39,10 @@ def print_answered(answered: Answered, console: Console) -> None:
     for name, text in (("computed", computed_text(answered)), ("confidence", confidence_text(answered))):
         if text:
             _print_line(name, Text(text), console)
-    for name, sentences, style in (("cut", answered.cut, WEAK), ("beware", answered.warnings, WARNING)):
-        for sentence in sentences:
-            _print_line(name, Text(sentence, style=style), console)
+    for name, sentences, style in (("beware", answered.warnings, WARNING), ("cut", answered.cut, WEAK)):
+        if sentences:
+            _print_line(name, Text(" ".join(sentences), style=style), console)
+    console.print()
     shown = window(answered, MOST_ROWS, max(2, (console.width - 8) // NARROWEST))
     console.print(table_view(answered, shown, console))
     if hidden := hidden_text(shown):
@@ -66,6 +67,7 @@ def table_view(answered: Answered, shown: Window, console: Console) -> Table:
         box=SIMPLE_HEAD,
         header_style="bold",
         pad_edge=False,
+        show_edge=False,
     )
     chosen = frozenset(answered.cells)
     for row in shown.rows:
@@ -101,6 +103,7 @@ def speed_text(session: Session) -> str:
     """How many questions were answered, and how fast."""
     tables = len({answered.source for answered in session.answers})
     counts = f"{plural(len(session.answers), 'question')} on {plural(tables, 'table')}"
-    before = ", ".join(f"{name} {session.seconds.get(name, 0):.1f} s" for name in ("tables", "model"))
+    steps = {"tables": "reading tables", "model": "loading the model", "rows": "choosing rows"}
+    before = ", ".join(f"{said} {session.seconds.get(name, 0):.1f} s" for name, said in steps.items())
     rate = f"{rate_text(session.per_second)} questions per second"
-    return f"{counts}: {rate} (before that: {before}). Answered by {session.model}"
+    return f"{counts}: {rate} ({before}). Answered by {session.model}"

@@ -65,7 +65,7 @@ class Session:
         answers: in the order of tables and questions.
         notes: what was done on reading each file, by its path.
         skipped: why a file could not be read, by its path.
-        seconds: what took how long: "model", "tables", "answers".
+        seconds: what took how long: "tables", "model", "rows" (their choice), "answers".
     """
 
     model: str

@@ -43,11 +43,12 @@ class TableFile:
         """The row at a place, from 0."""
         return self._row(self.rows[place])
 
-    def table(self, places: Sequence[int] | None = None) -> Table:
-        """The table, or only its rows at some places (from 0)."""
+    def table(self, places: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Table:
+        """The table, or only its rows and columns at some places (from 0)."""
         rows = self if places is None else map(self.row, places)
-        body = tuple(tuple(map(Cell, row)) for row in rows)
-        return Table(self.path.name, tuple(map(Cell, self.header)), body, title=self.title)
+        kept = range(len(self.header)) if columns is None else columns
+        header, *body = (tuple(Cell(row[column]) for column in kept) for row in (self.header, *rows))
+        return Table(self.path.name, header, tuple(body), title=self.title)
 
     def _row(self, cells: Sequence[str]) -> tuple[str, ...]:
         row = (cells[column] if column < len(cells) else "" for column in self.columns)

@@ -36,16 +36,20 @@ class RowChoice:
     """The rows of a table for one question, best first.
 
     Args:
+        question: as it was asked.
         order: places of all R rows, from 0, [R].
         matching: how many of them share a word or number with the question; these come first.
         terms: the words and numbers of the question that are found in the table.
         extreme: what else orders them, such as "greatest sales"; empty where nothing does.
+        column: whose values these are.
     """
 
+    question: str
     order: np.ndarray
     matching: int
     terms: tuple[str, ...]
     extreme: str = ""
+    column: int | None = None
 
 
 class RowIndex:
@@ -79,9 +83,9 @@ class RowIndex:
         if column is not None:
             values = np.array(self._values[column]) * sign
             keys.insert(1, np.where(np.isnan(values), np.inf, -values))
-        known = tuple(term for term in terms if self._numbers[term] in self._seen)
+        known = tuple(shown for term, shown in terms.items() if self._numbers[term] in self._seen)
         name = "" if column is None else f"{'greatest' if sign > 0 else 'least'} {self._names[column]}"
-        return RowChoice(np.lexsort(keys), int((scores > 0).sum()), known, name)
+        return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), known, name, column)
 
     def _read(self, row: Sequence[str]) -> str:
         """The terms of a row that questions have, as one text."""
@@ -109,12 +113,15 @@ class RowIndex:
         return None, sign
 
 
-def question_terms(question: str) -> tuple[str, ...]:
-    """The words and numbers of a question that may tell rows apart; numbers also where they are written as words."""
-    words = [_singular(term) for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LEAST]
+def question_terms(question: str) -> dict[str, str]:
+    """The words and numbers of a question that may tell rows apart, and how it writes them.
+
+    Plurals are looked for without their s, and numbers that are written as words as numbers, too.
+    """
+    words = {_singular(term): term for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LEAST}
     values = [value.year if isinstance(value, Date) else value for value in numeric_values(question)]
     numbers = [_plain(value) for value in values if value is not None and np.isfinite(value)]
-    return tuple(dict.fromkeys([*words, *numbers]))
+    return words | {number: number for number in numbers}
 
 
 def comparable(text: str) -> float:
