@@ -7,7 +7,7 @@ from itertools import groupby
 
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, spread_text
-from mate_cli.reports.metric_names import PARTS, MetricName
+from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import SPREADS, Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row, result_tables
@@ -64,7 +64,7 @@ def headings(columns: Sequence[MetricName]) -> list[str]:
     lines = []
     levels: list[Callable[[MetricName], str]] = [lambda column: column.split.capitalize()]
     if any(column.part for column in columns):
-        levels.append(lambda column: f"{column.split}/{PARTS.get(column.part, column.part)}")
+        levels.append(lambda column: f"{column.split}/{column.part_title}")
     for level in levels:
         spans = [(name.rpartition("/")[2], len(list(same))) for name, same in groupby(columns, key=level)]
         heads = (rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" for name, span in spans)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_bars import BarCell, BarLine, BarTable, bar_cell, bar_table, title_of
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.metric_names import PARTS, MetricName
+from mate_cli.reports.metric_names import KINDS, PLACES, MetricName
 from mate_cli.reports.page_data import datasets_of, score_names
 from mate_cli.reports.questions import Share, Subset, scores_by_size, scores_by_source
 from mate_cli.reports.report import Report
@@ -17,6 +18,7 @@ from mate_cli.reports.tables import dataset_of
 MOST_ROWS = 12
 Members = Sequence[tuple[int, Configuration]]
 """Configurations of one data set, each with its place among all, which is that of its colour."""
+Way = Callable[[Members, MetricName], BarTable | None]
 
 
 def subsets_section(report: Report) -> Markup | None:
@@ -29,7 +31,7 @@ def subsets_section(report: Report) -> Markup | None:
     tables = [
         replace(table, title=f"{table.title}, {name}" if len(names) > 1 else table.title)
         for name, members in families.items()
-        for split in (source_table, size_table)
+        for split in WAYS
         if (table := first_table(report, members, split))
     ]
     if not tables:
@@ -42,9 +44,7 @@ def subsets_section(report: Report) -> Markup | None:
     return element("section", heading, shown, element("p", note, class_="note") if spread else None, id="subsets")
 
 
-def first_table(
-    report: Report, groups: Members, split: Callable[[Members, MetricName], BarTable | None]
-) -> BarTable | None:
+def first_table(report: Report, groups: Members, split: Way) -> BarTable | None:
     """Splits the main metric, or the most telling one that can be split."""
     wholes = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
     return next((table for whole in wholes if (table := split(groups, whole)) is not None), None)
@@ -52,13 +52,26 @@ def first_table(
 
 def source_table(groups: Members, whole: MetricName) -> BarTable | None:
     """Splits by where the answer stands: from the runs' own metrics, else from their predictions."""
-    names = {part: part_name(groups, whole, part) for part in ("table", "passage")}
-    if any(names.values()):
-        metrics = [MetricName.parse(name) for name in (*names.values(), whole.full) if name]
-        heads = tuple((PARTS.get(metric.part, metric.part), "") for metric in metrics)
-        rows = [(index, group.label, tuple(bar_cell(group, metric) for metric in metrics)) for index, group in groups]
-        return BarTable(f"{title_of(whole)} by place of the answer", heads, with_any(rows))
-    return question_table(groups, whole, scores_by_source, "by place of the answer")
+    kind = KINDS["table"]
+    names = [part_name(groups, whole, part) for part in PLACES]
+    return recorded_table(groups, whole, kind, names) or question_table(groups, whole, scores_by_source, kind)
+
+
+def kind_table(groups: Members, whole: MetricName, kind: str) -> BarTable | None:
+    """Splits by what the runs' own metrics are parts of, such as `by place in the conversation`."""
+    known = {MetricName.parse(name) for _, group in groups for name in group.metric_names}
+    parts = [one for one in known if (one.split, one.score, one.kind) == (whole.split, whole.score, kind)]
+    return recorded_table(groups, whole, kind, [one.full for one in sorted(parts, key=MetricName.rank)])
+
+
+def recorded_table(groups: Members, whole: MetricName, kind: str, names: Sequence[str]) -> BarTable | None:
+    """Builds a table of metrics for parts of the questions, with all of them last; None without any."""
+    metrics = [MetricName.parse(name) for name in (*names, whole.full) if name]
+    if len(metrics) < 2:
+        return None
+    heads = tuple((metric.part_title, "") for metric in metrics)
+    rows = [(index, group.label, tuple(bar_cell(group, metric) for metric in metrics)) for index, group in groups]
+    return BarTable(f"{title_of(whole)} {kind}", heads, with_any(rows))
 
 
 def part_name(groups: Members, whole: MetricName, part: str) -> str:
@@ -103,3 +116,11 @@ def share_cell(share: Share | None, metric: MetricName) -> BarCell | None:
 def with_any(rows: Sequence[BarLine]) -> tuple[BarLine, ...]:
     """Leaves out configurations without a single score."""
     return tuple(row for row in rows if any(row[2]))
+
+
+WAYS: tuple[Way, ...] = (
+    source_table,
+    *(partial(kind_table, kind=kind) for kind in dict.fromkeys(KINDS.values()) if kind != KINDS["table"]),
+    size_table,
+)
+"""How questions are split, one table each."""

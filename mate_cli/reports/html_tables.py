@@ -9,7 +9,7 @@ from mate_cli.reports.format import NOTHING, center_text, duration_text, plural,
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.load import STATUSES
-from mate_cli.reports.metric_names import PARTS, MetricName
+from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row, dataset_of
@@ -85,7 +85,7 @@ def result_table(table: ResultTable) -> Markup:
 def heading_spans(table: ResultTable) -> list[tuple[str, int]]:
     """Joins neighbouring columns that share a split, or a part of the questions."""
     parts = any(column.part for column in table.columns)
-    names = [PARTS.get(c.part, c.part) if parts else c.split.capitalize() for c in table.columns]
+    names = [c.part_title if parts else c.split.capitalize() for c in table.columns]
     return [(name, len(list(same))) for name, same in groupby(names)]
 
 

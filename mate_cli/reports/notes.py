@@ -35,6 +35,6 @@ def published_notes(tables: Sequence[ResultTable], published: Sequence[Published
     if not sources:
         return []
     return [
-        "published rows, never marked, come from other sizes of models and other amounts of training data: "
-        + "; ".join(sources)
+        "published rows, never marked, come from other sizes of models, other amounts of training data and whole "
+        "official splits: " + "; ".join(sources)
     ]

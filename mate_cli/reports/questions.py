@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run, clean, is_number
-from mate_cli.reports.metric_names import PARTS, MetricName
+from mate_cli.reports.metric_names import PARTS, PLACES, MetricName
 from mate_cli.reports.statistics import is_finite
 
 SIZES = (0, 20, 50, 100, 200, 500, 1000)
 """Bounds between tables of different size, in cells."""
-SOURCES = {**{name: title for name, title in PARTS.items() if name}, "missing": "Not found"}
+SOURCES = {**PLACES, "missing": "Not found"}
 """Where the answer of a question stands, in the order shown."""
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from mate_cli.reports.format import center_text
 from mate_cli.reports.grouping import Configuration, short_labels
-from mate_cli.reports.metric_names import BASELINE, MetricName
+from mate_cli.reports.metric_names import BASELINE, PREVIOUS, MetricName
 from mate_cli.reports.published import Published, published_for
 from mate_cli.reports.statistics import Summary, summarize
 
@@ -16,6 +16,7 @@ TITLES = {
     "hits": "Cell selection",
     "answers": "Question answering",
     "reading": "Reading in the right cell",
+    "accuracy": "Accuracy",
     "other": "Other metrics",
 }
 MOST_COLUMNS = 6
@@ -62,6 +63,17 @@ class ResultTable:
     def one_split(self) -> bool:
         """Whether the title says the split, so that headings need only say the part of the questions."""
         return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
+
+    @property
+    def one_part(self) -> bool:
+        """Whether the title says the part of the questions, so that headings need only say the split."""
+        return {column.part for column in self.columns} == {PREVIOUS}
+
+    @property
+    def one_score(self) -> bool:
+        """Whether the title says the score as well, so that headings need only say the part of the questions."""
+        scores = {column.score for column in self.columns}
+        return self.one_split and not self.one_part and self.columns[0].family == "accuracy" and len(scores) == 1
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -138,6 +150,9 @@ def layout(
     metrics = sorted((m for m in map(MetricName.parse, names) if m.family == family), key=MetricName.rank)
     if family == "other":
         metrics = [metric for metric in metrics if metric.split == "test"] or metrics
+    elif family == "accuracy" and not wide:
+        tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
+        metrics = [m for m in metrics if m.split == "test" or not of_one_split(m) or (m.score, m.part) not in tested]
     parts: dict[str, list[MetricName]] = {}
     for metric in metrics:
         parts.setdefault(part_title(metric, wide=wide), []).append(metric)
@@ -150,9 +165,15 @@ def layout(
 
 def part_title(metric: MetricName, *, wide: bool) -> str:
     """Says which table of its family a metric belongs to, empty for the first."""
-    by_place = "by place of the answer" if metric.family == "hits" and metric.part else ""
-    split = metric.split if not wide and (metric.family in ("answers", "reading") or by_place) else ""
-    return ", ".join(filter(None, (split, by_place)))
+    kind = metric.kind if metric.family in ("hits", "accuracy") else ""
+    by_split = metric.family in ("answers", "reading") or (kind and of_one_split(metric))
+    split = metric.split if not wide and by_split else ""
+    return ", ".join(filter(None, (split, kind)))
+
+
+def of_one_split(metric: MetricName) -> bool:
+    """Says whether a part of the questions has so many neighbours that their table has room for one split only."""
+    return bool(metric.kind) and metric.part != PREVIOUS
 
 
 def build(
@@ -199,7 +220,11 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
                 baseline, _, metric = name.removeprefix(BASELINE).partition("/")
                 recorded.setdefault(baseline, {}).setdefault(metric, []).append(value)
     rows = [
-        Row(f"{name} baseline", None, tuple(summarize(sorted(set(values.get(column.full, [])))) for column in columns))
+        Row(
+            f"{name.replace('_', ' ')} baseline",
+            None,
+            tuple(summarize(sorted(set(values.get(column.full, [])))) for column in columns),
+        )
         for name, values in recorded.items()
     ]
     return [row for row in rows if any(row.cells)]

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.format import NOTHING, center_text, plural, spread_text
-from mate_cli.reports.metric_names import PARTS, MetricName
+from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row
@@ -72,7 +72,7 @@ def result_view(table: ResultTable, *, plain: bool, narrow: bool) -> Table:
     view = frame(table.title, narrow=narrow)
     view.add_column("\nConfiguration", overflow="fold", min_width=13)
     for column in table.columns:
-        view.add_column(heading(column, one_split=table.one_split), justify="right", no_wrap=True)
+        view.add_column(heading(column, table), justify="right", no_wrap=True)
     view.add_column("\nn", justify="right", no_wrap=True)
     for row in table.rows[:MOST_ROWS]:
         view.add_row(*row_texts(row, table, [table.mark(index, cell) for index, cell in enumerate(row.cells)], marks))
@@ -94,10 +94,17 @@ def add_references(view: Table, title: str, rows: tuple[Row, ...], table: Result
         view.add_row(*row_texts(row, table, [""] * len(row.cells), marks), style="dim")
 
 
-def heading(metric: MetricName, *, one_split: bool) -> str:
-    """Writes a column heading in two lines: the split or the part of the questions, then the score."""
-    part = PARTS.get(metric.part, metric.part)
-    above = part if one_split else f"{metric.split.capitalize()} {part if metric.part else ''}".strip()
+def heading(metric: MetricName, table: ResultTable) -> str:
+    """Writes a column heading in two lines: the split or the part of the questions, then the score.
+
+    What the table's title says already is left out.
+    """
+    if table.one_score:
+        return f"\n{metric.part_title}"
+    part = "" if table.one_part or not metric.part else metric.part_title
+    above = (
+        metric.part_title if table.one_split and not table.one_part else f"{metric.split.capitalize()} {part}".strip()
+    )
     return f"{above}\n{metric.short}"
 
 

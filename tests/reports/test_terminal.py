@@ -50,9 +50,9 @@ tapas2     2  failed  ValueError: NaN
 Test Hits@1.
 Best of each column with a star (*).
 Median ± half the interquartile range over n finished seeds.
-Published rows, never marked, come from other sizes of models and other amounts
-of training data: Eisenschlos et al. (2021), tables 5 and 6; HybridQA
-repository, list of results.
+Published rows, never marked, come from other sizes of models, other amounts of
+training data and whole official splits: Eisenschlos et al. (2021), tables 5 and
+6; HybridQA repository, list of results.
 """  # noqa: RUF001
 
 
