@@ -104,7 +104,12 @@ def write_wtq(root: Path) -> Path:
     """Write WikiTableQuestions: an answer that two cells hold, one that is no cell."""
     write(root / "csv" / "200-csv" / "1.csv", '"Player","Goals"\n"Ann","3"\n"Bob","3"\n')
     header = "id\tutterance\tcontext\ttargetValue\n"
-    rows = [("who scored first?", "Ann"), ("how many goals for Ann?", "3"), ("where?", "Oslo")]
+    rows = [
+        ("who scored first?", "Ann"),
+        ("how many goals for Ann?", "3"),
+        ("where?", "Oslo"),
+        ("how many players?", "2"),
+    ]
     train = "".join(f"nt-{n}\t{text}\tcsv/200-csv/1.csv\t{target}\n" for n, (text, target) in enumerate(rows))
     write(root / "data" / "random-split-1-train.tsv", header + train)
     write(root / "data" / "random-split-1-dev.tsv", header + "nt-9\twho?\tcsv/200-csv/1.csv\tBob\n")

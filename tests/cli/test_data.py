@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import pytest
+from table_releases import WRITERS
 
 from mate_cli.cli.app import main
 from mate_cli.cli.data import arguments
@@ -52,6 +53,52 @@ def test_no_data_is_one_line_that_says_what_to_type(tmp_path, capsys):
     error = capsys.readouterr().err
     assert "mate data download data=hybridqa data.root=" in error
     assert "Traceback" not in error
+
+
+COUNTS = {
+    "sqa": {"questions": 2, "tables": 1, "sequences": 1, "usable": 2, "cells": 2},
+    "wtq": {"questions": 4, "usable": 2, "cells": 1, "number": 1, "unusable: not found": 1},
+    "tabfact": {"questions": 3, "tables": 1, "usable": 3, "entailed": 2, "refuted": 1, "simple": 3},
+    "wikisql": {"questions": 5, "tables": 2, "usable": 3, "cells": 1, "number": 2, "left out: table without rows": 1},
+}
+
+
+@pytest.mark.parametrize("width", ["80", "118"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_dataset_about_tables_alone_is_checked(name, width, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", width)
+    root, report = WRITERS[name](tmp_path / name), tmp_path / "report.json"
+    assert main(["data", "check", f"data={name}", f"data.root={root}", f"report={report}"]) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines()[1:])) <= int(width)
+    for text in ("train", "published", "No problems.", "words in a table"):
+        assert text in printed
+    counts = json.loads(report.read_text())["counts"]["train"]
+    assert {key: counts[key] for key in COUNTS[name]} == COUNTS[name]
+    assert f"{counts['questions']:,}" in printed
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_dataset_about_tables_alone_says_what_to_type_where_nothing_is(name, tmp_path, capsys):
+    assert main(["data", "check", f"data={name}", f"data.root={tmp_path / 'none'}"]) == 2
+    error = capsys.readouterr().err
+    assert f"mate data download data={name} data.root=" in error
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_release_is_fetched_from_public_addresses(name, tmp_path, monkeypatch):
+    from mate_cli.data import download
+
+    asked = []
+    monkeypatch.setattr(download, "fetch_all", lambda files, root: asked.extend(files))
+    monkeypatch.setattr("mate_cli.data.archive.unpack", lambda *_: None)
+    for module in ("sqa", "wtq"):
+        monkeypatch.setattr(f"mate_cli.data.{module}.unpack", lambda *_: None)
+    assert main(["data", "download", f"data={name}", f"data.root={tmp_path}"]) == 0
+    assert asked
+    assert all(file.url.startswith("https://") for file in asked)
+    assert len({file.destination for file in asked}) == len(asked)
 
 
 def test_the_check_loads_neither_torch_nor_lightning():

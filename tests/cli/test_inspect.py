@@ -1,10 +1,12 @@
 import importlib
 import io
 import re
+import warnings
 
 import numpy as np
 import pytest
 from rich.console import Console
+from table_releases import WRITERS
 
 from mate_cli.cli.app import main
 from mate_cli.cli.inspect import arrays, cell_lengths, find_example, linked_texts
@@ -50,6 +52,29 @@ def test_prints_the_example_and_draws_what_its_heads_see(tmp_path, capsys, examp
 def test_says_what_was_cut(tmp_path, capsys):
     assert main([*WORDS, "encoding.max_tokens=40", "encoding.sentences=0", f"paths.outputs={tmp_path}"]) == 0
     assert re.search(r"cut       .*rows dropped: \d.*; at most 40 tokens", capsys.readouterr().out)
+
+
+SHOWN = {
+    "sqa": ("1", "train", ["before    1. who plays?", "question  who scored 4?", "Bob Stone ● ◂", "Ann Lee ◂"]),
+    "wtq": ("3", "train", ["answer    2", "learnt    the number 2"]),
+    "tabfact": ("0", "test", ["(complex, small)", "statement rome be first", "answer    refuted", "cities"]),
+    "wikisql": ("1", "train", ["answer    2.0", "learnt    the count of 2 cells = the number 2", "Ann Lee ●"]),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_dataset_about_tables_alone_is_shown(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "118")
+    place, split, expected = SHOWN[name]
+    words = [f"data={name}", f"data.root={WRITERS[name](tmp_path / name)}", f"split={split}", f"example={place}"]
+    words += ["data.supervision=full"] * (name == "wikisql") + ["tokens=12", f"paths.outputs={tmp_path}"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a question of WikiSQL is left out
+        assert main([WORDS[0], *WORDS[2:], *words]) == 0
+    printed = capsys.readouterr().out
+    for text in expected:
+        assert text in printed
+    assert ("before" in printed) == (name == "sqa"), "the label of the answer before, and the question itself"
 
 
 def test_other_models_show_their_own_heads(tmp_path, capsys):
