@@ -84,7 +84,7 @@ def result_table(table: ResultTable) -> Markup:
 
 def heading_spans(table: ResultTable) -> list[tuple[str, int]]:
     """Joins neighbouring columns that share a split, or a part of the questions."""
-    parts = any(column.part for column in table.columns)
+    parts = any(column.part for column in table.columns) and not table.one_part
     names = [c.part_title if parts else c.split.capitalize() for c in table.columns]
     return [(name, len(list(same))) for name, same in groupby(names)]
 

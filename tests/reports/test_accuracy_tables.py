@@ -6,6 +6,7 @@ import pytest
 
 from mate_cli.reports.export_latex import report_latex
 from mate_cli.reports.html import render_page
+from mate_cli.reports.html_tables import heading_spans
 from mate_cli.reports.metric_names import MetricName, main_metric
 from mate_cli.reports.report import build_report
 from mate_cli.reports.terminal import heading
@@ -75,6 +76,7 @@ def test_the_page_and_the_paper_tables_show_every_part(report, tmp_path):
         assert expected in page
         assert expected in latex
     assert "over 1024 words" in latex
+    assert heading_spans(report.tables[1]) == [("Dev", 1), ("Test", 1)]
 
 
 @pytest.mark.parametrize(
