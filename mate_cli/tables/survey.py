@@ -42,10 +42,13 @@ class Survey:
     def find_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
         """Take the header off the front, and lines above it with a single text, which become the title."""
         lines = iter(lines)
-        start = [line for line in islice(lines, TITLE_LINES) if any(line)]
+        start = list(islice(lines, TITLE_LINES))
         titles: list[str] = []
-        while len(start) > 1 and _filled(start[0]) == 1 and _filled(start[1]) > 1:
-            titles.append(next(filter(None, start.pop(0))))
+        while start and _filled(start[0]) <= 1:
+            below = next(filter(any, start[1:]), [])
+            if any(start[0]) and _filled(below) <= 1:
+                break
+            titles += filter(None, start.pop(0))
         if titles:
             self.title = " ".join(titles)
             self.notes.append(f"The line above the table was read as its title: {self.title[:80]!r}.")

@@ -1,0 +1,53 @@
+"""Sums, averages and counts of cells as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mate_cli.tables.computed import compute, needs_all_rows, number_in, number_text
+from mate_cli.tables.table import Cell, Table
+
+TABLE = Table("t", (Cell("n"),), tuple((Cell(text),) for text in ("1,204", "$96.50", "12%", "3 km", "north", "-5")))
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "rows", "value"),
+    [
+        ("sum", (0, 1), 1300.5),
+        ("average", (2, 3), 7.5),
+        ("count", (0, 4), 2),
+        ("count", (), 0),
+        ("sum", (0, 4), None),
+        ("sum", (), None),
+        ("none", (0,), None),
+        ("sum", (0, 0, 5), 1199),
+    ],
+)
+def test_cells_are_computed(aggregation, rows, value):
+    assert compute(aggregation, tuple((row, 0) for row in rows), TABLE) == value
+
+
+@pytest.mark.parametrize(("text", "number"), [("1 to 3", None), ("nan", None), ("", None), ("€ 7", 7), ("-3 km", -3)])
+def test_a_cell_is_a_number_where_it_holds_one(text, number):
+    assert number_in(text) == number
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(1204, "1,204"), (1 / 3, "0.3333"), (0, "0"), (2e-7, "2e-07"), (-3.5, "-3.5")]
+)
+def test_numbers_are_written_for_people(number, text):
+    assert number_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ("question", "aggregation", "needed"),
+    [
+        ("how many regions are there", "none", True),
+        ("which region sold most?", "none", True),
+        ("what is the highest mountain", "none", True),
+        ("who is the manager of the north", "none", False),
+        ("who is the manager of the north", "count", True),
+    ],
+)
+def test_some_questions_need_all_rows(question, aggregation, needed):
+    assert needs_all_rows(question, aggregation) == needed

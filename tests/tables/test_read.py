@@ -1,0 +1,360 @@
+"""Tables that people have: written and read back, and the files that spreadsheets, exports and accidents leave."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import datetime
+import json
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import texts
+
+from mate_cli.errors import DataError, MateError, MissingDependencyError
+from mate_cli.tables.read import read_table
+from mate_cli.tables.survey import LONGEST_CELL
+from mate_cli.tables.table import Table
+
+odd = st.sampled_from(
+    ["", "a,b", "x;y", 'say "hi"', "two\nlines", "a|b", "tab\there", "1,204", "3.5", "Łódź", "東京", "'", "#"]
+)
+cells = (texts | odd).map(lambda text: text.replace("\0", "").strip())
+
+
+@st.composite
+def own_tables(draw):
+    """A table as people have them: named columns, no blank row, no blank column, no decimal commas."""
+    header = draw(st.lists(cells.filter(bool), min_size=2, max_size=5, unique=True))
+    rows = draw(st.lists(st.tuples(*[cells] * len(header)), max_size=6))
+    rows = [row for row in rows if any(row)]
+    return [header, ["first", *["last"] * (len(header) - 1)], *map(list, rows)]
+
+
+def write_csv(lines, path, delimiter=",", encoding="utf-8"):
+    with path.open("w", newline="", encoding=encoding) as file:
+        csv.writer(file, delimiter=delimiter).writerows(lines)
+
+
+def write_tsv(lines, path):
+    write_csv(lines, path, "\t")
+
+
+def write_utf16(lines, path):
+    write_csv(lines, path, ";", "utf-16")
+
+
+def write_json(lines, path):
+    path.write_text(json.dumps([dict(zip(lines[0], line, strict=True)) for line in lines[1:]]))
+
+
+def write_split(lines, path):
+    path.write_text(json.dumps({"header": lines[0], "rows": lines[1:]}, ensure_ascii=False), encoding="utf-8")
+
+
+def write_columns(lines, path):
+    path.write_text(json.dumps({name: list(column) for name, *column in zip(*lines, strict=True)}))
+
+
+def write_jsonl(lines, path):
+    path.write_text("".join(json.dumps(dict(zip(lines[0], line, strict=True))) + "\n" for line in lines[1:]))
+
+
+def write_parquet(lines, path):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    write_table(pyarrow.table({name: list(column) for name, *column in zip(*lines, strict=True)}), path)
+
+
+def write_xlsx(lines, path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for line in lines:
+        book.active.append(line)
+    for row in book.active.iter_rows():
+        for cell in row:
+            cell.data_type = "s"  # no formulas
+    book.save(path)
+
+
+WRITERS = {
+    "t.csv": write_csv,
+    "t.tsv": write_tsv,
+    "utf16.csv": write_utf16,
+    "t.json": write_json,
+    "split.json": write_split,
+    "columns.json": write_columns,
+    "t.jsonl": write_jsonl,
+    "t.parquet": write_parquet,
+    "t.xlsx": write_xlsx,
+}
+
+
+def contents(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in line] for line in (table.header, *table.rows)]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@settings(max_examples=25)
+@given(lines=own_tables())
+def test_what_is_written_is_read(tmp_path_factory, name, lines):
+    if name == "t.xlsx":  # a workbook cannot hold control characters
+        lines = [["".join(filter(in_workbooks, text)).strip() for text in line] for line in lines]
+    path = tmp_path_factory.mktemp("tables") / name
+    WRITERS[name](lines, path)
+    table, _ = read_table(path)
+    assert contents(table)[1:] == lines[1:]
+    if len(set(filter(None, lines[0]))) == len(lines[0]):
+        assert contents(table)[0] == lines[0]
+
+
+def in_workbooks(letter: str) -> bool:
+    return letter.isprintable() or letter == "\n"
+
+
+def read(tmp_path, data: bytes | str, name: str = "t.csv"):
+    path = tmp_path / name
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    table, notes = read_table(path)
+    return contents(table), notes, table.title
+
+
+RUSSIAN = "имя,город\nИван,Москва\nПётр,Казань\nЮлия,Новосибирск\n"  # noqa: RUF001
+HANDLED = {
+    "semicolons and decimal commas": (
+        "name;price\nA;1,5\nB;1.204,25\n",
+        [["name", "price"], ["A", "1.5"], ["B", "1204.25"]],
+        ["Columns are parted by semicolons.", "Decimal commas were read as points in 'price'."],
+    ),
+    "thousands are no decimals": (
+        'n,v\na,"1,204"\nb,"2,10"\nc,3.5\n',
+        [["n", "v"], ["a", "1,204"], ["b", "2,10"], ["c", "3.5"]],
+        [],
+    ),
+    "pipes": ("a|b\n1|2\n", [["a", "b"], ["1", "2"]], ["Columns are parted by pipes."]),
+    "a hint of Excel": ("sep=;\na;b\n1;2\n", [["a", "b"], ["1", "2"]], ["Columns are parted by semicolons."]),
+    "old Mac line ends": ("a,b\r1,2\r", [["a", "b"], ["1", "2"]], []),
+    "a byte order mark": ("\ufeffa,b\n1,2\n", [["a", "b"], ["1", "2"]], []),
+    "cp1252": (
+        "ville;été\nÎle-de-France;1\n".encode("cp1252"),
+        [["ville", "été"], ["Île-de-France", "1"]],
+        ["The file is not in UTF-8; it was read as cp1252.", "Columns are parted by semicolons."],
+    ),
+    "cp1251": (
+        RUSSIAN.encode("cp1251"),
+        [line.split(",") for line in RUSSIAN.splitlines()],
+        ["The file is not in UTF-8; it was read as cp1251."],
+    ),
+    "UTF-16 without a mark": (
+        "région,n\nnord,1\n".encode("utf-16-le"),
+        [["région", "n"], ["nord", "1"]],
+        ["The file is in UTF-16-LE."],
+    ),
+    "ragged rows": (
+        "a,b\n1\n1,2,3\n",
+        [["a", "b", "column 3"], ["1", "", ""], ["1", "2", "3"]],
+        [
+            "1 row shorter than the header: filled with empty cells.",
+            "1 row longer than the header: 1 column added on the right.",
+            "1 column without a name: called column 3.",
+        ],
+    ),
+    "duplicate and blank headers": (
+        "a,a,,a (2)\n1,2,3,4\n",
+        [["a", "a (3)", "column 3", "a (2)"], ["1", "2", "3", "4"]],
+        ["1 column without a name: called column 3.", "Columns of the same name were numbered: 'a'."],
+    ),
+    "blank rows and columns": (
+        "a,b,,\n\n1,2,,\n,,,\n3,4,,\n,,,\n,,,\n",
+        [["a", "b"], ["1", "2"], ["3", "4"]],
+        ["2 blank rows left out."],
+    ),
+    "a blank column in the middle": ("a,,b\n1,,2\n", [["a", "b"], ["1", "2"]], ["1 blank column left out."]),
+    "a quotation mark that is never closed": (
+        'a,b\n1,"open\n' + "2,3\n" * 40,
+        [["a", "b"], ["1", '"open'], *[["2", "3"]] * 40],
+        ["A quotation mark is never closed; quotation marks were read as text."],
+    ),
+    "inches": ('size,n\n5" pipe,1\n7" pipe,2\n', [["size", "n"], ['5" pipe', "1"], ['7" pipe', "2"]], []),
+    "one column of sentences": (
+        "comment\nhello, you\nwell, well, well\nok\n",
+        [["comment"], ["hello, you"], ["well, well, well"], ["ok"]],
+        [],
+    ),
+    "some zero bytes": ("a,b\n1,x\0y\n" + "2,3\n" * 30, [["a", "b"], ["1", "xy"], *[["2", "3"]] * 30], []),
+}
+
+
+@pytest.mark.parametrize("name", HANDLED)
+def test_what_spreadsheets_and_exports_leave(tmp_path, name):
+    data, expected, notes = HANDLED[name]
+    found, said, _ = read(tmp_path, data)
+    assert found == expected
+    assert said == notes
+
+
+def test_a_line_above_the_table_is_its_title(tmp_path):
+    found, notes, title = read(tmp_path, "Sales 2024,,\n,,\nregion,march,april\nnorth,1,2\n")
+    assert (found[0], title) == (["region", "march", "april"], "Sales 2024")
+    assert notes == ["The line above the table was read as its title: 'Sales 2024'."]
+
+
+def test_a_huge_cell_is_cut_and_said(tmp_path):
+    found, notes, _ = read(tmp_path, "a,b\n1," + "x" * 10_000_000 + "\n2,y\n")
+    assert found[1:] == [["1", "x" * LONGEST_CELL], ["2", "y"]]
+    assert notes == ["1 cell cut to 2,000 characters; the longest, in row 1 of 'b', had 10,000,000."]
+
+
+REFUSED = {
+    "empty": ("t.csv", b"", "this file is empty"),
+    "white space": ("t.csv", b" \n\n", "this file is empty"),
+    "header only": ("t.csv", b"a,b\n", "a header but no row below it"),
+    "binary": ("t.csv", bytes(range(256)) * 40, "this is not text"),
+    "a PDF": ("t.csv", b"%PDF-1.7 ...", "this is a PDF"),
+    "an image": ("t.csv", b"\x89PNG\r\n....", "this is an image"),
+    "an old workbook": ("t.xls", b"\xd0\xcf\x11\xe0....", "an old Excel workbook"),
+    "a packed file": ("t.csv", b"\x1f\x8b....", "compressed with gzip. Unpack it first"),
+    "a zip that is no workbook": ("t.xlsx", b"PK\x03\x04....", "this workbook cannot be read"),
+    "damaged Parquet": ("t.parquet", b"PAR1....", "this Parquet file cannot be read"),
+    "text called Parquet": ("t.parquet", b"a,b\n1,2\n", "this Parquet file cannot be read"),
+    "text called xlsx": ("t.xlsx", b"a,b\n1,2\n", "this workbook cannot be read"),
+    "another kind": ("t.docx", b"words", "no reader for files that end in '.docx'"),
+    "JSON that breaks off": ("t.json", b'[{"a": 1},\n', "line 2: not valid JSON"),
+    "JSON without a table": ("t.json", b'"a"', "there is no table in it"),
+    "an empty list": ("t.json", b"[]", "there is no table in this file"),
+    "objects and others": ("t.json", b'[{"a": 1}, 2]', "entry 2 is no object"),
+    "a bad line": ("t.jsonl", b'{"a": 1}\n{"a"\n', "line 2: not valid JSON"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_table_is_refused_in_one_line(tmp_path, name):
+    file, data, message = REFUSED[name]
+    with pytest.raises(DataError) as error:
+        read(tmp_path, data, file)
+    assert message in str(error.value)
+    assert str(tmp_path / file) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        read_table(tmp_path / "none.csv")
+
+
+JSON = {
+    "missing keys": ('[{"a": 1}, {"b": null, "a": 2.50}]', [["a", "b"], ["1", ""], ["2.5", ""]]),
+    "later keys": ('[{"a": 1}, {"b": true}]', [["a", "b"], ["1", ""], ["", "TRUE"]]),
+    "lists": ('[["a", "b"], [1, 2.0]]', [["a", "b"], ["1", "2"]]),
+    "an object per line": ('{"a": 1}\n{"a": 2}\n', [["a"], ["1"], ["2"]]),
+    "a list under a name": ('{"data": [{"a": "x"}]}', [["a"], ["x"]]),
+    "what pandas writes": ('{"a": {"0": 1, "1": 2}}', [["a"], ["1"], ["2"]]),
+    "nested values": ('[{"a": {"b": [1]}}]', [["a"], ['{"b": [1]}']]),
+}
+
+
+@pytest.mark.parametrize("name", JSON)
+def test_json_of_many_shapes(tmp_path, name):
+    assert read(tmp_path, JSON[name][0], "t.json")[0] == JSON[name][1]
+
+
+@pytest.fixture
+def workbook(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "empty"
+    sheet = book.create_sheet("sales")
+    sheet.append(["Sales 2024"])
+    sheet.merge_cells("A1:D1")
+    sheet.append(["region", "day", "amount", "share"])
+    sheet.append(["north", datetime.date(2024, 3, 1), 1204.5, 0.125])
+    sheet.append([None, datetime.datetime(2024, 4, 1, 8, 30), -3, 1 / 3])
+    sheet.append(["south", datetime.date(2024, 5, 1), 1e6, 2])
+    sheet.merge_cells("A3:A4")
+    sheet["C3"].number_format, sheet["C4"].number_format = '"$"#,##0.00', "#,##0_);(#,##0)"
+    sheet["C5"].number_format, sheet["D3"].number_format = '#,##0.0,,"M"', "0.0%"
+    sheet["B5"].number_format = "mmm yyyy"
+    book.create_sheet("other").append(["a"])
+    book.save(tmp_path / "book.xlsx")
+    return tmp_path / "book.xlsx"
+
+
+def test_a_workbook_reads_as_it_looks(workbook):
+    table, notes = read_table(workbook)
+    assert table.title == "Sales 2024"
+    assert contents(table) == [
+        ["region", "day", "amount", "share"],
+        ["north", "2024-03-01", "$1,204.50", "12.5%"],
+        ["north", "2024-04-01 08:30", "-3", "0.3333333333"],
+        ["south", "May 2024", "1.0M", "2"],
+    ]
+    assert notes[:2] == [
+        "The sheet 'sales' was read; there is also empty, other (choose with sheet=...).",
+        "The value of 1 merged area was put in every cell of it.",
+    ]
+
+
+def test_a_sheet_is_chosen_by_name_or_number(workbook):
+    for sheet in ("other", "3"):
+        with pytest.raises(DataError, match="a header but no row below it"):
+            read_table(workbook, sheet)
+    with pytest.raises(DataError, match="Sheets here: empty, sales, other"):
+        read_table(workbook, "Sales")
+
+
+def test_a_workbook_called_csv_is_a_workbook(workbook, tmp_path):
+    copy = tmp_path / "book.csv"
+    copy.write_bytes(workbook.read_bytes())
+    table, notes = read_table(copy)
+    assert notes[0] == "The file is called .csv, but is a workbook."
+    assert contents(table) == contents(read_table(workbook)[0])
+
+
+def test_formulas_give_what_was_saved_with_them(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for line in (["a", "b"], [1, "=A2*2"]):
+        book.active.append(line)
+    book.save(tmp_path / "t.xlsx")
+    table, notes = read_table(tmp_path / "t.xlsx")
+    assert contents(table) == [["a", "b"], ["1", ""]]
+    assert notes == ["Some formulas have no saved value: open the file in a spreadsheet program and save it."]
+
+
+def test_without_openpyxl_the_remedy_is_named(workbook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'mate-cli\[spreadsheets\]'"):
+        read_table(workbook)
+
+
+def test_values_of_parquet_are_written_as_people_read_them(tmp_path):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    columns = {
+        "day": [datetime.date(2024, 3, 1), None],
+        "time": [datetime.datetime(2024, 3, 1, 8, 30), datetime.datetime(2024, 3, 1)],
+        "number": [0.1 + 0.2, 1e20],
+        "whole": [3.0, float("nan")],
+        "flag": [True, False],
+        "__index_level_0__": [0, 1],
+    }
+    write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    assert contents(read_table(tmp_path / "t.parquet")[0])[1:] == [
+        ["2024-03-01", "2024-03-01 08:30", "0.3", "3", "TRUE"],
+        ["", "2024-03-01", "1e+20", "", "FALSE"],
+    ]
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=400))
+def test_any_bytes_give_a_table_or_an_error_of_ours(tmp_path_factory, data):
+    for name in ("t.csv", "t.json", "t.jsonl"):
+        path = tmp_path_factory.mktemp("bytes") / name
+        path.write_bytes(data)
+        with contextlib.suppress(MateError):
+            table, _ = read_table(path)
+            assert {len(row) for row in table.rows} == {len(table.header)}
