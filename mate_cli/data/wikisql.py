@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -29,9 +30,10 @@ WRONG_TYPE = "SQL fails"
 
 
 class TypedTable(NamedTuple):
-    """A table, what its columns hold ("text" or "real"), and the finder of its cells."""
+    """A table, its cells' texts, what its columns hold ("text" or "real"), and the finder of its cells."""
 
     table: Table
+    rows: Sequence[Sequence[str]]
     types: tuple[str, ...]
     cells: CellFinder
 
@@ -40,8 +42,9 @@ class WikiSQL(Release):
     """The WikiSQL release as it lies on disk: <split>.jsonl and <split>.tables.jsonl, or data.tar.bz2 which holds them.
 
     With `supervision` "full" all splits have the cells, the aggregation and the number that the SQL gives. With "weak"
-    those of the train split are derived from the answer's texts instead (`tables.supervision`). A question on a table
-    without rows has the answer that the file states, if any, and no cells.
+    those of the train split are derived from the answer's texts instead (`tables.supervision`); a numeric answer is
+    text as "3.0", as in the reference, so that it is seldom found in a cell. A question on a table without rows has the
+    answer that the file states, if any, and no cells.
 
     Args:
         root: the folder of the files, or of the folder data or data.tar.bz2 with the files.
@@ -122,7 +125,7 @@ class WikiSQL(Release):
         if not table.table.rows:
             return _stated(entry.get("answer"))
         try:
-            answer = execute_sql(query, [[cell.text for cell in row] for row in table.table.rows], table.types)
+            answer = execute_sql(query, table.rows, table.types)
         except ValueError:
             return Answer((), source=WRONG_TYPE)
         if not answer.coordinates and answer.aggregation != "count":
@@ -161,10 +164,14 @@ def _table(file: str, key: str, entry: Mapping[str, Any], problems: list[Problem
     elif not all(isinstance(row, list) for row in rows):
         problems.append(Problem(file, key, "a row is no list of cells"))
     elif not is_ragged(file, key, header, rows, problems):
-        body = tuple(tuple(Cell(str(value)) for value in row) for row in rows)
+        texts = [["" if value is None else str(value) for value in row] for row in rows]
+        body = tuple(tuple(map(_cell, row)) for row in texts)
         table = Table(key, tuple(Cell(str(name)) for name in header), body)
-        return TypedTable(table, tuple(types), CellFinder(table))
+        return TypedTable(table, texts, tuple(types), CellFinder(table))
     return None
+
+
+_cell = lru_cache(maxsize=1 << 16)(Cell)  # the same few texts fill many cells
 
 
 def _stated(results: object) -> Answer | None:
