@@ -1,8 +1,8 @@
 """A score of all questions, and of parts of them: subsets that the dataset names, and lengths of the input.
 
-Source: Krichene et al. 2021 (DoT), tables 3 and 9, tell accuracy by length of the input. Its limits in word pieces
-are not used: lengths are counted in words here, so that they are the same for every vocabulary. A word is 1.2 word
-pieces of BERT on the test questions of SQA, WikiTableQuestions and TabFact.
+Source: Krichene et al. 2021 (DoT), tables 3 and 9, tell accuracy by length of the input. The limits here are
+our own, and in words, so that they are the same for every vocabulary: a word is 1.2 word pieces of BERT on the test
+questions of SQA, WikiTableQuestions and TabFact.
 """
 
 from __future__ import annotations
