@@ -55,7 +55,7 @@ class TabFact(Release):
     ) -> None:
         super().__init__(root, download, damaged, name)
         self._raw: dict[str, bytes] = {}
-        self._tables: dict[str, Table | None] = {}
+        self._tables: dict[str, tuple[Table | None, list[Problem]]] = {}
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -103,7 +103,8 @@ class TabFact(Release):
             problems.append(Problem(file, key, wrong))
             return []
         statements, labels, caption = entry
-        table = self._table(key, str(caption), problems)
+        table, damage = self._table(key, str(caption))
+        problems += damage
         if table is None:
             return []
         subsets = self._subsets(key, split)
@@ -145,12 +146,14 @@ class TabFact(Release):
         for name, content in read_members(store, "all_csv", wanted if store.is_dir() else None):
             self._raw.setdefault(name, content)
 
-    def _table(self, key: str, caption: str, problems: list[Problem]) -> Table | None:
+    def _table(self, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
+        """A table and what is wrong with it, which every split that needs the table has to hear of."""
         if key not in self._tables:
-            file, content = f"{TABLES}/{key}", self._raw.pop(key, None)
+            file, content, problems = f"{TABLES}/{key}", self._raw.pop(key, None), []
             if content is None:
                 problems.append(Problem(file, key, "is not there"))
-            self._tables[key] = None if content is None else parse_table(file, key, content, caption, problems)
+            table = None if content is None else parse_table(file, key, content, caption, problems)
+            self._tables[key] = table, problems
         return self._tables[key]
 
 

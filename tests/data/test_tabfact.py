@@ -130,6 +130,16 @@ def test_damage_is_named_and_can_be_left_out(root, name):
     assert len(kept) == (3 if "list" in name and name != "a list" else 0)
 
 
+def test_a_damaged_table_is_named_in_each_split_that_needs_it(root):
+    releases.edit(root / "tokenized_data" / "val_examples.json", lambda found: found.update(TABFACT["train"]))
+    (root / TABLE).unlink()
+    dataset = TabFact(root, damaged="skip")
+    for split in ("train", "dev"):
+        with pytest.warns(UserWarning, match="1 problems"):
+            dataset.examples(split)
+    assert [problem.key for problem in dataset.check().problems] == ["2-1-1.html.csv"]
+
+
 def test_missing_files_are_one_error_that_says_what_to_type(root, tmp_path):
     shutil.rmtree(root / "data" / "all_csv")
     with pytest.raises(DataError, match=r"looked for data/all_csv .*mate data download data=tabfact"):
