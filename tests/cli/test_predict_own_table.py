@@ -1,0 +1,219 @@
+"""`mate predict` on one's own tables, as typed: terminal, files, long tables, conversations, refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import pytest
+from finished_runs import finished_run
+
+from mate_cli.cli.app import main
+from mate_cli.cli.predict import arguments
+
+SALES = [
+    ["region", "month", "sales"],
+    ["North", "March", "1,204"],
+    ["South", "March", "870"],
+    ["North", "April", "980"],
+    ["South", "April", "905"],
+]
+FREE = ["task=table_qa", "task.threshold=0.0", "task.select_one_column=true"]
+"""A head that chooses a whole column, however it is weighted."""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(cache, tmp_path_factory):
+    return finished_run(tmp_path_factory.mktemp("runs") / "run", FREE)
+
+
+@pytest.fixture(scope="module")
+def verdicts(cache, tmp_path_factory):
+    return finished_run(tmp_path_factory.mktemp("runs") / "verdicts", ["task=entailment"])
+
+
+@pytest.fixture
+def sales(tmp_path):
+    return write(tmp_path / "sales.csv", SALES)
+
+
+def write(path, lines):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    return path
+
+
+def predict(*words):
+    return main(["predict", "hardware.threads=1", *map(str, words)])
+
+
+def answers(path):
+    return json.loads(path.read_text())["answers"]
+
+
+def test_an_answer_is_shown_and_written(run, sales, tmp_path, capsys):
+    output, question = tmp_path / "out" / "a.json", "which region's sales were highest, and when (in 2012)?"
+    assert predict(f"run={run}", f"table={sales}", f"question={question}", f"output={output}") == 0
+    (answer,) = answers(output)
+    assert (answer["question"], answer["table"]) == (question, str(sales))
+    (column,) = {cell["column"] for cell in answer["cells"]}
+    place = SALES[0].index(column)
+    assert [cell["row"] for cell in answer["cells"]] == [1, 2, 3, 4]
+    assert [cell["text"] for cell in answer["cells"]] == [line[place] for line in SALES[1:]]
+    assert answer["answer"] == ", ".join(dict.fromkeys(line[place] for line in SALES[1:]))
+    assert (answer["rows_looked_at"], answer["rows"], answer["calibrated"], answer["abstained"]) == (4, 4, False, False)
+    shown = capsys.readouterr().out
+    assert question in shown
+    assert f"answer      {answer['answer']}" in shown
+    assert f"{answer['confidence']:.2f} (uncalibrated)" in shown
+    for line in SALES[1:]:
+        assert f"● {line[place]}" in shown
+    assert re.search(r"1 question on 1 table: [\d.,]+ questions per second", shown)
+
+
+def test_all_questions_of_all_tables_in_one_go(run, tmp_path, capsys):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for name in ("a.csv", "b.csv"):
+        write(folder / name, SALES)
+    (folder / "broken.csv").write_bytes(b"")
+    (tmp_path / "q.txt").write_text("who?\nwhere?\n")
+    for kind in ("json", "jsonl", "csv", "html"):
+        output = tmp_path / f"answers.{kind}"
+        assert predict(f"run={run}", f"table={folder}", f"questions={tmp_path / 'q.txt'}", f"output={output}") == 0
+    shown = capsys.readouterr().out
+    assert "4 questions on 2 tables" in shown
+    assert f"skipped: {folder / 'broken.csv'}: this file is empty" in shown
+    asked = [(str(folder / name), question) for name in ("a.csv", "b.csv") for question in ("who?", "where?")]
+    written = answers(tmp_path / "answers.json")
+    lines = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert written == lines
+    assert [(row["table"], row["question"]) for row in written] == asked
+    with (tmp_path / "answers.csv").open(newline="") as file:
+        assert [(row["table"], row["question"], row["answer"]) for row in csv.DictReader(file)] == [
+            (row["table"], row["question"], row["answer"]) for row in written
+        ]
+    page = (tmp_path / "answers.html").read_text()
+    assert page.count("<article>") == 4
+    assert page.count("<mark") == sum(len(row["cells"]) for row in written)
+    assert "src=" not in page
+    assert "href=" not in page
+
+
+def test_of_a_long_table_the_rows_that_fit_are_looked_at(run, tmp_path, capsys):
+    lines = [["name", "amount"], *[[f"item{n}", str(n)] for n in range(1, 401)]]
+    lines[301][0] = "zebra crossing"
+    table, output = write(tmp_path / "long.csv", lines), tmp_path / "a.json"
+    words = ["question=where is the zebra?", "question=how many items are there?"]
+    assert predict(f"run={run}", f"table={table}", *words, f"output={output}") == 0
+    zebra, many = answers(output)
+    assert zebra["rows"] == 400
+    assert zebra["rows_looked_at"] < 64
+    assert 301 in [cell["row"] for cell in zebra["cells"]]
+    assert all(cell["text"] == lines[cell["row"]][("name", "amount").index(cell["column"])] for cell in zebra["cells"])
+    assert "the 1 that share words or numbers with the question (zebra), and the first others" in zebra["cut"][0]
+    assert zebra["warnings"] == []
+    unseen = 400 - many["rows_looked_at"]
+    assert many["warnings"] == [f"The answer may depend on all rows, but {unseen} of 400 were not looked at."]
+    assert many["warnings"][0] in capsys.readouterr().out
+
+
+def test_of_a_wide_table_the_nearest_columns_are_looked_at(run, tmp_path):
+    header = [f"column number {n}" for n in range(60)]
+    header[47] = "zebra"
+    table, output = write(tmp_path / "wide.csv", [header, *[["x"] * 60] * 3]), tmp_path / "a.json"
+    assert predict(f"run={run}", f"table={table}", "question=which zebra?", f"output={output}") == 0
+    (answer,) = answers(output)
+    assert answer["failure"] == ""
+    (said,) = [sentence for sentence in answer["cut"] if "columns were looked at" in sentence]
+    assert "zebra" in said
+
+
+def test_answers_without_confidence_are_withheld(run, sales, tmp_path, capsys):
+    output = tmp_path / "a.json"
+    assert predict(f"run={run}", f"table={sales}", "question=who?", "abstain=0.999", f"output={output}") == 0
+    (answer,) = answers(output)
+    assert (answer["answer"], answer["abstained"]) == (None, True)
+    assert re.search(r"abstained: 0\.\d\d < 0\.999", capsys.readouterr().out)
+
+
+def test_confidence_is_calibrated_where_the_run_knows_how(run, sales, tmp_path, capsys):
+    from mate_cli.metrics.calibration import fit_calibration
+
+    calibration = fit_calibration([0.1, 0.2, 0.3, 0.4], [True, True, True, True])
+    (run / "calibration.json").write_text(json.dumps(calibration.to_json()))
+    output = tmp_path / "a.json"
+    try:
+        assert predict(f"run={run}", f"table={sales}", "question=who?", f"output={output}") == 0
+    finally:
+        (run / "calibration.json").unlink()
+    (answer,) = answers(output)
+    assert (answer["confidence"], answer["calibrated"]) == (round(5 / 6, 4), True)
+    assert "uncalibrated" not in capsys.readouterr().out
+
+
+def test_statements_are_entailed_or_refuted(verdicts, sales, tmp_path, capsys):
+    output = tmp_path / "a.json"
+    assert predict(f"run={verdicts}", f"table={sales}", "question=north sold most", f"output={output}") == 0
+    (answer,) = answers(output)
+    assert answer["answer"] in ("entailed", "refuted")
+    assert answer["confidence"] >= 0.5
+    assert f"answer      {answer['answer']}" in capsys.readouterr().out
+
+
+def test_in_a_conversation_the_answer_before_counts(run, sales, tmp_path):
+    words = [f"run={run}", f"table={sales}", "question=which regions?", "question=of these, which sold most?"]
+    found = []
+    for flag in ("false", "true"):
+        assert predict(*words, f"conversation={flag}", f"output={tmp_path / flag}.json") == 0
+        found.append(answers(tmp_path / f"{flag}.json"))
+    (first, second), (first_again, second_again) = found
+    assert first == first_again
+    assert [cell["probability"] for cell in second["cells"]] != [cell["probability"] for cell in second_again["cells"]]
+
+
+REFUSED = {
+    ("question=who?",): "run: needs a value. Write run=FOLDER or checkpoint=NAME",
+    ("question=who?", "run=x", "checkpoint=y"): "run: is given beside checkpoint",
+    ("run=x",): "question: nothing is asked",
+    ("question=who?", "run=/nowhere"): "/nowhere: this is not a run folder",
+    ("question=who?", "run=x", "input=q.json"): "input: excludes table",
+    ("question=who?", "run=x", "output=a.pdf"): "output=a.pdf: no such kind of file. Use .json, .jsonl, .csv, .html",
+    ("question=who?", "run=x", "abstain=2"): "abstain: must be less than or equal to 1",
+    ("qestion=who?", "run=x"): "Did you mean question",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
+    assert predict(f"table={sales}", *words) == 2
+    error = capsys.readouterr().err
+    assert REFUSED[words] in error
+    assert "Traceback" not in error
+
+
+def test_nothing_to_predict(capsys):
+    assert predict("run=x") == 2
+    assert 'table: needs a value. Write table=FILE question="...", or input=FILE' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        (["question=who's first, in 2012?"], ["question='who\\'s first, in 2012?'"]),
+        (["question=a", "question=b: c"], ["question=['a','b: c']"]),
+        (["question=[a, b]", "table=x (1).csv"], ["question=[a, b]", "table='x (1).csv'"]),
+        (["output=null", "sheet=Q1", "abstain=0.5"], ["output=null", "abstain=0.5", "sheet='Q1'"]),
+        (["table=C:\\data\\"], ["table='C:\\data\\\\'"]),
+    ],
+)
+def test_sentences_and_names_need_no_quotes(typed, given):
+    assert arguments(typed) == given
