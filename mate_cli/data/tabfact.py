@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mate_cli.data.archive import find_store, read_members
@@ -136,7 +136,8 @@ class TabFact(Release):
 
     def _read_tables(self, keys: Collection[str]) -> None:
         """Take the files of the tables that are not in memory yet; one pass over an archive serves every split."""
-        wanted = {key for key in keys if key not in self._tables and key not in self._raw}
+        inside = (key for key in keys if PurePath(key).name == key)  # not "../elsewhere"
+        wanted = {key for key in inside if key not in self._tables and key not in self._raw}
         if not wanted:
             return
         places = (find_store(self.root, TABLES, "Table-Fact-Checking"), find_store(self.root, "all_csv"))

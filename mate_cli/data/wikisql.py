@@ -126,7 +126,7 @@ class WikiSQL(Release):
             return _stated(entry.get("answer"))
         try:
             answer = execute_sql(query, table.rows, table.types)
-        except ValueError:
+        except (ValueError, OverflowError):
             return Answer((), source=WRONG_TYPE)
         if not answer.coordinates and answer.aggregation != "count":
             return replace(answer, source=NO_MATCH)
@@ -139,7 +139,9 @@ class WikiSQL(Release):
         tables: dict[str, TypedTable] = {}
         for line, entry in _lines(file, self.need(file), problems):
             table = _table(file, f"line {line}", entry, problems)
-            if table is not None:
+            if table is not None and table.table.table_id in tables:
+                problems.append(Problem(file, table.table.table_id, "the table id occurs twice"))
+            elif table is not None:
                 tables[table.table.table_id] = table
         return tables
 

@@ -91,6 +91,7 @@ def execute_sql(query: Query, rows: Sequence[Sequence[str]], types: Sequence[str
 
     Raises:
         ValueError: a value of a condition, or a cell that is to be counted with, is not of its column's type.
+        OverflowError: a value of a condition is too large a number.
     """
     cells = tuple((row, query.column) for row, texts in enumerate(rows) if _meets(texts, query.conditions, types))
     name = SQL_AGGREGATIONS[query.aggregation]

@@ -130,6 +130,12 @@ def test_damage_is_named_and_can_be_left_out(root, name):
     assert len(kept) == (3 if "list" in name and name != "a list" else 0)
 
 
+def test_a_table_outside_the_release_is_not_there(root):
+    (root / TRAIN).write_text(json.dumps({"../simple_ids.json": [["x"], [1], ""]}))
+    (problem,) = TabFact(root).check().problems
+    assert (problem.key, problem.what) == ("../simple_ids.json", "is not there")
+
+
 def test_a_damaged_table_is_named_in_each_split_that_needs_it(root):
     releases.edit(root / "tokenized_data" / "val_examples.json", lambda found: found.update(TABFACT["train"]))
     (root / TABLE).unlink()

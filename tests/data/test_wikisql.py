@@ -4,7 +4,10 @@ import json
 import tarfile
 
 import pytest
+import releases
 from golden import shared
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from table_releases import WIKISQL, edit_lines, write_wikisql
 
 from mate_cli.data.wikisql import WikiSQL
@@ -164,6 +167,29 @@ def test_damage_is_named_and_can_be_left_out(root, name):
     assert json.loads(json.dumps(report.as_dict()))["published"]["questions"] == 80_654
     with pytest.warns(UserWarning, match="what is damaged is left out"):
         assert len(WikiSQL(root, damaged="skip", require_rows=False).examples("train")) < 5
+
+
+JUNK = st.sampled_from(
+    [None, 7, -1, 10**400, True, 0.5, "junk", [], {}, [None], [["x"]], [[0, 0, 10**400]], {"x": None}]
+)
+
+
+@settings(max_examples=120)
+@given(
+    st.sampled_from(["train.jsonl", "train.tables.jsonl"]), st.lists(st.integers(0, 5), min_size=1, max_size=5), JUNK
+)
+def test_no_malformed_file_ends_in_a_traceback(tmp_path_factory, file, path, junk):
+    root = write_wikisql(tmp_path_factory.mktemp("fuzz") / "wikisql")
+    edit_lines(root / file, lambda entries: releases.replaced(entries, path, junk))
+    report = WikiSQL(root).check()
+    assert report.counts["train"]["questions"] == 5 or report.problems
+
+
+def test_a_table_that_occurs_twice_is_named(root):
+    edit_lines(root / "train.tables.jsonl", lambda entries: entries.append(entries[0]))
+    assert [str(problem) for problem in WikiSQL(root).check().problems] == [
+        "train.tables.jsonl: 1-1-1: the table id occurs twice"
+    ]
 
 
 def test_a_cut_archive_and_missing_tables_are_one_error(root):
