@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
+
+Kind = TypeVar("Kind")
 
 LEVELS = (50, 90, 99, 100)
 """The percentiles that a report shows; 100 is the largest value."""
@@ -77,6 +79,28 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
     except (ValueError, RecursionError) as error:
         problems.append(Problem(file, key, f"is not readable JSON ({error})"))
         return None
+
+
+def parse_json_as(
+    kind: type[Kind], what: str, file: str, content: bytes, problems: list[Problem], key: str = ""
+) -> Kind | None:
+    """Decode JSON that has to be of one kind, or note a problem and return None.
+
+    Args:
+        kind: dict or list.
+        what: it should hold, for people.
+        file: its name.
+        content: what to decode.
+        problems: gets what is wrong.
+        key: the place in the file.
+    """
+    known = len(problems)
+    value = parse_json(file, content, problems, key)
+    if isinstance(value, kind):
+        return value
+    if len(problems) == known:
+        problems.append(Problem(file, key, f"should hold {what}"))
+    return None
 
 
 def is_ragged(file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem]) -> bool:

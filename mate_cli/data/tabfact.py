@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mate_cli.data.archive import find_store, read_members
-from mate_cli.data.check import Problem, is_ragged, parse_json
+from mate_cli.data.check import Problem, is_ragged, parse_json_as
 from mate_cli.data.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -77,12 +77,8 @@ class TabFact(Release):
             DataError: the file, or the tables as a whole, cannot be read.
         """
         file = self.split_files[split]
-        entries = parse_json(file, self.need(file), problems)
-        if entries is None:
-            return []
-        if not isinstance(entries, dict):
-            problems.append(Problem(file, "", "should hold an object of [statements, labels, caption] by table"))
-            return []
+        what = "an object of [statements, labels, caption] by table"
+        entries = parse_json_as(dict, what, file, self.need(file), problems) or {}
         problems += self._lists[1]
         self._read_tables(entries)
         examples: list[TableExample] = []
@@ -127,11 +123,8 @@ class TabFact(Release):
         keys: set[str] = set()
         for file in files:
             content = self.content(file)
-            listed = parse_json(file, content, problems) if content is not None else []
-            if isinstance(listed, list):
-                keys |= {str(key) for key in listed}
-            elif listed is not None:
-                problems.append(Problem(file, "", "should hold a list of tables"))
+            if content is not None:
+                keys |= {str(key) for key in parse_json_as(list, "a list of tables", file, content, problems) or ()}
         return keys
 
     def _read_tables(self, keys: Collection[str]) -> None:

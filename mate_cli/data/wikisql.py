@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from mate_cli.data.check import Problem, is_ragged, parse_json
+from mate_cli.data.check import Problem, is_ragged, parse_json_as
 from mate_cli.data.release import Release
 from mate_cli.data.wikisql_sql import TYPES, Query, execute_sql
 from mate_cli.tables.example import Answer, TableExample
@@ -149,11 +149,9 @@ class WikiSQL(Release):
 def _lines(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The JSON object of each line, with the line's number from 1."""
     for line, text in enumerate(content.splitlines(), start=1):
-        entry = parse_json(file, text, problems, f"line {line}") if text.strip() else None
-        if isinstance(entry, dict):
+        entry = parse_json_as(dict, "an object", file, text, problems, f"line {line}") if text.strip() else None
+        if entry is not None:
             yield line, entry
-        elif entry is not None:
-            problems.append(Problem(file, f"line {line}", "should be an object"))
 
 
 def _table(file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TypedTable | None:

@@ -111,7 +111,7 @@ def test_the_release_may_be_packed(root, pack):
 
 DAMAGE = {
     "unreadable line": ("train.jsonl", lambda path: path.write_text('{"a": 1'), "line 1: is not readable JSON"),
-    "line without object": ("train.jsonl", lambda path: path.write_text("[1]\n"), "line 1: should be an object"),
+    "line without object": ("train.jsonl", lambda path: path.write_text("[1]\n"), "line 1: should hold an object"),
     "no question": (
         "train.jsonl",
         lambda path: edit_lines(path, lambda entries: entries[2].update(question=" ")),
