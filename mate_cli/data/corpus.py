@@ -1,0 +1,55 @@
+"""Tables with what is said of them: what networks are pre-trained on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from mate_cli.tables.table import Table
+from mate_cli.tables.text import format_text
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusTable:
+    """A table of a corpus.
+
+    Args:
+        texts: what is said of the table: titles, captions, the text of its section, but no questions.
+        source: the corpus that it came from.
+        key: equal for equal tables: a digest of the normalised header and cells.
+    """
+
+    table: Table
+    texts: tuple[str, ...]
+    source: str
+    key: str
+
+    @classmethod
+    def of(cls, table: Table, source: str, texts: tuple[str, ...] = ()) -> CorpusTable:
+        """A table with its own titles and section, and further texts; empty and repeated ones are left out."""
+        own = (table.title, table.section_title, table.section_text, table.intro)
+        found = dict.fromkeys(text.strip() for text in (*own, *texts, *table.passages.values()))
+        return cls(table, tuple(text for text in found if text), source, table_key(table))
+
+
+class Corpus(Protocol):
+    """Tables with texts, in an order that never changes."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for corpora of the same tables."""
+
+    def tables(self) -> Iterator[CorpusTable]:
+        """All tables, each key once."""
+
+
+def table_key(table: Table) -> str:
+    """A digest of the words of the header and the body cells; neither case nor punctuation counts."""
+    digest = hashlib.sha256()
+    for row in (table.header, *table.rows):
+        for cell in row:
+            digest.update(format_text(cell.text).encode(errors="ignore") + b"\t")
+        digest.update(b"\n")
+    return digest.hexdigest()[:32]
