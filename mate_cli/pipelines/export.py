@@ -61,7 +61,8 @@ def export_run(cfg: DictConfig) -> Path:
     check_targets(settings, str(folder.path / "config.yaml"))
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
-        write_tokenizer(partial, parts.serializer.tokenizer, settings["encoding"]["max_tokens"], name)
+        tokenizer = "TapasTokenizer" if name.startswith("Tapas") else "BertTokenizerFast"
+        write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
         card = Exported(record, settings, config.init, name, cfg.license)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
@@ -124,11 +125,18 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
     return name
 
 
-def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, architecture: str) -> None:
-    """Write what transformers' tokenizers read: vocab.txt and two files of settings."""
+def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name: str) -> None:
+    """Write what transformers' tokenizers read; the piece of an empty cell has the name that TAPAS gives it.
+
+    Args:
+        folder: where to.
+        vocabulary: the word pieces.
+        max_tokens: the longest input.
+        name: of the tokenizer's class.
+    """
     special = {
-        f"{name}_token": vocabulary.tokens[index]
-        for name, index in (
+        f"{kind}_token": vocabulary.tokens[index]
+        for kind, index in (
             ("unk", vocabulary.unknown_id),
             ("sep", vocabulary.sep_id),
             ("pad", vocabulary.pad_id),
@@ -136,14 +144,13 @@ def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, archi
             ("mask", vocabulary.mask_id),
         )
     }
-    settings: dict[str, Any] = {"do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens, **special}
-    if architecture.startswith("Tapas"):
-        settings |= {"tokenizer_class": "TapasTokenizer", "empty_token": vocabulary.tokens[vocabulary.empty_id]}
-    else:
-        settings["tokenizer_class"] = "BertTokenizerFast"
-    (folder / "vocab.txt").write_text("\n".join(vocabulary.tokens) + "\n", encoding="utf-8")
-    for name, values in (("tokenizer_config.json", settings), ("special_tokens_map.json", special)):
-        (folder / name).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    own = {"tokenizer_class": name, "do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens}
+    for file, values in (("tokenizer_config.json", own | special), ("special_tokens_map.json", special)):
+        (folder / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    tokens = list(vocabulary.tokens)
+    if vocabulary.empty_id != vocabulary.unknown_id:
+        tokens[vocabulary.empty_id] = "[EMPTY]"
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
 
 
 @contextmanager

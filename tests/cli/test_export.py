@@ -1,0 +1,55 @@
+"""`mate export`, as typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from finished_runs import finished_run
+
+from mate_cli.cli.app import main
+from mate_cli.cli.completion import candidates
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    return finished_run(tmp_path_factory.mktemp("runs") / "run", [])
+
+
+def test_a_run_becomes_a_folder(run, tmp_path, capsys):
+    words = ["export", f"run={run}", f"to={tmp_path / 'exported'}", "license=mit", "hardware.threads=1"]
+    assert main(words) == 0
+    printed = capsys.readouterr().out
+    files = {file.name for file in (tmp_path / "exported").iterdir()}
+    assert files == {
+        *("README.md", "mate.yaml", "config.json", "model.safetensors", "vocab.txt"),
+        *("tokenizer_config.json", "special_tokens_map.json"),
+    }
+    assert all(name in printed for name in files)
+    assert "license: mit\n" in (tmp_path / "exported" / "README.md").read_text()
+    assert json.loads((tmp_path / "exported" / "config.json").read_text())["architectures"] == ["MateModel"]
+    assert main(words) == 2
+    assert main([*words, "overwrite=true"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["to=x"], "run: needs a value"),
+        (["run={run}"], "to: needs a value"),
+        (["run=nowhere", "to=x"], "this is not a run folder"),
+        (["run={run}", "to={run}"], "is there already"),
+        (["run={run}", "to={run}", "overwrite=true"], "is no exported model, so it is not replaced"),
+        (["run={run}", "to=x", "overwrite=maybe"], "overwrite: must be"),
+        (["run={run}", "too=x"], "too: unknown key"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(run, words, said, capsys):
+    assert main(["export", *(word.format(run=run) for word in words)]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
+
+
+def test_the_shell_completes_it():
+    assert candidates("mate exp") == ["export"]
+    assert candidates("mate export over") == ["overwrite="]
