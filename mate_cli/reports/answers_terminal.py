@@ -96,7 +96,8 @@ def hidden_text(shown: Window) -> str:
     """How much of what was looked at is not shown."""
     parts = [plural(shown.hidden_rows, "row"), plural(shown.hidden_columns, "column")]
     kept = [part for part, count in zip(parts, (shown.hidden_rows, shown.hidden_columns), strict=True) if count]
-    return f"{' and '.join(kept)} not shown" if kept else ""
+    cells = f", {plural(shown.hidden_cells, 'chosen cell')} among them" if shown.hidden_cells else ""
+    return f"{' and '.join(kept)} not shown{cells}" if kept else ""
 
 
 def speed_text(session: Session) -> str:

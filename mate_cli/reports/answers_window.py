@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mate_cli.tables.answered import Answered
+from mate_cli.tables.formats.grid import listed
 
+MOST_TEXTS = 10
 COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 
@@ -19,12 +21,14 @@ class Window:
         columns: places of its columns; None stands for a gap.
         hidden_rows: how many rows are not shown.
         hidden_columns: how many columns are not shown.
+        hidden_cells: how many chosen cells are not shown.
     """
 
     rows: tuple[int | None, ...]
     columns: tuple[int | None, ...]
     hidden_rows: int
     hidden_columns: int
+    hidden_cells: int
 
 
 def window(answered: Answered, most_rows: int, most_columns: int) -> Window:
@@ -32,7 +36,9 @@ def window(answered: Answered, most_rows: int, most_columns: int) -> Window:
     height, width = len(answered.table.rows), len(answered.table.header)
     rows = around(list(dict.fromkeys(row for row, _ in _best_first(answered))), height, most_rows)
     columns = around([*dict.fromkeys(column for _, column in _best_first(answered)), 0], width, most_columns)
-    return Window(_with_gaps(rows, height), _with_gaps(columns, width), height - len(rows), width - len(columns))
+    hidden = sum(row not in rows or column not in columns for row, column in answered.cells)
+    shown = _with_gaps(rows, height), _with_gaps(columns, width)
+    return Window(*shown, height - len(rows), width - len(columns), hidden)
 
 
 def _best_first(answered: Answered) -> list[tuple[int, int]]:
@@ -82,7 +88,21 @@ def answer_text(answered: Answered) -> str:
         return answered.text
     if not answered.cells:
         return answered.text or "no cell is likely enough"
+    if answered.value is None and answered.aggregation == "none":
+        return _few(answered)
     return answered.text or "(an empty cell)"
+
+
+def _few(answered: Answered) -> str:
+    """The texts of the chosen cells, equal ones once; only the first of many."""
+    texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
+    return listed((shorten(text) or "(an empty cell)" for text in texts), MOST_TEXTS)
+
+
+def shorten(text: str, most: int = 200) -> str:
+    """A text in one line, cut where it is longer than anyone reads."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def computed_text(answered: Answered) -> str:
