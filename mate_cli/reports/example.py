@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from mate_cli.reports.format import plural
 from mate_cli.tables.example import AGGREGATIONS, Answer, TableExample
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import table_matches
@@ -27,6 +28,8 @@ MARKS = {
 """What stands behind a cell's text: what it means, and the cell's style."""
 MOST_TEXTS = 12
 """So many texts of an answer are shown."""
+MOST_ROWS = 40
+"""So many rows of a table are shown, beside those that hold an answer."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
     "segment": "segment_ids",
@@ -83,7 +86,7 @@ def _learnt(answer: Answer) -> str:
     """What a network learns from: the cells, what is computed from them, and the number; "" for cells alone."""
     if answer.number is None and answer.aggregation in (None, AGGREGATIONS[0]):
         return ""
-    cells = f"{len(answer.coordinates)} cell{'s' * (len(answer.coordinates) != 1)}" if answer.coordinates else ""
+    cells = plural(len(answer.coordinates), "cell") if answer.coordinates else ""
     if cells and answer.aggregation not in (None, AGGREGATIONS[0]):
         cells = f"the {answer.aggregation} of {cells}"
     number = "" if answer.number is None else f"the number {answer.number:g}"
@@ -96,7 +99,11 @@ def _table_view(example: TableExample, kept: Collection[Coordinates]) -> Table:
     headings = (Column(Text(cell.text), overflow="fold") for cell in table.header)
     view = Table("row", *headings, title=Text(table.title) if table.title else None)
     found = _found(example)
-    for r, row in enumerate(table.rows):
+    shown = _shown_rows(example)
+    for before, r in zip((-1, *shown), shown, strict=False):
+        row = table.rows[r]
+        if r - before > 1:
+            view.add_row(Text("…", style="dim"), Text(plural(r - before - 1, "more row"), style="dim"))
         marks = [
             [*found.get((r, c), ""), *("◂" * ((r, c) in example.previous_cells)), *("✂" * ((r, c) not in kept))]
             for c in range(len(row))
@@ -104,6 +111,13 @@ def _table_view(example: TableExample, kept: Collection[Coordinates]) -> Table:
         cells = (_cell_view(cell, marks[c]) for c, cell in enumerate(row))
         view.add_row(Text(str(r + 1), style="dim"), *cells)
     return view
+
+
+def _shown_rows(example: TableExample) -> list[int]:
+    """All rows of a table that is not too long, else the first ones, those with answers, and the last one."""
+    rows = range(len(example.table.rows))
+    coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
+    return sorted({*rows[:MOST_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
 
 
 def _found(example: TableExample) -> dict[Coordinates, str]:

@@ -12,8 +12,8 @@ from mate_cli.cli.app import main
 from mate_cli.cli.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.sample import Sample
 from mate_cli.errors import DataError
-from mate_cli.reports.example import print_tokens
-from mate_cli.tables.example import TableExample
+from mate_cli.reports.example import print_example, print_tokens
+from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import SUMMARY_ROW
 from mate_cli.tokenization.sat import SatSerializer
@@ -75,6 +75,18 @@ def test_every_dataset_about_tables_alone_is_shown(name, tmp_path, capsys, monke
     for text in expected:
         assert text in printed
     assert ("before" in printed) == (name == "sqa"), "the label of the answer before, and the question itself"
+
+
+def test_long_tables_are_shown_in_part():
+    table = Table("t", (Cell("name"),), tuple((Cell(f"row {n}"),) for n in range(100)))
+    example = TableExample("q", "who?", table, Answer(("row 70",), ((70, 0),)), previous_cells=((72, 0),))
+    console = Console(file=io.StringIO(), width=80)
+    print_example(example, {(r, 0) for r in range(100)}, console)
+    printed = console.file.getvalue()
+    for text in ("row 39", "30 more rows", "row 70 ●", "1 more row ", "row 72 ◂", "26 more rows", "row 99"):
+        assert text in printed
+    assert "row 40" not in printed
+    assert "✂" not in printed
 
 
 def test_other_models_show_their_own_heads(tmp_path, capsys):
