@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError
@@ -76,6 +77,27 @@ def predict_dataset(cfg: DictConfig) -> None:
     predict_file(cfg)
 
 
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Show what is being done, in a terminal; an empty text takes it away."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    status = Console(stderr=True).status("")
+
+    def say(text: str) -> None:
+        if not text:
+            status.stop()
+        else:
+            status.update(escape(text))
+            status.start()
+
+    try:
+        yield say
+    finally:
+        status.stop()
+
+
 def predict_tables(cfg: DictConfig) -> None:
     """Answer questions about tables: in the terminal, and in the file of `output`."""
     from mate_cli.reports.answers import check_output, write_answers
@@ -83,9 +105,12 @@ def predict_tables(cfg: DictConfig) -> None:
     from mate_cli.reports.terminal import report_console
 
     check_output(cfg.output)
-    from mate_cli.pipelines.own_tables import answer_tables
+    with progress() as say:
+        say("starting")
+        from mate_cli.pipelines.own_tables import answer_tables
 
-    session, console = answer_tables(cfg), report_console()
+        session = answer_tables(cfg, say)
+    console = report_console()
     print_session(session, console)
     if cfg.output is not None:
         console.print(f"answers: {write_answers(session, cfg.output)}", soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,11 +42,12 @@ class Question:
     seen: Seen
 
 
-def answer_tables(cfg: DictConfig) -> Session:
+def answer_tables(cfg: DictConfig, say: Callable[[str], None] = lambda text: None) -> Session:
     """Answer all questions about all tables; files that cannot be read are named, and the others answered.
 
     Args:
         cfg: `run` or `checkpoint`; `table`, `question`, `questions`, `sheet`, `conversation`, `abstain`; `hardware`.
+        say: is told what is being done; nothing once the questions are answered, which has its own progress bar.
 
     Raises:
         ConfigError: nothing is asked, or of nothing.
@@ -57,11 +58,14 @@ def answer_tables(cfg: DictConfig) -> Session:
     seconds: dict[str, float] = {}
     pairs = _pairs(cfg)
     with timed(seconds, "tables"):
-        files, skipped = _open_all(list(pairs), None if cfg.sheet is None else str(cfg.sheet))
+        files, skipped = _open_all(list(pairs), None if cfg.sheet is None else str(cfg.sheet), say)
+    say("loading the model")
     with timed(seconds, "model"):
         model = open_model(cfg)
+    say("choosing rows")
     with timed(seconds, "rows"):
         questions = _prepare(model, files, pairs, together=cfg.conversation)
+    say("")
     with timed(seconds, "answers"):
         answers = _answer(model, questions, cfg)
     notes = {str(path): file.notes for path, file in files.items() if file.notes}
@@ -90,10 +94,13 @@ def listed(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, (list, ListConfig)) else [str(value)]
 
 
-def _open_all(paths: Sequence[Path], sheet: str | None) -> tuple[dict[Path, TableFile], dict[str, str]]:
+def _open_all(
+    paths: Sequence[Path], sheet: str | None, say: Callable[[str], None]
+) -> tuple[dict[Path, TableFile], dict[str, str]]:
     files: dict[Path, TableFile] = {}
     skipped: dict[str, str] = {}
     for path in paths:
+        say(f"reading {path}")
         try:
             files[path] = open_table(path, sheet)
         except MateError as error:
