@@ -1,0 +1,1 @@
+"""Training examples that are made from tables, without anybody's labels."""

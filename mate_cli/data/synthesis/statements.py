@@ -1,0 +1,226 @@
+"""Synthetic statements: sentences of a small grammar that a table entails or refutes.
+
+A statement compares two expressions over the same column, such as "the total Points when Team is Red is greater
+than 32". With the same settings and a `numpy.random.RandomState` the reference's statements come out, word for word.
+
+Source: Eisenschlos et al. 2020, "Understanding tables with intermediate pre-training", section 3.2;
+google-research/tapas, `utils/synthesize_entablement.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from mate_cli.data.synthesis.statement_values import (
+    COMPARATORS,
+    COUNT,
+    SELECTS,
+    Expression,
+    PartValues,
+    Values,
+    Where,
+    compare,
+)
+from mate_cli.tables.table import Table
+
+Random = np.random.Generator | np.random.RandomState
+Side = Expression | Values
+"""One side of a comparison: an expression, or the constant values in its place."""
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """How statements are drawn.
+
+    Args:
+        count_share: how often the rows are counted; 0.02 in the reference's program, 0.2 in its class of settings.
+        constant_share: how often the left side is put as its values; else the right side as often.
+        stop_share: how often no further condition is put on the rows, after each one that was.
+        attempts: so often a comparison, and a right side for a left one, is tried.
+        patience: so many comparisons are tried for a statement at most; the reference does not care for time.
+        blanks: also use unnamed columns and cells without a word, which leaves holes in the sentence; the reference
+            does.
+        opposites: after every statement, say it of the same table with one column shuffled so that its label turns.
+    """
+
+    count_share: float = 0.02
+    constant_share: float = 0.5
+    stop_share: float = 0.5
+    attempts: int = 100
+    patience: int = 1000
+    blanks: bool = False
+    opposites: bool = False
+
+
+class Comparison(NamedTuple):
+    """Two sides and the comparator between them."""
+
+    left: Side
+    comparator: str
+    right: Side
+
+    def holds(self, values: PartValues) -> bool | None:
+        """Whether a table entails it; None when one of the sides stands for nothing there."""
+        left, right = (_values(side, values) for side in (self.left, self.right))
+        return None if left is None or right is None else compare(left, right, self.comparator)
+
+    def text(self, names: Sequence[str]) -> str:
+        """Say it, given the names of the columns."""
+        return f"{_said(self.left, names)} {self.comparator} {_said(self.right, names)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence about a table; the label is 1 when the table entails it and 0 when it refutes it."""
+
+    text: str
+    label: int
+    table: Table
+
+
+def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[Statement]:
+    """Make one entailed and one refuted statement about a small table, in this order, as far as they can be found.
+
+    Args:
+        table: at least two rows; its size is what the time depends on.
+        rng: what is drawn depends on its state only.
+        grammar: with `opposites`, each statement is followed by the same text about a table that makes it false
+            or true.
+    """
+    writer = _Writer(table, rng, grammar)
+    return [statement for wanted in (True, False) for statement in writer.statements(wanted)]
+
+
+class _Writer:
+    """Draws statements about one table. The order of draws is the reference's."""
+
+    def __init__(self, table: Table, rng: Random, grammar: Grammar) -> None:
+        self._table, self._rng, self._grammar = table, rng, grammar
+        self._values = PartValues(table, grammar.blanks)
+        self._patience = 0
+
+    def statements(self, wanted: bool) -> Iterator[Statement]:
+        """A statement with the wanted label, followed by its opposite where one is asked for; or nothing."""
+        self._patience = self._grammar.patience
+        for _ in range(self._grammar.attempts):
+            found = self._comparison(wanted) if self._patience else None
+            if found is not None:
+                comparison, opposite = found
+                text = comparison.text(self._values.names)
+                yield Statement(text, int(wanted), self._table)
+                if opposite is not None:
+                    yield Statement(text, int(not wanted), opposite)
+                return
+
+    def _comparison(self, wanted: bool) -> tuple[Comparison, Table | None] | None:
+        if self._rng.random() < self._grammar.count_share:
+            return self._counts(wanted)
+        for column in self._shuffled(range(len(self._values.names))):
+            left = self._expression(column)
+            if left is None:
+                return None
+            for _ in range(min(self._grammar.attempts, self._patience)):
+                self._patience -= 1
+                right = self._expression(column)
+                if right is None:
+                    return None
+                found = self._compared(left, right, column, wanted)
+                if found is not None:
+                    return found
+        return None
+
+    def _counts(self, wanted: bool) -> tuple[Comparison, Table | None] | None:
+        left, right = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
+        if left is None or right is None:
+            return None
+        columns = self._shuffled(range(len(self._values.names)))
+        tries = (self._compared(left, right, column, wanted) for column in columns)
+        return next((found for found in tries if found is not None), None)
+
+    def _expression(self, column: int) -> tuple[Expression, Values] | None:
+        """Sum up a column in a random way that makes sense."""
+        tries = (self._restricted(select, column) for select in self._shuffled(SELECTS))
+        return next((found for found in tries if found is not None), None)
+
+    def _restricted(self, select: str, column: int) -> tuple[Expression, Values] | None:
+        """Restrict an expression to some rows, at least by one condition where one leaves it a meaning."""
+        rows = self._values.rows
+        values = self._values.selected(select, column, rows)
+        if values is None:
+            return None
+        expression = Expression(select, column)
+        for other in self._shuffled(range(len(self._values.names))):
+            found = self._condition(expression, other, rows) if self._values.is_usable(other) else None
+            if found is not None:
+                where, rows, values = found
+                expression = expression._replace(wheres=(*expression.wheres, where))
+                if self._rng.random() > self._grammar.stop_share:
+                    break
+        return (expression, values) if self._values.is_sayable(values) else None
+
+    def _condition(self, expression: Expression, other: int, rows: int) -> tuple[Where, int, Values] | None:
+        """The first of the shuffled conditions on a column that leaves the expression a meaning."""
+        texts, ways = self._values.columns[other], len(COMPARATORS)
+        for pair in self._shuffled(range(len(texts) * ways)):
+            where = Where(other, COMPARATORS[pair % ways], texts[pair // ways])
+            kept = self._values.filtered(rows, where)
+            values = self._values.selected(expression.select, expression.column, kept) if kept else None
+            if kept and values is not None and self._values.is_sayable(values):
+                return where, kept, values
+        return None
+
+    def _compared(
+        self, left: tuple[Expression, Values], right: tuple[Expression, Values], column: int, wanted: bool
+    ) -> tuple[Comparison, Table | None] | None:
+        for comparator in self._shuffled(COMPARATORS):
+            if compare(left[1], right[1], comparator) is wanted:
+                sides = self._with_constants(left, right)
+                comparison = Comparison(sides[0], comparator, sides[1])
+                if not self._grammar.opposites:
+                    return comparison, None
+                opposite = self._opposite(comparison, column, wanted)
+                if opposite is not None:
+                    return comparison, opposite
+        return None
+
+    def _with_constants(self, left: tuple[Expression, Values], right: tuple[Expression, Values]) -> tuple[Side, Side]:
+        """Put one side as its values, by chance, and where both sides are the same words."""
+        share = self._grammar.constant_share
+        if share > self._rng.random():
+            return left[1], right[0]
+        if share > self._rng.random():
+            return left[0], right[1]
+        return (left[1] if left[0] == right[0] else left[0]), right[0]
+
+    def _opposite(self, comparison: Comparison, column: int, wanted: bool) -> Table | None:
+        """The table with a column shuffled so that the comparison turns; None when no attempt does that."""
+        if not self._values.is_usable(column):
+            return None
+        for _ in range(self._grammar.attempts):
+            cells = self._shuffled([row[column] for row in self._table.rows])
+            rows = zip(self._table.rows, cells, strict=True)
+            table = replace(self._table, rows=tuple((*row[:column], cell, *row[column + 1 :]) for row, cell in rows))
+            if comparison.holds(PartValues(table, self._grammar.blanks)) is (not wanted):
+                return table
+        return None
+
+    def _shuffled(self, items: Sequence) -> list:  # type: ignore[type-arg]
+        shuffled = list(items)
+        self._rng.shuffle(shuffled)
+        return shuffled
+
+
+def _values(side: Side, values: PartValues) -> Values | None:
+    return values.evaluate(side) if isinstance(side, Expression) else side
+
+
+def _said(side: Side, names: Sequence[str]) -> str:
+    if not isinstance(side, Expression):
+        return ", ".join(sorted(side))
+    said = side.select.format(names[side.column]) if side.column >= 0 else side.select
+    conditions = " and ".join(f"{names[where.column]} {where.comparator} {where.text}" for where in side.wheres)
+    return f"{said} when {conditions}" if conditions else said
