@@ -9,27 +9,15 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from mate_cli.reports.example_table import IN_CELL, legend, table_views
 from mate_cli.reports.format import plural
 from mate_cli.tables.example import AGGREGATIONS, Answer, TableExample
-from mate_cli.tables.table import Cell
-from mate_cli.tables.text import table_matches
 
 if TYPE_CHECKING:
     import numpy as np
 
-IN_CELL, IN_PASSAGE, DROPPED = "bold black on green", "bold black on yellow", "dim strike"
-MARKS = {
-    "●": ("answer in the cell", IN_CELL),
-    "○": ("answer in a linked passage", IN_PASSAGE),
-    "◂": ("answer of the question before", "underline"),
-    "✂": ("cut", DROPPED),
-    "↗": ("has links", ""),
-}
-"""What stands behind a cell's text: what it means, and the cell's style."""
 MOST_TEXTS = 12
 """So many texts of an answer are shown."""
-MOST_ROWS = 40
-"""So many rows of a table are shown, beside those that hold an answer."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
 TOKEN_FIELDS = {
     "segment": "segment_ids",
@@ -57,12 +45,10 @@ def print_example(example: TableExample, kept: Collection[Coordinates], console:
     """
     for name, text in _facts(example):
         console.print(Text.assemble((f"{name:<10}", "bold"), text), soft_wrap=True)
-    view = _table_view(example, kept)
-    console.print(view)
-    shown = [text for column in view.columns for text in column.cells if isinstance(text, Text)]
-    marks = [mark for mark in MARKS if any(f" {mark}" in text.plain for text in shown)]
-    if marks:
-        console.print(Text("  ").join(Text(f" {mark} {MARKS[mark][0]} ", style=MARKS[mark][1]) for mark in marks), "")
+    console.print(*table_views(example, kept, console.width), sep="\n")
+    marks = legend(example, kept)
+    if marks is not None:
+        console.print(marks, "")
 
 
 def _facts(example: TableExample) -> Iterator[tuple[str, str]]:
@@ -92,49 +78,6 @@ def _learnt(answer: Answer) -> str:
     number = "" if answer.number is None else f"the number {answer.number:g}"
     joint = " = " if answer.aggregation else " or "  # an aggregation is known under full supervision only
     return joint.join(filter(None, (cells, number)))
-
-
-def _table_view(example: TableExample, kept: Collection[Coordinates]) -> Table:
-    table = example.table
-    headings = (Column(Text(cell.text), overflow="fold") for cell in table.header)
-    view = Table("row", *headings, title=Text(table.title) if table.title else None)
-    found = _found(example)
-    shown = _shown_rows(example)
-    for before, r in zip((-1, *shown), shown, strict=False):
-        row = table.rows[r]
-        if r - before > 1:
-            view.add_row(Text("…", style="dim"), Text(plural(r - before - 1, "more row"), style="dim"))
-        marks = [
-            [*found.get((r, c), ""), *("◂" * ((r, c) in example.previous_cells)), *("✂" * ((r, c) not in kept))]
-            for c in range(len(row))
-        ]
-        cells = (_cell_view(cell, marks[c]) for c, cell in enumerate(row))
-        view.add_row(Text(str(r + 1), style="dim"), *cells)
-    return view
-
-
-def _shown_rows(example: TableExample) -> list[int]:
-    """All rows of a table that is not too long, else the first ones, those with answers, and the last one."""
-    rows = range(len(example.table.rows))
-    coordinates = (example.answer.coordinates if example.answer else ()) + example.previous_cells
-    return sorted({*rows[:MOST_ROWS], *(row for row, _ in coordinates), *rows[-1:]})
-
-
-def _found(example: TableExample) -> dict[Coordinates, str]:
-    """The mark of each cell of the answer: whether it holds the answer itself, or links to a passage that does."""
-    answer, table = example.answer, example.table
-    if answer is None:
-        return {}
-    if not table.passages:
-        return dict.fromkeys(answer.coordinates, "●")
-    inside = {cell for text in answer.texts for cell in table_matches(table, text)}
-    return {cell: "●" if cell in inside else "○" for cell in answer.coordinates}
-
-
-def _cell_view(cell: Cell, marks: Sequence[str]) -> Text:
-    """A cell with its marks, in their styles."""
-    shown = [*("↗" * bool(cell.links)), *marks]
-    return Text(" ".join((cell.text, *shown)), style=" ".join(MARKS[mark][1] for mark in shown).strip())
 
 
 def print_cut(said: str, console: Console) -> None:

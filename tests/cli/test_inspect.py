@@ -153,3 +153,18 @@ def test_the_lengths_of_cells_are_those_of_the_encoding(examples, options):
 def test_an_encoding_without_words_is_refused(tmp_path, capsys):
     assert main([*WORDS, "encoding=lexical", f"paths.outputs={tmp_path}"]) == 2
     assert "Use encoding=table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [40, 80, 118])
+def test_wide_tables_are_shown_in_parts_that_fit(width):
+    header = tuple(Cell(f"head {n}") for n in range(21))
+    table = Table("t", header, (tuple(Cell(f"c{n}") for n in range(21)),), title="Wide")
+    example = TableExample("q", "who?", table, Answer(("c20",), ((0, 20),)))
+    console = Console(file=io.StringIO(), width=width)
+    print_example(example, {(0, n) for n in range(21)}, console)
+    printed = console.file.getvalue()
+    assert max(map(len, printed.splitlines())) <= width
+    assert "of 21" in printed
+    for n in range(21):
+        assert f" c{n} " in printed
+    assert printed.count("●") == 2, "in the legend and in the cell"
