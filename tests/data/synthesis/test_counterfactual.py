@@ -1,0 +1,226 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from golden import tapas
+from hypothesis import given
+from hypothesis import strategies as st
+from statement_reader import StatementReader
+
+from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.sample import Sample
+from mate_cli.data.synthesis.counterfactual import Rewriting, candidates, counterfactual_pairs
+from mate_cli.data.synthesis.references import TableReferences, places
+from mate_cli.data.synthesis.table_statements import statements_of
+from mate_cli.tables.table import Cell, Table
+
+GOLDEN = json.loads(tapas("g11_intermediate.json").read_text())
+ALL = Rewriting(most=None)
+
+
+def make_table(*rows, links=()):
+    links = dict(links)
+    header, *body = [tuple(Cell(text, links.get(text, ())) for text in row) for row in rows]
+    return Table("t", header, tuple(body))
+
+
+def shown(candidate):
+    return {
+        "focus": sorted(candidate.focus),
+        "pos": sorted(candidate.positives),
+        "neg": sorted(candidate.negatives),
+        "support": sorted(candidate.support),
+    }
+
+
+def pairs_of(table, text, seeds=range(20), rewriting=ALL):
+    """Every (positive, negative) that some seeds give."""
+    references = TableReferences(table)
+    made = (counterfactual_pairs(references, [text], np.random.default_rng(seed), rewriting) for seed in seeds)
+    return {(pair.positive, pair.negative) for some in made for pair in some}
+
+
+RACE = make_table(GOLDEN["tables"]["t2"]["columns"], *GOLDEN["tables"]["t2"]["rows"])
+PEOPLE = make_table(
+    ("Name", "Age", "Birthday"),
+    ("Bob", "1.7", "24 April 1950"),
+    ("Julia", "1.5", "24 April 1951"),
+    ("Peter", "1.9", "24 March 1950"),
+    links={"Bob": ("/wiki/Robert",), "Julia": ("/wiki/Julia",), "Peter": ("/wiki/Peter_(king)",)},
+)
+TOLD = GOLDEN["contrastive_candidates"]["text"]
+BORN = "Robert was born on 24 April 1950."
+
+
+def test_candidates_are_those_of_the_reference():
+    expected = GOLDEN["contrastive_candidates"]
+    assert [shown(found) for found in candidates(TableReferences(RACE), expected["text"])] == expected["candidates"]
+
+
+def test_the_pairs_of_the_reference_are_among_those_that_come_out():
+    made = pairs_of(RACE, GOLDEN["contrastive_candidates"]["text"], rewriting=Rewriting(unsupported_share=1, most=None))
+    assert {(positive, negative) for _, positive, negative in GOLDEN["contrastive"]} <= made
+    supported = pairs_of(RACE, GOLDEN["contrastive_candidates"]["text"])
+    expected = {(positive, negative) for has_support, positive, negative in GOLDEN["contrastive"] if has_support}
+    assert expected <= supported < made
+
+
+def test_a_linked_cell_is_known_by_the_title_of_its_page():
+    """The example of the reference's own tests, where an annotation says that Robert is Bob."""
+    found = [shown(candidate) for candidate in candidates(TableReferences(PEOPLE), BORN)]
+    day, bob = ["24 April 1950"], ["Bob", "Robert"]
+    assert found == [
+        {"focus": day, "pos": day, "neg": ["24 April 1951", "24 March 1950"], "support": ["Robert"]},
+        {"focus": bob, "pos": ["Bob"], "neg": ["Julia", "Peter"], "support": day},
+    ]
+    assert pairs_of(PEOPLE, BORN) == {
+        ("Bob was born on 24 April 1950.", "Julia was born on 24 April 1950."),
+        ("Bob was born on 24 April 1950.", "Peter was born on 24 April 1950."),
+        ("Robert was born on 24 April 1950.", "Robert was born on 24 April 1951."),
+        ("Robert was born on 24 April 1950.", "Robert was born on 24 March 1950."),
+    }
+    assert not pairs_of(PEOPLE, BORN, rewriting=replace(ALL, min_context=8))
+
+
+def test_ordinals_cardinals_and_dates_do_not_stand_for_each_other():
+    table = make_table(("Name", "Age", "Rank"), ("Bob", "1.7", "5th"), ("Julia", "1.5", "2"), ("Peter", "1.9", "third"))
+    found = {candidate.focus: candidate.negatives for candidate in candidates(TableReferences(table), "Bob is 5th.")}
+    assert found[frozenset({"5th"})] == {"third"}
+
+
+def test_what_stands_in_two_columns_is_no_reference():
+    table = make_table(("Home", "Away"), ("Rome", "Oslo"), ("Oslo", "Bern"), ("Bonn", "Kiel"))
+    text = "Rome played at home against Bern and Oslo."
+    assert [found.focus for found in candidates(TableReferences(table), text, clear=False)] == [{"Rome"}, {"Bern"}]
+
+
+def test_a_replacement_that_makes_the_sentence_true_again_is_left_out():
+    table = make_table(("Year", "Winner"), ("2004", "Ann Lee"), ("2005", "Ann Lee"), ("2006", "Cy Young"))
+    text = "Ann Lee won the race of the year 2004."
+    assert {negative for _, negative in pairs_of(table, text)} == {
+        "Ann Lee won the race of the year 2006.",
+        "Cy Young won the race of the year 2004.",
+    }
+    assert ("Ann Lee won the race of the year 2005.") in {
+        n for _, n in pairs_of(table, text, rewriting=replace(ALL, clear=False))
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("In 1950 Perth won.", [(8, 13)]),
+        ("Perth, Perth. (Perth) 'Perth' Perth's", [(0, 5), (7, 12), (15, 20), (23, 28), (30, 35)]),
+        ("Perth-based Perthshire 3Perth Perth.com", []),
+        ("Perth Glory of West Perth", []),
+        ("Perth 2 and the Perth. The Perth, The Perth", [(16, 21), (27, 32)]),
+    ],
+)
+def test_names_are_found_as_whole_tokens_that_are_no_part_of_a_longer_name(text, found):
+    assert places(("Perth",), text, names=True) == found
+
+
+def test_numbers_are_not_found_within_numbers():
+    assert places(("5",), "3.5 5.5 1,5 15 5th 5% 5, 5.", names=False) == [(19, 20), (22, 23), (25, 26)]
+    assert places(("24 April", "24 April 1950"), "on 24 April 1950", names=False) == [(3, 16)], "the longest wins"
+
+
+def test_an_abbreviation_ends_no_sentence():
+    table = make_table(("Name", "Land"), ("Ann Lee", "Peru"), ("Cy Young", "Chile"))
+    (pair, *_) = pairs_of(table, "St. Mary's of the U.S. met Ann Lee once in Peru.")
+    assert pair[0] == "St. Mary's of the U.S. met Ann Lee once in Peru."
+
+
+FILLERS = ["was", "seen", "with", "the", "team", "in", "race", "of", "and", ",", "at", "Big"]
+fillers = st.lists(st.sampled_from(FILLERS), min_size=2, max_size=6)
+
+
+@st.composite
+def told_tables(draw):
+    """A table and sentences that mention its cells."""
+    names = draw(st.lists(st.sampled_from(["Ann Lee", "Bob", "Cy", "Dee Bob", "Eve", "Ann"]), min_size=2, max_size=5))
+    columns = [
+        st.sampled_from(["7", "12", "2,000", "2000", "5th", "third"]),
+        st.sampled_from(["Rome", "Oslo", "May 2001"]),
+    ]
+    table = make_table(("Name", "Number", "Place"), *[(name, *(draw(column) for column in columns)) for name in names])
+    cells = st.sampled_from([cell.text for row in table.rows for cell in row])
+    sentence = st.lists(st.one_of(fillers.map(" ".join), cells), min_size=2, max_size=6).map(" ".join)
+    return table, ". ".join(draw(st.lists(sentence, min_size=1, max_size=3))) + "."
+
+
+@given(told_tables(), st.integers(0, 3), st.booleans())
+def test_a_negative_differs_from_its_positive_in_the_focus_only(told, seed, supported):
+    table, text = told
+    references = TableReferences(table)
+    rewriting = Rewriting(unsupported_share=0 if supported else 1, most=None)
+    columns = [{row[column].text for row in table.rows} for column in range(3)]
+    for pair in counterfactual_pairs(references, [text], np.random.default_rng(seed), rewriting):
+        pieces = re.split(re.escape(pair.focus), pair.positive)
+        assert len(pieces) > 1
+        assert re.fullmatch(
+            f"(?:{re.escape(pair.focus)}|{re.escape(pair.replacement)})".join(map(re.escape, pieces)), pair.negative
+        )
+        assert pair.positive != pair.negative
+        assert any({pair.focus, pair.replacement} <= column for column in columns), "both are of one column"
+        assert not places((pair.replacement,), pair.positive, names=False), "what the text says is no replacement"
+        if supported:
+            rows = [{cell.text for cell in row} for row in table.rows]
+            assert not any(pair.focus in row and pair.replacement in row for row in rows)
+
+
+def corpus_tables():
+    tables = {example.table.table_id: example.table for example in Sample().examples("dev")}
+    return [CorpusTable.of(table, "sample") for table in [*tables.values(), replace(RACE, title=TOLD), PEOPLE]]
+
+
+def test_statements_of_a_corpus_are_balanced_bare_and_the_same_again():
+    made = [example for table in corpus_tables() for example in statements_of(table, np.random.default_rng(3))]
+    again = [example for table in corpus_tables() for example in statements_of(table, np.random.default_rng(3))]
+    assert made == again
+    assert made != [example for table in corpus_tables() for example in statements_of(table, np.random.default_rng(4))]
+    assert len({example.example_id for example in made}) == len(made)
+    kinds = Counter((example.subsets, example.answer.label, *example.answer.texts) for example in made)
+    assert set(kinds) == {
+        ((k,), label, text)
+        for k in ("synthetic", "counterfactual")
+        for label, text in enumerate(("refuted", "entailed"))
+    }
+    assert kinds[("counterfactual",), 0, "refuted"] == kinds[("counterfactual",), 1, "entailed"]
+    for example in made:
+        around = (example.table.title, example.table.section_text, example.table.intro, example.table.passages)
+        assert not any(around)
+        assert len(example.table.rows) * len(example.table.header) <= 50
+        if example.subsets == ("synthetic",):
+            assert StatementReader(example.table).verdicts(example.question) == {example.answer.label}
+
+
+def test_long_statements_are_left_out_and_kinds_can_be_switched_off():
+    (table, *_) = corpus_tables()
+    rng = np.random.default_rng(0)
+    assert all(len(it.question.split()) <= 12 for it in statements_of(table, rng, max_words=12))
+    assert {it.subsets for it in statements_of(table, rng, rewriting=None)} == {("synthetic",)}
+    assert {it.subsets for it in statements_of(table, rng, grammar=None, rewriting=ALL)} <= {("counterfactual",)}
+
+
+def test_statements_do_not_depend_on_the_hashes_of_strings():
+    script = (
+        "import numpy as np; from mate_cli.data.corpus import CorpusTable; from mate_cli.data.sample import Sample;"
+        "from mate_cli.data.synthesis.table_statements import statements_of;"
+        "table = CorpusTable.of(Sample().examples('dev')[0].table, 'sample');"
+        "print([it.question for seed in range(5) for it in statements_of(table, np.random.default_rng(seed))])"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in "12"
+    }
+    assert len(said) == 1
+    assert len(said.pop()) > 500
