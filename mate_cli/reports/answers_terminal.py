@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.answers_window import Window, answer_text, computed_text, confidence_text, window
 from mate_cli.reports.format import plural, rate_text
 from mate_cli.tables.answered import Answered, Session
 
-MOST_ROWS, NARROWEST, WIDEST_CELL = 12, 12, 32
+MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 12, 40, 3
+ROWS_WITHOUT_CELLS = 5
+"""So much of the table is shown where no cell of it was chosen."""
 CHOSEN, WEAK, WARNING = "bold black on green", "dim", "yellow"
 
 
@@ -43,7 +47,8 @@ def print_answered(answered: Answered, console: Console) -> None:
         if sentences:
             _print_line(name, Text(" ".join(sentences), style=style), console)
     console.print()
-    shown = window(answered, MOST_ROWS, max(2, (console.width - 8) // NARROWEST))
+    rows = MOST_ROWS if answered.cells else ROWS_WITHOUT_CELLS
+    shown = window(answered, rows, max(2, (console.width - 8) // NARROWEST))
     console.print(table_view(answered, shown, console))
     if hidden := hidden_text(shown):
         console.print(Text(f"  {hidden}", style=WEAK))
@@ -58,33 +63,39 @@ def table_view(answered: Answered, shown: Window, console: Console) -> Table:
     """Build the part of the table; chosen cells have a colour and a mark."""
     unicode = console.encoding.lower().startswith("utf")
     mark, gap = ("● ", "⋯") if unicode else ("* ", "...")
-    header = answered.table.header
-    columns = [gap if column is None else one_line(header[column].text) for column in shown.columns]
-    style = {"no_wrap": True, "overflow": "ellipsis" if unicode else "crop"}
-    view = Table(
-        Column("row", justify="right", style=WEAK),
-        *(Column(Text(name), max_width=WIDEST_CELL, **style) for name in columns),  # type: ignore[arg-type]
-        box=SIMPLE_HEAD,
-        header_style="bold",
-        pad_edge=False,
-        show_edge=False,
-    )
-    chosen = frozenset(answered.cells)
+    header, chosen = answered.table.header, frozenset(answered.cells)
+    names = [gap if column is None else one_line(header[column].text) for column in shown.columns]
+    lines = []
     for row in shown.rows:
-        if row is None:
-            view.add_row(*[Text(gap, style=WEAK)] * (len(columns) + 1))
-            continue
-        cells = [
-            Text(gap, style=WEAK)
-            if column is None
-            else Text(
-                (mark if (row, column) in chosen else "") + one_line(answered.table.rows[row][column].text),
-                style=CHOSEN if (row, column) in chosen else "",
-            )
+        texts = [
+            gap if column is None else one_line(answered.table.rows[row][column].text) if row is not None else ""
             for column in shown.columns
         ]
-        view.add_row(f"{answered.row_numbers[row]:,}", *cells)
+        marks = [(row, column) in chosen for column in shown.columns]
+        lines.append([Text(mark + text, style=CHOSEN) if hit else text for text, hit in zip(texts, marks, strict=True)])
+    numbers = [gap if row is None else f"{answered.row_numbers[row]:,}" for row in shown.rows]
+    natural = [max(map(cell_len, map(str, column))) for column in zip(names, *lines, strict=True)]
+    widths = fitting(natural, console.width - max(map(len, ["row", *numbers])) - GAP * len(names))
+    view = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    view.add_column("row", justify="right", style=WEAK, no_wrap=True)
+    for name, width in zip(names, widths, strict=True):
+        view.add_column(Text(name), width=width, no_wrap=True, overflow="ellipsis" if unicode else "crop")
+    for number, line in zip(numbers, lines, strict=True):
+        view.add_row(number, *line)
     return view
+
+
+def fitting(natural: Sequence[int], room: int) -> list[int]:
+    """Widths of columns: as they would be, but none wider than what lets all have room.
+
+    Args:
+        natural: the widths that the columns would have.
+        room: for all of them.
+    """
+    widest = WIDEST_CELL
+    while widest > 1 and sum(min(width, widest) for width in natural) > room:
+        widest -= 1
+    return [min(width, widest) for width in natural]
 
 
 def one_line(text: str) -> str:

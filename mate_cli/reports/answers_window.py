@@ -36,9 +36,14 @@ def window(answered: Answered, most_rows: int, most_columns: int) -> Window:
     height, width = len(answered.table.rows), len(answered.table.header)
     rows = around(list(dict.fromkeys(row for row, _ in _best_first(answered))), height, most_rows)
     columns = around([*dict.fromkeys(column for _, column in _best_first(answered)), 0], width, most_columns)
-    hidden = sum(row not in rows or column not in columns for row, column in answered.cells)
-    shown = _with_gaps(rows, height), _with_gaps(columns, width)
-    return Window(*shown, height - len(rows), width - len(columns), hidden)
+    shown_rows, shown_columns = _with_gaps(rows, height), _with_gaps(columns, width)
+    hidden = sum(row not in shown_rows or column not in shown_columns for row, column in answered.cells)
+    hidden_rows, hidden_columns = height - _count(shown_rows), width - _count(shown_columns)
+    return Window(shown_rows, shown_columns, hidden_rows, hidden_columns, hidden)
+
+
+def _count(shown: Sequence[int | None]) -> int:
+    return sum(place is not None for place in shown)
 
 
 def _best_first(answered: Answered) -> list[tuple[int, int]]:
@@ -68,13 +73,15 @@ def around(wanted: Sequence[int], size: int, most: int) -> list[int]:
 
 
 def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
+    """Places with None for those that are missing; where a single one is, it takes no more room itself."""
     shown: list[int | None] = []
-    for place in places:
-        if place > (shown[-1] + 1 if shown and shown[-1] is not None else 0):
+    for before, place in zip([-1, *places], [*places, size], strict=True):
+        if place - before == 2:
+            shown.append(place - 1)
+        elif place - before > 2:
             shown.append(None)
-        shown.append(place)
-    if shown and shown[-1] is not None and shown[-1] < size - 1:
-        shown.append(None)
+        if place < size:
+            shown.append(place)
     return tuple(shown)
 
 
