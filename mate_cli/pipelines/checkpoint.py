@@ -15,6 +15,7 @@ from mate_cli.errors import CheckpointError, MateError
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.evaluation import CALIBRATION
 from mate_cli.pipelines.tapas_format import is_tapas, tapas_parts
 from mate_cli.runs.weights import load_module
 from mate_cli.tables.example import TableExample
@@ -23,7 +24,7 @@ SETTINGS = "mate.yaml"
 """The configuration of an exported run, without what belongs to the machine."""
 WEIGHTS = HUB_FILES[0]
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
-DESCRIPTION = (SETTINGS, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
+DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
 ELSEWHERE = {"seed": 0, "data": None, "trainer": {"limit_train": None, "limit_dev": None}}
 """What shapes no prediction."""
 AGAIN = "Fetch or export it again"

@@ -21,6 +21,7 @@ from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
 from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import SETTINGS, NoDataset
+from mate_cli.pipelines.evaluation import CALIBRATION
 from mate_cli.pipelines.finished import run_config
 from mate_cli.pipelines.model_card import Exported, model_card
 from mate_cli.pipelines.tapas_format import tapas_class, tapas_config, tapas_weights
@@ -51,7 +52,7 @@ def export_run(cfg: DictConfig) -> Path:
     folder = open_run(cfg.run)
     record = folder.read_record()
     _check_finished(folder, record)
-    target = Path(cfg.to).expanduser()
+    target = Path(cfg.to).expanduser().absolute()
     _check_target(target, overwrite=cfg.overwrite)
     config = run_config(folder, cfg)
     if config.attention["_target_"] != INEXACT:
@@ -64,9 +65,11 @@ def export_run(cfg: DictConfig) -> Path:
         tokenizer = "TapasTokenizer" if name.startswith("Tapas") else "BertTokenizerFast"
         write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
+        if (folder.path / CALIBRATION).is_file():
+            shutil.copy(folder.path / CALIBRATION, partial)
         card = Exported(record, settings, config.init, name, cfg.license)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
-    _tell(target, name)
+    _tell(target, cfg.to, name)
     return target
 
 
@@ -160,26 +163,27 @@ def _written(target: Path) -> Iterator[Path]:
     Raises:
         ConfigError: the disk is full, or the folder cannot be made there.
     """
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    partial, before = (target.with_name(f".{target.name}.{os.getpid()}{end}") for end in ("", ".before"))
     try:
         partial.mkdir(parents=True)
         yield partial
         if target.exists():
-            shutil.rmtree(target)
+            target.replace(before)
         partial.replace(target)
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"cannot be written: {error}", where=f"to={target}", remedy="Choose another folder"
         ) from error
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        for folder in (partial, before):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tell(target: Path, name: str) -> None:
+def _tell(target: Path, typed: str, name: str) -> None:
     console = Console(highlight=False)
-    size = sum(file.stat().st_size for file in target.iterdir()) / 1e6
-    console.print(f"{target}: {len(list(target.iterdir()))} files, {size:.1f} MB", soft_wrap=True)
-    for file in sorted(target.iterdir()):
-        console.print(f"  {file.name}")
+    sizes = {file.name: file.stat().st_size / 1000 for file in sorted(target.iterdir())}
+    console.print(f"{typed}: {len(sizes)} files, {sum(sizes.values()) / 1000:.1f} MB", soft_wrap=True)
+    for file, size in sizes.items():
+        console.print(f"  {file:<24}{size:>12,.1f} kB")
     loads = name if name.startswith("Tapas") else "AutoModel, after: import mate_cli.models.auto_classes"
     console.print(f"loads with transformers: {loads}", soft_wrap=True)

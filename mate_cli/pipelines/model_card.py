@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
@@ -24,6 +26,7 @@ HUB_METRICS = {
 """Our scores by their names on the Hugging Face hub; others have none there."""
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
+HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
 """What was typed for the machine, and not for the result."""
 UNKNOWN = Terms("a dataset of its user", "other", "not known to mate-cli")
@@ -55,8 +58,14 @@ class Exported:
     @property
     def base_model(self) -> str | None:
         """What the training began with, by its name on the Hugging Face hub."""
-        named = self.init.get("checkpoint") if self.init["kind"] in ("bert", "tapas") else None
-        return BASE_MODELS.get(self.init["kind"], named)
+        named = str(self.init.get("checkpoint")) if self.init["kind"] in ("bert", "tapas") else ""
+        is_name = HUB_NAME.fullmatch(named) and not Path(named).exists()
+        return BASE_MODELS.get(self.init["kind"], named if is_name else None)
+
+    @property
+    def began_with(self) -> str:
+        """The same in words, whatever it was."""
+        return self.base_model or ("random weights" if self.init["kind"] == "random" else "weights of an earlier run")
 
 
 def model_card(model: Exported, folder: str) -> str:
@@ -111,11 +120,10 @@ def _scores(metrics: Mapping[str, float]) -> list[str]:
 
 def _about(model: Exported) -> str:
     record, encoding = model.record, model.settings["encoding"]
-    began = model.base_model or ("random weights" if model.init["kind"] == "random" else "an earlier run")
     return (
         f"A table encoder of mate-cli: network `{record.model}`, task `{record.task}`, {record.parameters:,} "
-        f"parameters. It was trained on {model.terms.title} from {began}, and reads a question and its table together, "
-        f"up to {encoding['max_tokens']:,} word pieces."
+        f"parameters. It was trained on {model.terms.title} from {model.began_with}, and reads a question and its "
+        f"table together, up to {encoding['max_tokens']:,} word pieces."
     )
 
 
@@ -136,22 +144,27 @@ def _loading(model: Exported, folder: str) -> str:
 
 def _in_python(model: Exported, folder: str) -> str:
     name = model.transformers_class
-    if name.startswith("Tapas"):
-        return (
-            f"import pandas as pd\nfrom transformers import {name}, TapasTokenizer\n\n"
-            f'tokenizer = TapasTokenizer.from_pretrained("{folder}")\n'
-            f'model = {name}.from_pretrained("{folder}")\n'
-            'table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})\n'
-            'inputs = tokenizer(table=table, queries=["which region sold most?"], return_tensors="pt")\n'
-            "outputs = model(**inputs)"
-        )
-    return (
-        "import mate_cli.models.auto_classes  # makes the network known to transformers\n"
-        "from transformers import AutoModel\n\n"
-        f'model = AutoModel.from_pretrained("{folder}")\n'
-        "# input_ids and attention_mask are [B, T], token_type_ids [B, T, 7] as in TAPAS\n"
-        "states = model(input_ids, attention_mask, token_type_ids).last_hidden_state"
-    )
+    ours = not name.startswith("Tapas")
+    if ours and not model.settings["encoding"]["_target_"].endswith(".TapasSerializer"):
+        return "\n".join([*_imports("AutoModel", ours), "", f'model = AutoModel.from_pretrained("{folder}")'])
+    known = "AutoModel" if ours else name
+    lines = [
+        "import pandas as pd",
+        *_imports(f"{known}, TapasTokenizer", ours),
+        "",
+        f'tokenizer = TapasTokenizer.from_pretrained("{folder}")',
+        f'model = {known}.from_pretrained("{folder}")',
+        'table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})',
+        'inputs = tokenizer(table=table, queries=["which region sold most?"], return_tensors="pt")',
+    ]
+    if model.settings["model"].get("lexical_features"):
+        return "\n".join([*lines, "# It reads cell_features, too, which only encodings of mate have."])
+    return "\n".join([*lines, "outputs = model(**inputs)"])
+
+
+def _imports(names: str, ours: bool) -> list[str]:
+    known = ["import mate_cli.models.auto_classes  # makes the network known to transformers"] if ours else []
+    return [*known, f"from transformers import {names}"]
 
 
 def _results(metrics: Mapping[str, float]) -> str:
@@ -175,7 +188,7 @@ def _results(metrics: Mapping[str, float]) -> str:
 
 def _data(model: Exported) -> str:
     terms, counts = model.terms, model.record.data
-    told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
     home = f" ([source]({terms.home}))" if terms.home else ""
     return f"{terms.title}{home}. Licence: {terms.said}.\n\nExamples: {told}."
 
@@ -205,9 +218,15 @@ def _limits(model: Exported) -> str:
     limits = [
         f"Longer tables are cut to fit {encoding['max_tokens']:,} word pieces; what is cut cannot be found.",
         "It learnt from English tables of this kind alone; elsewhere expect less than the figures above.",
-        "It answers always, also where the table holds no answer.",
+        "A confident answer can be wrong, and a table need not hold an answer at all.",
         "The figures are of one run; repeat it with other seeds before comparing.",
     ]
     if model.transformers_class.startswith("Tapas"):
-        limits.append("The tokenizer of transformers drops rows where ours shortens cells, so long tables may differ.")
+        limits.append(
+            "The tokenizer of transformers does not shorten cells as ours does: long tables read differently."
+        )
+    if model.settings["task"].get("select_one_column") is False and model.transformers_class.startswith("Tapas"):
+        limits.append(
+            "Without a column to choose, transformers computes scores only when it is given float `labels`, too."
+        )
     return "\n".join(f"- {limit}" for limit in limits)

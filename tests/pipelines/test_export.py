@@ -1,6 +1,8 @@
 """What `mate export` writes: anyone can load it, and it predicts as the run did."""
 
 import json
+import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -47,6 +49,7 @@ HEADS = {
     "cells": [],
     "weak": ["task.aggregation=weak", "task.temperature=0.3", "task.huber_delta=0.7", "task.max_columns=9"],
     "supervised": ["task.aggregation=supervised", "encoding.reset_positions=true"],
+    "free": ["task.select_one_column=false", "task.temperature=0.5"],
     "no_column": ["task.allow_empty_column_selection=true", "task.average_logits_per_cell=true"],
 }
 
@@ -113,7 +116,8 @@ def test_questions_are_scored_alike_by_transformers(tmp_path, name):
     parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
     task = parts.task.eval()
     for made in one_by_one(batch()):  # padding changes what transformers makes of choosing no column
-        output, scores = theirs(**inputs(made)), task.head(task.encoder(in_place(parts, made)), made)
+        given = {"labels": torch.zeros(made.input_ids.shape)} if name == "free" else {}  # it needs them
+        output, scores = theirs(**inputs(made), **given), task.head(task.encoder(in_place(parts, made)), made)
         final = scores.final()
         # Far below zero, outside the chosen column, 32 bits are too few for more.
         close = final > -1000
@@ -232,6 +236,21 @@ def test_the_card_says_what_it_is(tmp_path):
     for file in ("README.md", "mate.yaml", "config.json", "tokenizer_config.json"):
         assert "/home/me" not in (folder / file).read_text()
         assert str(tmp_path) not in (folder / file).read_text()
+
+
+@pytest.mark.parametrize("name", ["mate", "tapas", "features", "candidates", "answers", "statements"])
+def test_what_the_card_shows_can_be_done(tmp_path, name, monkeypatch):
+    exported(tmp_path, ["model=tapas", *RUNS[name]] if name in ("answers", "statements") else RUNS[name])
+    monkeypatch.chdir(tmp_path)
+    card = (tmp_path / "exported" / "README.md").read_text()
+    shell, python = (re.search(rf"```{kind}\n(.*?)```", card, re.DOTALL)[1] for kind in ("bash", "python"))
+    made = {}
+    exec(python, made)
+    assert ("outputs" in made) == (name not in ("features", "candidates"))
+    assert type(made["model"]).__name__ in shell + python + "MateModel"
+    for line in shell.splitlines():
+        command, *words = shlex.split(line, comments=True)[1:]
+        composed(config_dir(), command, words)
 
 
 def test_what_cannot_be_exported(tmp_path):
