@@ -1,13 +1,20 @@
-"""Real questions about large tables, encoded as in training."""
+"""Real questions and tables, as they are and encoded as in training."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
-from mate_cli.benchmark.tokenization import read_questions
 from mate_cli.data.hybridqa import HybridQA
 from mate_cli.data.sample import Sample
+from mate_cli.data.sqa import SQA
+from mate_cli.data.tabfact import TabFact
+from mate_cli.data.table_data_module import TableDataset
+from mate_cli.data.wikisql import WikiSQL
+from mate_cli.data.wtq import WikiTableQuestions
 from mate_cli.errors import ConfigError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
@@ -16,54 +23,52 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 LARGEST = 16
 """Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
-
-
-def encode_hybridqa(root: Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """The development questions of HybridQA with their tables, linked sentences and all.
-
-    Raises:
-        DataError: the files are not there.
-    """
-    examples = HybridQA(root).examples("dev")
-    return _encoded(examples, TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens))
-
-
-def encode_wtq(root: Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """One question about each of the largest tables of WikiTableQuestions.
-
-    Raises:
-        DataError: the files are not there.
-    """
-    examples = {id(example.table): example for example in read_questions(root, 10**9)}
-    largest = sorted(examples.values(), key=_letters, reverse=True)[:LARGEST]
-    return _encoded(largest, TapasSerializer(load_tokenizer(tokenizer), sentences=0, max_tokens=max_tokens))
-
-
-def encode_sample(root: Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """The development questions that come with the package; `root` is not looked at."""
-    return _encoded(Sample().examples("dev"), TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens))
-
-
-ENCODERS: dict[str, Callable[[Path, str, int], list[TableEncoding]]] = {
-    "hybridqa": encode_hybridqa,
-    "wtq": encode_wtq,
-    "sample": encode_sample,
+DATASETS: dict[str, Callable[[Path], TableDataset]] = {
+    "sqa": SQA,
+    "wtq": WikiTableQuestions,
+    "tabfact": TabFact,
+    "wikisql": WikiSQL,
+    "hybridqa": HybridQA,
+    "sample": lambda root: Sample(),
 }
-"""The datasets that batches can be taken from."""
+"""The datasets that tables can be taken from, by a folder that is not looked at for the last one."""
 
 
-def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
-    """The tables of a dataset to choose batches from.
+def read_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
+    """The first development questions of a dataset, those of a table side by side, without their answers.
 
     Raises:
         ConfigError: there is no such dataset.
         DataError: its files are not there.
     """
-    if name not in ENCODERS:
+    by_table: dict[int, list[TableExample]] = defaultdict(list)
+    for example in _dataset(name, Path(root)).examples("dev"):
+        by_table[id(example.table)].append(replace(example, answer=None, history=(), previous_cells=()))
+    return list(islice((example for examples in by_table.values() for example in examples), limit))
+
+
+def _dataset(name: str, root: Path) -> TableDataset:
+    if name not in DATASETS:
         raise ConfigError(
-            f"no dataset is called {name!r}", where="benchmark.real", remedy=f"Choose from {', '.join(ENCODERS)}"
+            f"no dataset is called {name!r}", where="benchmark", remedy=f"Choose from {', '.join(DATASETS)}"
         )
-    return ENCODERS[name](Path(root), tokenizer, max_tokens)
+    return DATASETS[name](root)
+
+
+def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
+    """The tables of a dataset to choose batches from: of WikiTableQuestions one question on each of the largest.
+
+    Linked sentences are appended where there are any.
+
+    Raises:
+        ConfigError: there is no such dataset.
+        DataError: its files are not there.
+    """
+    examples = read_questions(name, root)
+    if name == "wtq":
+        one_each = {id(example.table): example for example in examples}
+        examples = sorted(one_each.values(), key=_letters, reverse=True)[:LARGEST]
+    return _encoded(examples, TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens))
 
 
 def _encoded(examples: Sequence[TableExample], serializer: TapasSerializer) -> list[TableEncoding]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
-import tarfile
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,48 +15,75 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from mate_cli.errors import DataError
+from mate_cli.benchmark.real_tables import read_questions
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
-from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
-QUESTIONS = Path("data") / "random-split-1-dev.tsv"
-TABLES = "csv.tar.gz"
+OURS, THEIRS = "mate", "transformers"
 
 
-def run(
-    tables_root: str | Path,
-    tokenizer: str = "minilm",
-    examples: Annotated[int, Field(gt=0)] = 100,
-    max_tokens: Annotated[int, Field(ge=8)] = 512,
-    rounds: Annotated[int, Field(gt=0)] = 3,
-) -> dict[str, float]:
+class TokenizationBenchmark:
     """Encode the same questions with this package and with `transformers.TapasTokenizer`, in turns.
 
     Every round starts with empty caches. Both get all questions of a table at once, the same vocabulary and
-    length, and drop last rows that do not fit.
+    length, and drop last rows that do not fit; linked passages are not read, as the other one cannot.
 
     Args:
-        tables_root: WikiTableQuestions 1.0.2, with `csv.tar.gz` and `data/random-split-1-dev.tsv`.
+        data: folders of datasets, by name.
         tokenizer: name of a vocabulary, see `load_tokenizer`.
-        examples: how many questions.
+        examples: how many questions of each dataset.
         max_tokens: the longest encoding.
         rounds: the medians of this many rounds are reported.
-
-    Returns:
-        Examples per second of both, their ratio, and the share of equal encodings (`equal_encodings`).
-
-    Raises:
-        DataError: the files are not there.
     """
-    vocabulary = load_tokenizer(tokenizer)
-    found = read_questions(Path(tables_root), examples)
+
+    def __init__(
+        self,
+        data: Mapping[str, str],
+        tokenizer: str = "minilm",
+        examples: Annotated[int, Field(gt=0)] = 100,
+        max_tokens: Annotated[int, Field(ge=8)] = 512,
+        rounds: Annotated[int, Field(gt=0)] = 3,
+    ) -> None:
+        self.data, self.tokenizer, self.examples = dict(data), tokenizer, examples
+        self.max_tokens, self.rounds = max_tokens, rounds
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        """Yield, dataset by dataset, examples per second of both, their ratio, and the share of equal encodings.
+
+        Raises:
+            ConfigError: there is no such dataset.
+            DataError: its files are not there.
+        """
+        vocabulary, table = load_tokenizer(self.tokenizer), _table(self.max_tokens)
+        for name, root in self.data.items():
+            examples = read_questions(name, root, self.examples)
+            speed, agreement = compare(examples, vocabulary, self.max_tokens, self.rounds)
+            ratio = speed[OURS] / speed[THEIRS]
+            table.add_row(
+                name,
+                str(len(examples)),
+                *(f"{x:,.1f}" for x in (speed[OURS], speed[THEIRS])),
+                f"{ratio:,.1f}x",
+                f"{agreement:.1%}",
+            )
+            yield {
+                **{f"tokenization/{name}/{encoder}/examples_per_second": value for encoder, value in speed.items()},
+                f"tokenization/{name}/speedup": ratio,
+                f"tokenization/{name}/agreement": agreement,
+            }
+        Console().print(table)
+
+
+def compare(
+    examples: Sequence[TableExample], vocabulary: Vocabulary, max_tokens: int, rounds: int
+) -> tuple[dict[str, float], float]:
+    """Examples per second of both encoders, and the share of their encodings that are equal."""
     encoders: dict[str, Callable[[], list[Any]]] = {
-        "mate": lambda: TapasSerializer(vocabulary, sentences=0, max_tokens=max_tokens).encode(found),
-        "transformers": _transformers_encoder(found, vocabulary, max_tokens),
+        OURS: lambda: TapasSerializer(vocabulary, sentences=0, max_tokens=max_tokens).encode(examples),
+        THEIRS: transformers_encoder(examples, vocabulary, max_tokens),
     }
     seconds: dict[str, list[float]] = defaultdict(list)
     outputs: dict[str, list[Any]] = {}
@@ -70,59 +93,15 @@ def run(
             start = time.perf_counter()
             outputs[name] = encode()
             seconds[name].append(time.perf_counter() - start)
-    speed = {name: len(found) / statistics.median(times) for name, times in seconds.items()}
-    agreement = np.mean(
-        [
-            equal_encodings(*pair, vocabulary.empty_id)
-            for pair in zip(outputs["mate"], outputs["transformers"], strict=True)
-        ]
-    )
-    _print(speed, float(agreement), len(found))
-    return {
-        **{f"tokenization/{name}/examples_per_second": value for name, value in speed.items()},
-        "tokenization/speedup": speed["mate"] / speed["transformers"],
-        "tokenization/agreement": float(agreement),
-    }
+    speed = {name: len(examples) / statistics.median(times) for name, times in seconds.items()}
+    pairs = zip(outputs[OURS], outputs[THEIRS], strict=True)
+    return speed, float(np.mean([equal_encodings(*pair, vocabulary.empty_id) for pair in pairs]))
 
 
-def read_questions(root: Path, limit: int) -> list[TableExample]:
-    """The first questions of the WikiTableQuestions development split, those of a table side by side.
-
-    Raises:
-        DataError: the files are not there.
-    """
-    path = root / QUESTIONS
-    if not path.is_file() or not (root / TABLES).is_file():
-        raise DataError(
-            "WikiTableQuestions is not here",
-            where=str(root),
-            remedy=f"Set benchmark.tables_root to a folder with {TABLES} and {QUESTIONS}",
-        )
-    by_table: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            by_table[row["context"]].append((row["id"], row["utterance"]))
-    tables = _read_tables(root / TABLES, by_table)
-    pairs = ((name, question) for name in by_table for question in by_table[name])
-    return [TableExample(key, text, tables[name]) for name, (key, text) in islice(pairs, limit)]
-
-
-def _read_tables(path: Path, names: Iterable[str]) -> dict[str, Table]:
-    wanted, tables = set(names), {}
-    with tarfile.open(path, "r:gz") as archive:
-        for member in archive:
-            file = archive.extractfile(member) if member.name in wanted else None
-            if file is not None:
-                text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-                header, *rows = csv.reader(text, doublequote=False, escapechar="\\")
-                cells = tuple(tuple(map(Cell, row)) for row in rows)
-                tables[member.name] = Table(member.name, tuple(map(Cell, header)), cells)
-    return tables
-
-
-def _transformers_encoder(
+def transformers_encoder(
     examples: Sequence[TableExample], vocabulary: Vocabulary, max_tokens: int
 ) -> Callable[[], list[Any]]:
+    """`transformers.TapasTokenizer` with the same vocabulary, all questions of a table at once."""
     import pandas as pd  # type: ignore[import-untyped]
     from transformers import TapasTokenizer
 
@@ -158,13 +137,9 @@ def equal_encodings(ours: object, theirs: Mapping[str, Any], empty_id: int) -> b
     return all(np.array_equal(getattr(ours, name)[kept], arrays[:, n]) for n, name in enumerate(names))
 
 
-def _print(speed: Mapping[str, float], agreement: float, examples: int) -> None:
-    table = RichTable(title=f"{examples} questions of WikiTableQuestions, one process")
-    table.add_column("encoder")
-    table.add_column("examples/s", justify="right")
-    table.add_column("speed-up", justify="right")
-    for name, value in speed.items():
-        table.add_row(name, f"{value:,.1f}", f"{value / speed['transformers']:,.1f}x")
-    console = Console()
-    console.print(table)
-    console.print(f"{agreement:.1%} of the encodings are equal")
+def _table(max_tokens: int) -> RichTable:
+    table = RichTable(title=f"Questions encoded per second in {max_tokens:,} tokens, one process")
+    table.add_column("dataset")
+    for heading in ("questions", OURS, THEIRS, "speed-up", "equal"):
+        table.add_column(heading, justify="right")
+    return table

@@ -27,7 +27,9 @@ Selector = Callable[[Sequence[TableExample]], list[TableExample]]
 class TableDataset(Protocol):
     """A dataset as its authors ship it."""
 
-    splits: tuple[str, ...]
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are."""
 
     def examples(self, split: str) -> list[TableExample]:
         """All questions of a split."""

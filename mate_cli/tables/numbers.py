@@ -10,7 +10,7 @@ import datetime
 import math
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,30 +45,35 @@ _ORDINALS = "zeroth first second third fourth fith sixth seventh eighth ninth te
 _WORDS = {word: float(number) for words in (_CARDINALS, _ORDINALS) for number, word in enumerate(words.split())}
 
 _NUMBER = re.compile(r"((^|\s)[+-])?((\.\d+)|(\d+(,\d\d\d)*(\.\d*)?))")
+_ONLY_NUMBER = re.compile(r"[+-]?(\.[0-9]+|[0-9]+(,[0-9]{3})*(\.[0-9]*)?)")
 _RUN = re.compile(r"[^\W_]+")
 _SUFFIXES = ("st", "nd", "rd", "th")
 _DIGIT, _LETTERS = re.compile(r"\d"), re.compile(r"[^\W\d_]+")
 _NAMES = frozenset([*_WORDS, *_FULL_MONTH])
-_DATE_START = re.compile("|".join([r"\d", *_MONTH, *_WEEKDAYS]), re.IGNORECASE)
+_DATE_WORDS = frozenset([*_MONTH, *_WEEKDAYS, "sept"])
+_DATE_MARKS = ("-", ".")
 
 _YEAR, _MM, _DD = r"(?P<Y>\d{4})", r"(?P<m>1[0-2]|0[1-9]|[1-9])", r"(?P<d>3[01]|[12]\d|0[1-9]|[1-9])"
 _NAME = r"(?P<B>\w+)"
-_DATE_PATTERNS = tuple(
-    tuple(re.compile(pattern) for pattern in patterns)
-    for patterns in (
-        (r"(?P<F>\w+)", rf"{_YEAR}s?"),
-        (rf"{_NAME}\s+{_YEAR}", rf"{_NAME}\s+{_DD}", rf"{_DD}\s+{_NAME}", rf"{_YEAR}-{_MM}"),
-        (
-            rf"{_NAME}\s+{_DD},\s+{_YEAR}",
+_DATE_PATTERNS = {
+    place: tuple(re.compile(pattern) for pattern in patterns)
+    for place, patterns in {
+        (False, 1): (r"(?P<F>\w+)",),
+        (True, 1): (rf"{_YEAR}s?",),
+        (False, 2): (rf"{_NAME}\s+{_YEAR}", rf"{_NAME}\s+{_DD}"),
+        (True, 2): (rf"{_DD}\s+{_NAME}", rf"{_YEAR}-{_MM}"),
+        (False, 3): (rf"{_NAME}\s+{_DD},\s+{_YEAR}", rf"(?P<A>\w+),\s+{_NAME}\s+{_DD}"),
+        (True, 3): (
             rf"{_DD}\s+{_NAME}\s+{_YEAR}",
             rf"{_MM}-{_DD}-{_YEAR}",
             rf"{_YEAR}-{_MM}-{_DD}",
             rf"{_DD}\.{_MM}\.{_YEAR}",
-            rf"(?P<A>\w+),\s+{_NAME}\s+{_DD}",
         ),
-    )
-)
-"""Written dates of one, two and three words. F is a full month name, B a full or short one, A a weekday."""
+    }.items()
+}
+"""Written dates that begin with a digit, or do not, and have one, two or three words. F is a full month name, B a full
+or short one, A a weekday."""
+_MOST_WORDS = 3
 _YEAR_LENGTHS, _PLAIN_DIGITS = (4, 5), 30
 _YEARS = range(1700, 2017)
 _YEAR_WHEN_UNSTATED = 1900
@@ -81,6 +86,8 @@ def numeric_values(text: str) -> tuple[Value, ...]:
         number = as_float32(float(text))
         year = int(text) if len(text) == 4 else 0
         return (number, Date(year)) if year in _YEARS else (number,)
+    if len(text) < _PLAIN_DIGITS and _ONLY_NUMBER.fullmatch(text):  # whatever else is in there is a part of it
+        return (as_float32(float(text.replace(",", ""))),)
     return tuple(value for span in parse_text(normalize_for_match(text)) for value in span.values)
 
 
@@ -102,7 +109,7 @@ def parse_text(text: str) -> list[NumericSpan]:
         date = _parse_date(text[slice(*span)], words)
         if date is not None:
             found.setdefault(span, []).append(date)
-    return [NumericSpan(*span, tuple(found[span])) for span in _longest(list(found))]
+    return [NumericSpan(*span, tuple(found[span])) for span in _longest(found)]
 
 
 def convert_to_float(text: str) -> float:
@@ -127,9 +134,9 @@ def _add_words(text: str, runs: list[tuple[int, int]], found: dict[tuple[int, in
         if span in found:
             continue
         word = text[slice(*span)]
-        numbers = [number for number in (_parse_number(word), _WORDS.get(word)) if number is not None]
-        if numbers:
-            found[span] = list(numbers)
+        number = _parse_number(word) if word[0].isdecimal() else _WORDS.get(word)
+        if number is not None:
+            found[span] = [number]
 
 
 def _parse_number(text: str) -> float | None:
@@ -151,16 +158,24 @@ def as_float32(value: float) -> float:
 def _date_spans(text: str, runs: list[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, int]]]:
     """Spans of up to three words that begin like a date, each after its number of words."""
     for index, (begin, end) in enumerate(runs):
-        if _DATE_START.match(text, begin, end):
-            for words, (_, last) in enumerate(runs[index : index + len(_DATE_PATTERNS)], 1):
-                if words > 1 or not text[begin].isdigit() or last - begin in _YEAR_LENGTHS:
-                    yield words, (begin, last)
+        if text[begin].isdecimal():
+            least = 1 if end - begin in _YEAR_LENGTHS else 2
+            most = _MOST_WORDS if text[end : end + 1] in _DATE_MARKS or _is_date_word(text, runs, index + 1) else 1
+        else:
+            least, most = 1, _MOST_WORDS if _is_date_word(text, runs, index) else 0
+        for words, (_, last) in enumerate(runs[index + least - 1 : index + most], least):
+            yield words, (begin, last)
+
+
+def _is_date_word(text: str, runs: list[tuple[int, int]], index: int) -> bool:
+    """Whether there is such a word, and it is the name of a month or a day."""
+    return index < len(runs) and text[slice(*runs[index])].lower() in _DATE_WORDS
 
 
 def _parse_date(text: str, words: int) -> Date | None:
     if "Sept" in text:
         text = re.sub(r"Sept\b", "Sep", text)
-    for pattern in _DATE_PATTERNS[words - 1]:
+    for pattern in _DATE_PATTERNS[text[0].isdecimal(), words]:
         match = pattern.fullmatch(text)
         date = match and _read_date(match.groupdict())
         if date:
@@ -185,9 +200,10 @@ def _read_date(fields: dict[str, str]) -> Date | None:
     return Date(year, month, day) if date.year in _YEARS else None
 
 
-def _longest(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _longest(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans that are in no other, from left to right."""
     chosen: list[tuple[int, int]] = []
-    for begin, end in sorted(spans, key=lambda span: (span[0] - span[1], span[0])):
-        if not any(first <= begin and end <= last for first, last in chosen):
+    for begin, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if not chosen or end > chosen[-1][1]:
             chosen.append((begin, end))
-    return sorted(chosen)
+    return chosen

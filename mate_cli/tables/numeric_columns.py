@@ -38,7 +38,16 @@ def consolidate(cells: Sequence[Sequence[Value]], fraction: float = CONSOLIDATIO
 
 def column_values(texts: Iterable[str]) -> dict[int, Value]:
     """Parse the body cells of one column and consolidate them; the value by row."""
-    return consolidate([numeric_values(text) for text in texts])
+    texts = list(texts)
+    cells: list[tuple[Value, ...]] = []
+    empty = 0
+    for text in texts:
+        values = numeric_values(text)
+        empty += not values
+        if len(texts) - empty < len(texts) * CONSOLIDATION_FRACTION:
+            return {}  # the others are too few, whatever they are
+        cells.append(values)
+    return consolidate(cells)
 
 
 def sort_key(values: Iterable[Value]) -> SortKey | None:

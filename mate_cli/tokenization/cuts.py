@@ -42,7 +42,8 @@ def lost_cells(cells: Coordinates, rows: int, columns: Collection[int]) -> Coord
 def _shortened(pieces: TablePieces, kept: np.ndarray, fit: Fit, width: int) -> int:
     """How many cells of the rows that are kept have lost words."""
     missing = pieces.cells[~kept]
-    return len(np.unique(missing[missing < (fit.rows + 1) * width]))
+    inside = missing[: np.searchsorted(missing, (fit.rows + 1) * width)]
+    return int(np.count_nonzero(np.diff(inside, prepend=-1)))
 
 
 def describe_cuts(cuts: np.ndarray) -> str:

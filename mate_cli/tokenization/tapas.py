@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -106,17 +106,19 @@ class TapasSerializer(TextSerializer):
         tokens[0, : len(prefix)] = prefix
         table = tokens[:, len(prefix) :]
         table[0], table[1], table[2], table[3] = pieces.ids[kept], 1, cells % facts.width + 1, rows[kept]
-        table[4] = np.isin(cells, _places(example.previous_cells, facts.width))
+        if example.previous_cells:
+            table[4] = np.isin(cells, _places(example.previous_cells, facts.width))
         table[5], table[6] = facts.ranks[:, cells]
         relations = facts.relations(example.question)
         if relations is not None:
             table[7] = relations[cells]
         table[8] = self._labels(reading, pieces, kept)
-        outside = np.full(len(prefix), np.nan, np.float32)
-        values = np.concatenate([outside, facts.values[cells]])
-        encoding = TableEncoding(example.example_id, *tokens)
+        values = np.full(tokens.shape[1], np.nan, np.float32)
+        values[len(prefix) :] = facts.values[cells]
         cut = count_cuts(example, pieces, kept, fit, columns)
-        encoding = replace(encoding, numeric_values=values, cut=cut, **_targets(example.answer))
+        encoding = TableEncoding(
+            example.example_id, *tokens, numeric_values=values, cut=cut, **_targets(example.answer)
+        )
         return self._with_features(encoding, reading, cells)
 
     def _check_size(self, table: Table) -> None:

@@ -63,7 +63,11 @@ def test_parse_text_equals_the_port_in_transformers(pieces, separator):
         assert ours == tuple(pytest.approx(v, rel=1e-6) if isinstance(v, float) else v for v in theirs)
 
 
-@given(st.text(st.sampled_from("0123456789\u0663"), max_size=5) | st.sampled_from(["9" * 400, " 7 ", "²"]))
+@given(
+    st.text(st.sampled_from("0123456789\u0663"), max_size=5)
+    | st.text(st.sampled_from("12.,-+0 "), max_size=8)
+    | st.sampled_from(["9" * 400, " 7 ", "²", "-2012", "1,000.", "2001-05", "12.05.2001", "+.5"])
+)
 def test_the_short_way_for_plain_numbers_changes_nothing(text):
     assert numeric_values(text) == tuple(value for span in parse_text(text) for value in span.values)
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from golden import shared
 
-from mate_cli.benchmark.tokenization import _transformers_encoder, equal_encodings, read_questions, run
+from mate_cli.benchmark.real_tables import read_questions
+from mate_cli.benchmark.tokenization import TokenizationBenchmark, equal_encodings, transformers_encoder
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import is_empty
 from mate_cli.tokenization.tapas import TapasSerializer
@@ -21,11 +22,11 @@ def without_empty_cells(table):
 @pytest.mark.parametrize("max_tokens", [512, 150])
 def test_encodings_equal_transformers(max_tokens):
     vocabulary = load_tokenizer("minilm")
-    examples = read_questions(shared("data", "wtq"), 80)[::4]
+    examples = read_questions("wtq", shared("data", "wtq"), 80)[::4]
     tables = {id(example.table): without_empty_cells(example.table) for example in examples}
     examples = [replace(example, table=tables[id(example.table)]) for example in examples]
     ours = TapasSerializer(vocabulary, sentences=0, max_tokens=max_tokens).encode(examples)
-    theirs = _transformers_encoder(examples, vocabulary, max_tokens)()
+    theirs = transformers_encoder(examples, vocabulary, max_tokens)()
     different = [
         example.example_id
         for example, one, other in zip(examples, ours, theirs, strict=True)
@@ -35,8 +36,8 @@ def test_encodings_equal_transformers(max_tokens):
 
 
 def test_the_benchmark_reports_what_it_measures(capsys):
-    figures = run(shared("data", "wtq"), examples=3, rounds=1)
-    assert figures["tokenization/speedup"] == pytest.approx(
-        figures["tokenization/mate/examples_per_second"] / figures["tokenization/transformers/examples_per_second"]
-    )
-    assert "3 questions" in capsys.readouterr().out
+    (figures,) = TokenizationBenchmark({"sample": ""}, "sample", examples=3, rounds=1)
+    speed = [figures[f"tokenization/sample/{name}/examples_per_second"] for name in ("mate", "transformers")]
+    assert figures["tokenization/sample/speedup"] == pytest.approx(speed[0] / speed[1])
+    assert figures["tokenization/sample/agreement"] == 1
+    assert "sample" in capsys.readouterr().out
