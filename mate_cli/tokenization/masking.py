@@ -1,0 +1,262 @@
+"""Examples of masked language modelling: a window of what is said of a table, a corner of the table, pieces masked.
+
+Source: google-research/tapas, `utils/tf_example_utils.py`, `ToPretrainingTensorflowExample`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.pieces import PieceCache, TablePieces
+from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.table_facts import TableFacts
+
+KEPT_TABLES = 20_000
+"""Tables whose pieces a process remembers, so that a second epoch splits no word again."""
+BLOCK = 256
+"""Numbers that are drawn from a generator at a time: one by one they take ten times as long."""
+
+
+class Draws(Protocol):
+    """What is asked of chance; Python's `random.Random` is one, as the reference uses it."""
+
+    def random(self) -> float:
+        """A number from 0 to 1."""
+
+    def randint(self, low: int, high: int, /) -> int:
+        """A whole number from `low` to `high`, both included."""
+
+    def shuffle(self, items: list[Any], /) -> None:
+        """Bring a list into a random order."""
+
+
+class GeneratorDraws:
+    """Chance from a numpy generator."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+        self._drawn: list[float] = []
+
+    def random(self) -> float:
+        """A number from 0 to 1."""
+        if not self._drawn:
+            self._drawn = self._generator.random(BLOCK).tolist()
+        return self._drawn.pop()
+
+    def randint(self, low: int, high: int) -> int:
+        """A whole number from `low` to `high`, both included."""
+        return low + int(self.random() * (high - low + 1))
+
+    def shuffle(self, items: list[Any]) -> None:
+        """Bring a list into a random order."""
+        items[:] = [items[place] for place in self._generator.permutation(len(items)).tolist()]
+
+
+class Corner(NamedTuple):
+    """The part of a table that is read: first columns, first body rows, and of each cell the words before a piece."""
+
+    columns: int
+    rows: int
+    pieces: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableInPieces:
+    """Texts and table as word pieces; of the table only cells that some corner can hold. P pieces.
+
+    Args:
+        texts: the pieces of each text.
+        ids: of the table's pieces, int32 [P].
+        rows: of each piece, 0 being the header.
+        columns: of each piece, from 0.
+        word_starts: where in its cell the word of each piece begins.
+        ranks: rank and inverse rank of each piece's cell, int32 [2, P].
+    """
+
+    texts: tuple[np.ndarray, ...]
+    ids: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    word_starts: np.ndarray
+    ranks: np.ndarray
+
+
+@dataclass(eq=False)
+class MaskingSerializer(Serializer):
+    """Makes examples whose masked pieces are to be told: `label_ids` hold the piece that was there, 0 elsewhere.
+
+    No masked piece is the padding, whose id is 0. The text is a window of all texts in random order; a table with less
+    text than `min_text` keeps what it has (the reference leaves it out). Whole words are masked in texts, whole cells
+    in tables: of a masked unit, each piece becomes [MASK] (80 %), stays (10 %) or becomes any piece (10 %).
+
+    Args:
+        share: of the pieces, how many are masked.
+        max_predictions: the most masked pieces; None for as many as `share` allows at `max_tokens`: 20 at 128.
+        min_text: pieces of the window of text, at least.
+        max_text: pieces of the window of text, at most; a word at its end is completed.
+        whole_cells: mask cells as a whole; else words.
+    """
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    max_predictions: Annotated[int, Field(gt=0)] | None = None
+    min_text: Annotated[int, Field(ge=0)] = 8
+    max_text: Annotated[int, Field(gt=0)] = 32
+    whole_cells: bool = True
+
+    def __post_init__(self) -> None:
+        self._pieces = PieceCache(self.tokenizer)
+        self._tables: dict[str, TableInPieces] = {}
+
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples, always with the same masks; each line of the question is one text."""
+        encodings: list[TableEncoding | EncodingFailure] = []
+        for example in examples:
+            known = self.in_pieces(example.table, example.question.splitlines())
+            seed = list(example.example_id.encode())
+            encodings.append(self.mask(known, GeneratorDraws(np.random.default_rng(seed)), example.example_id))
+        return encodings
+
+    def remembered(self, key: str, table: Table, texts: Sequence[str]) -> TableInPieces:
+        """The pieces of a table, split once for each key."""
+        if key not in self._tables:
+            if len(self._tables) >= KEPT_TABLES:
+                self._tables.clear()
+            self._tables[key] = self.in_pieces(table, texts)
+        return self._tables[key]
+
+    def in_pieces(self, table: Table, texts: Sequence[str]) -> TableInPieces:
+        """Split texts and those cells that fit when all cells before them have one piece."""
+        facts = TableFacts(table, min(self.max_tokens, MAX_LINES))
+        cells = np.arange(len(facts.parts))
+        rows, columns = np.divmod(cells, max(1, facts.width))
+        reachable = ((rows + 1) * (columns + 1) <= self.max_tokens) & (columns < MAX_LINES)
+        cells, rows, columns = cells[reachable], rows[reachable], columns[reachable]
+        own = [facts.parts[cell] for cell in cells.tolist()]
+        self._pieces.add([*texts, *(part for parts in own for part in parts)])
+        split = tuple(self._pieces[text,] for text in texts)
+        none = np.zeros(0, np.int32)
+        if not own:
+            return TableInPieces(split, none, none, none, none, np.zeros((2, 0), np.int32))
+        pieces = TablePieces.of([self._pieces[parts] for parts in own], self.tokenizer.is_continuation)
+        at = pieces.cells
+        ranks = facts.ranks[:, cells[at]]
+        return TableInPieces(split, pieces.ids, rows[at], columns[at], pieces.word_starts, ranks)
+
+    def mask(self, known: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
+        """One example; the same draws give the same one.
+
+        Args:
+            known: texts and table.
+            draws: chance.
+            example_id: a name for the example.
+        """
+        text = self.text_window(known.texts, draws)
+        ids, columns = known.ids, known.columns
+        if not len(ids):
+            text = text[: self.max_tokens - 2]
+        corner = self.corner(known, self.max_tokens - len(text) - 2, draws)
+        kept = (columns < corner.columns) & (known.rows <= corner.rows) & (known.word_starts < corner.pieces)
+        tokens = np.zeros((9, len(text) + 2 + int(kept.sum())), np.int32)
+        tokens[0, 0], tokens[0, len(text) + 1] = self.tokenizer.cls_id, self.tokenizer.sep_id
+        tokens[0, 1 : len(text) + 1] = text
+        table = tokens[:, len(text) + 2 :]
+        table[0], table[1], table[2], table[3] = ids[kept], 1, columns[kept] + 1, known.rows[kept]
+        table[5], table[6] = known.ranks[:, kept]
+        self._mask_units(tokens, len(text), draws)
+        return TableEncoding(example_id, *tokens)
+
+    def text_window(self, texts: Sequence[np.ndarray], draws: Draws) -> np.ndarray:
+        """A random window of all texts, whole words of it, int32."""
+        order = list(range(len(texts)))
+        draws.shuffle(order)
+        pieces = np.concatenate([texts[place] for place in order]) if order else np.zeros(0, np.int32)
+        if len(pieces) < max(1, self.min_text):
+            return pieces
+        inner = self.tokenizer.is_continuation
+        start = draws.randint(0, len(pieces) - self.min_text)
+        while start > 0 and inner[pieces[start]]:
+            start -= 1
+        end = draws.randint(start + self.min_text, min(len(pieces), start + self.max_text))
+        while end < len(pieces) and inner[pieces[end]]:
+            end += 1
+        return pieces[start:end]
+
+    def corner(self, known: TableInPieces, budget: int, draws: Draws) -> Corner:
+        """Grow a corner from one cell, by a column, a row or a piece per cell at even odds, until the next is too much.
+
+        Args:
+            known: the table.
+            budget: the most pieces.
+            draws: chance.
+        """
+        columns, rows, starts = known.columns, known.rows, known.word_starts
+        if not len(known.ids):
+            return Corner(0, 0, 0)
+        limits = Corner(int(columns.max()) + 1, min(int(rows.max()) + 1, MAX_LINES), self._longest(known))
+        now = Corner(1, 1, 1)
+
+        def fits(c: int, r: int, p: int) -> bool:
+            return int(np.count_nonzero((columns < c) & (rows <= r) & (starts < p))) <= budget
+
+        while now != limits:
+            for axis in range(3):
+                if now[axis] < limits[axis] and draws.random() < 0.5:
+                    larger = Corner(*(size + (place == axis) for place, size in enumerate(now)))
+                    if not fits(*larger):
+                        return now
+                    now = larger
+        return now
+
+    def _longest(self, known: TableInPieces) -> int:
+        """The most pieces of a cell, as far as they matter."""
+        places = np.arange(len(known.ids))
+        cells = known.rows * (int(known.columns.max()) + 1) + known.columns
+        first = np.searchsorted(cells, cells)
+        return min(int((places - first).max()) + 1, self.max_tokens)
+
+    def _mask_units(self, tokens: np.ndarray, text: int, draws: Draws) -> None:
+        ids, columns, labels = tokens[0], tokens[2], tokens[8]
+        units = self._units(ids, columns, text)
+        draws.shuffle(units)
+        left = min(self.most_predictions, max(1, round(len(ids) * self.share)))
+        mask, size = self.tokenizer.mask_id, self.vocab_size
+        for begin, end in units:
+            if left <= 0:
+                break
+            if end - begin > left:  # a smaller one may still fit
+                continue
+            left -= end - begin
+            labels[begin:end] = ids[begin:end]
+            for place in range(begin, end):
+                if draws.random() < 0.8:
+                    ids[place] = mask
+                elif draws.random() >= 0.5:
+                    ids[place] = draws.randint(0, size - 1)
+
+    @property
+    def most_predictions(self) -> int:
+        """Of an example, the most pieces that are masked."""
+        return self.max_predictions or math.ceil(self.share * self.max_tokens)
+
+    def _units(self, ids: np.ndarray, columns: np.ndarray, text: int) -> list[tuple[int, int]]:
+        """(begin, end) of what is masked together; [CLS] and [SEP] are in none.
+
+        A cell goes on while the column is the same, so that the cells of a table's only column are one unit.
+        """
+        inner = self.tokenizer.is_continuation[ids]
+        if self.whole_cells:
+            inner[1:] |= (columns[1:] > 0) & (columns[1:] == columns[:-1])
+        inner[[0, 1, text + 1]] = False
+        begins = np.flatnonzero(~inner)
+        ends = [*begins[1:].tolist(), len(ids)]
+        special = (0, text + 1)
+        return [unit for unit in zip(begins.tolist(), ends, strict=True) if unit[0] not in special]
