@@ -154,7 +154,7 @@ def test_the_check_counts_answers_by_what_they_teach(root):
     report = WikiTableQuestions(root).check()
     assert report.problems == ()
     unusable = {"unusable: in several cells": 1, "unusable: not found": 1}
-    expected = {"questions": 5, "tables": 1, "supervised": 3, "cells": 2, "number": 1} | unusable
+    expected = {"questions": 5, "tables": 1, "usable": 3, "cells": 2, "number": 1} | unusable
     assert {name: report.counts["train"][name] for name in expected} == expected
 
 
