@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -110,6 +112,8 @@ def predict_tables(cfg: DictConfig) -> None:
         from mate_cli.pipelines.own_tables import answer_tables
 
         session = answer_tables(cfg, say)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # tables hold letters that not every terminal can show
     console = report_console()
     print_session(session, console)
     if cfg.output is not None:

@@ -89,20 +89,21 @@ class RowFitter:
         best = choice.order[: self.rows]
         rows = [file.row(place) for place in best]
         costs, budget = self._costs([file.header, *rows]), self._budget(question, file.title)
-        columns = self._choose_columns(file.header, rows, costs, budget, choice)
+        nearest = self._choose_columns(file.header, rows, costs, budget, choice)
+        columns = sorted(nearest)
         costs = costs[:, columns].sum(1)
         places = fit_rows(best, costs[1:].tolist(), budget - int(costs[0]), self.rows)
         numbers = tuple(file.rows.numbers[place] for place in places)
         said = [] if len(places) == len(file) else [_rows_said(choice, len(places), len(file))]
         if len(columns) < len(file.header):
-            names = listed((file.header[column] for column in columns), 8)
+            names = listed((file.header[column] for column in nearest), 8)
             said.append(f"{len(columns)} of {len(file.header)} columns were looked at, the nearest ones: {names}.")
         return Seen(file.table(places, columns), numbers, tuple(said))
 
     def _choose_columns(
         self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
     ) -> list[int]:
-        """All columns where a few rows of them fit, else the nearest ones to the question."""
+        """All columns where a few rows of them fit, else the nearest ones to the question, nearest first."""
         needed = costs[0] + np.ceil(FEWEST_ROWS * costs[1:].mean(0)).astype(int)
         if needed.sum() <= budget and len(header) <= self.columns:
             return list(range(len(header)))
@@ -114,7 +115,7 @@ class RowFitter:
         if choice.column is not None:
             scores[choice.column] += 1
         chosen = choose_columns(scores, needed.tolist(), budget)
-        return sorted(list(chosen)[: self.columns]) or [int(np.argmax(scores))]
+        return list(chosen)[: self.columns] or [int(np.argmax(scores))]
 
     def _budget(self, question: str, title: str) -> int:
         """Tokens that are left for header and rows."""

@@ -17,8 +17,9 @@ LONGEST_CELL = 2_000
 """Characters that are kept of a cell: far more than a network reads."""
 TITLE_LINES = 10
 """The header is looked for in so many lines."""
-_WITH_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,}))")
-_WITH_POINT = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*|,\d{3})|\d+\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d+)")
+_UNIT = r"[-+]?[$€£]?\s?{}\s?[%€$£]?"
+_WITH_COMMA = re.compile(_UNIT.format(r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,}))"))
+_WITH_POINT = re.compile(_UNIT.format(r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*|,\d{3})|\d+\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d+)"))
 
 
 class Survey:

@@ -143,6 +143,15 @@ HANDLED = {
         [["ville", "été"], ["Île-de-France", "1"]],
         ["The file is not in UTF-8; it was read as cp1252.", "Columns are parted by semicolons."],
     ),
+    "letters that many encodings share": (
+        "Straße;Anteil\nKölner Straße in München;12,5%\nZürcher Straße in Düsseldorf;7,25 %\n".encode("cp1252"),
+        [["Straße", "Anteil"], ["Kölner Straße in München", "12.5%"], ["Zürcher Straße in Düsseldorf", "7.25 %"]],
+        [
+            "The file is not in UTF-8; it was read as cp1252.",
+            "Columns are parted by semicolons.",
+            "Decimal commas were read as points in 'Anteil'.",
+        ],
+    ),
     "cp1251": (
         RUSSIAN.encode("cp1251"),
         [line.split(",") for line in RUSSIAN.splitlines()],
@@ -176,7 +185,12 @@ HANDLED = {
     "a quotation mark that is never closed": (
         'a,b\n1,"open\n' + "2,3\n" * 40,
         [["a", "b"], ["1", '"open'], *[["2", "3"]] * 40],
-        ["A quotation mark is never closed; quotation marks were read as text."],
+        ["A quotation mark is never closed; it was read as text."],
+    ),
+    "one that is never closed, and others that are": (
+        'a,b\n"x, y","two\nlines"\n1,"open\n' + '2,"3, 4"\n' * 40,
+        [["a", "b"], ["x, y", "two\nlines"], ["1", '"open'], *[["2", "3, 4"]] * 40],
+        ["A quotation mark is never closed; it was read as text."],
     ),
     "inches": ('size,n\n5" pipe,1\n7" pipe,2\n', [["size", "n"], ['5" pipe', "1"], ['7" pipe', "2"]], []),
     "one column of sentences": (
@@ -265,7 +279,8 @@ def test_json_of_many_shapes(tmp_path, name):
 def workbook(tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    book.active.title = "empty"
+    book.active.title = "cover"
+    book.active["B2"] = "Company"
     sheet = book.create_sheet("sales")
     sheet.append(["Sales 2024"])
     sheet.merge_cells("A1:D1")
@@ -292,7 +307,7 @@ def test_a_workbook_reads_as_it_looks(workbook):
         ["south", "May 2024", "1.0M", "2"],
     ]
     assert notes[:2] == [
-        "The sheet 'sales' was read; there is also empty, other (choose with sheet=...).",
+        "The sheet 'sales' was read; there is also cover, other (choose with sheet=...).",
         "The value of 1 merged area was put in every cell of it.",
     ]
 
@@ -301,7 +316,7 @@ def test_a_sheet_is_chosen_by_name_or_number(workbook):
     for sheet in ("other", "3"):
         with pytest.raises(DataError, match="a header but no row below it"):
             read_table(workbook, sheet)
-    with pytest.raises(DataError, match="Sheets here: empty, sales, other"):
+    with pytest.raises(DataError, match="Sheets here: cover, sales, other"):
         read_table(workbook, "Sales")
 
 

@@ -6,21 +6,20 @@ import csv
 import io
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Literal
 
 from mate_cli.tables.formats.encoding import SAMPLE, find_encoding
 from mate_cli.tables.formats.grid import Grid
 
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "pipes"}
 NO_DELIMITER = "\x1f"
-Quoting = Literal[0, 3]
 LARGEST_CELL = 2**31 - 1
 TITLED_SHARE = 0.8
 """A delimiter that the first line lacks must give this share of the lines the same width."""
-UNCLOSED_LINES = 20
-"""A cell with as many line breaks in a file with an odd number of quotation marks has swallowed the lines below."""
+LONGEST_QUOTATION = 100
+"""Lines after which a quotation mark counts as never closed, in a file with an odd number of them."""
 _HINT = re.compile(r"sep=(.)\r?\n")
 
 
@@ -39,11 +38,10 @@ def read_delimited(path: Path) -> Grid:
     usual = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(path.suffix.lower())
     if delimiter in DELIMITERS and delimiter != usual:
         notes.append(f"Columns are parted by {DELIMITERS[delimiter]}.")
-    quoting: Quoting = csv.QUOTE_MINIMAL
-    if _is_unclosed(path, encoding, delimiter):
-        quoting = csv.QUOTE_NONE
-        notes.append("A quotation mark is never closed; quotation marks were read as text.")
-    return Grid(_lines(path, encoding, delimiter, quoting, skip=1 if hint else 0), notes=notes)
+    texts = _texts(path, encoding, 1 if hint else 0)
+    if _quotes_are_even(path, encoding):
+        return Grid(_lines(texts, delimiter), notes=notes)
+    return Grid(_lines_with_unclosed(texts, delimiter, notes), notes=notes)
 
 
 def find_delimiter(sample: str, usual: str) -> str:
@@ -79,18 +77,36 @@ def _widths(sample: str, delimiter: str) -> list[int]:
     return [len(line) for line in (lines[:-1] if len(sample) >= SAMPLE and len(lines) > 1 else lines)]
 
 
-def _lines(path: Path, encoding: str, delimiter: str, quoting: Quoting, skip: int = 0) -> Iterator[list[str]]:
+def _texts(path: Path, encoding: str, skip: int = 0) -> Iterator[str]:
+    with path.open(encoding=encoding, errors="replace", newline="") as file:
+        yield from (line.replace("\0", "") for line in islice(file, skip, None))
+
+
+def _quotes_are_even(path: Path, encoding: str) -> bool:
+    return sum(line.count('"') for line in _texts(path, encoding)) % 2 == 0
+
+
+def _lines(texts: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     csv.field_size_limit(LARGEST_CELL)
-    with path.open(encoding=encoding, errors="replace", newline="") as file:
-        for _ in range(skip):
-            file.readline()
-        yield from csv.reader((line.replace("\0", "") for line in file), delimiter=delimiter, quoting=quoting)
+    yield from csv.reader(texts, delimiter=delimiter)
 
 
-def _is_unclosed(path: Path, encoding: str, delimiter: str) -> bool:
-    """Whether a quotation mark that nobody closes swallows the rest of the file."""
-    with path.open(encoding=encoding, errors="replace", newline="") as file:
-        if sum(line.count('"') for line in file) % 2 == 0:
-            return False
-    ends = deque(_lines(path, encoding, delimiter, csv.QUOTE_MINIMAL), maxlen=1)
-    return bool(ends and ends[0]) and ends[0][-1].count("\n") >= UNCLOSED_LINES
+def _lines_with_unclosed(texts: Iterator[str], delimiter: str, notes: list[str]) -> Iterator[list[str]]:
+    """Lines of which some hold quotation marks that the next lines do not close: in these they are text."""
+    waiting = deque[str]()
+    said = False
+    while True:
+        waiting.extend(islice(texts, LONGEST_QUOTATION - len(waiting)))
+        if not waiting:
+            return
+        marks = accumulate(line.count('"') for line in waiting)
+        closed = next((place for place, count in enumerate(marks, 1) if count % 2 == 0), 0)
+        record = [waiting.popleft() for _ in range(closed or 1)]
+        if closed:
+            yield from _lines(record, delimiter)
+            continue
+        (line,) = csv.reader(record, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        if not said and any(cell.startswith('"') for cell in line):
+            said = True
+            notes.append("A quotation mark is never closed; it was read as text.")
+        yield line

@@ -20,6 +20,8 @@ MARKS = (
 """How files begin that say their encoding; the longer marks come before those that they begin with."""
 CANDIDATES = ["cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp932", "gb18030", "big5", "euc_kr"]
 """What spreadsheets write where they do not write Unicode."""
+ENOUGH = 40
+"""Bytes of lines with letters beyond ASCII from which their encoding can be guessed."""
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x1b") | {127}
 MOST_CONTROL = 0.02
 """Text has fewer control characters than this share."""
@@ -82,14 +84,13 @@ def _guess(path: Path, place: int) -> str:
         file.seek(max(0, place - 200))
         lines = file.read(4 * SAMPLE).splitlines()
     sample = b"\n".join(line for line in lines if not line.isascii())[:SAMPLE]
-    best = from_bytes(sample, cp_isolation=CANDIDATES).best()
-    if best is not None and len(sample) > 40:
-        return _plain_name(best.encoding)
+    best = from_bytes(sample, cp_isolation=CANDIDATES).best() if len(sample) > ENOUGH else None
     try:
-        sample.decode("cp1252")
+        western = sample.decode("cp1252")
     except UnicodeDecodeError:
-        return "latin-1"
-    return "cp1252"
+        return _plain_name(best.encoding) if best else "latin-1"
+    # Alphabets share letters: where both readings are the same, the commonest name is the better one.
+    return "cp1252" if best is None or str(best) == western else _plain_name(best.encoding)
 
 
 def _plain_name(encoding: str) -> str:

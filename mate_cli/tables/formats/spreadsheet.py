@@ -7,6 +7,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from mate_cli.tables.formats.number_format import formatted_date, formatted_numb
 _MERGED = re.compile(rb'<mergeCell\s[^>]*?ref="([A-Z]+)(\d+):([A-Z]+)(\d+)"')
 _UNSAVED = re.compile(rb"</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>")
 _CHUNK, _OVERLAP = 1 << 20, 200
+LOOKED_AT = 100
+"""Rows of a sheet in which its table is looked for."""
 Merged = dict[tuple[int, int], tuple[int, int]]
 """The first cell of each merged area by every other cell of it; (row, column), both from 1."""
 
@@ -27,7 +30,7 @@ def read_spreadsheet(path: Path, sheet: str | None = None) -> Grid:
 
     Args:
         path: the workbook.
-        sheet: name, or number from 1; the first one that is not empty when left out.
+        sheet: name, or number from 1; the first one with a table when left out.
 
     Raises:
         DataError: it is damaged, or has no such sheet.
@@ -67,12 +70,25 @@ def _choose(book: Any, wanted: str | None, path: Path) -> tuple[Any, list[str]]:
         if wanted.isdigit() and 0 < int(wanted) <= len(names):
             return book.worksheets[int(wanted) - 1], []
         raise DataError(f"there is no sheet {wanted!r}", where=str(path), remedy=f"Sheets here: {', '.join(names)}")
-    for sheet in book.worksheets:
-        if any(any(value is not None for value in row) for row in sheet.iter_rows(values_only=True)):
-            others = [name for name in names if name != sheet.title]
-            said = f"The sheet {sheet.title!r} was read; there is also {listed(others)} (choose with sheet=...)."
-            return sheet, [said] if others else []
-    raise DataError("this workbook is empty", where=str(path), remedy="Give one with a header row and rows below it")
+    found = next(filter(_holds_table, book.worksheets), None) or next(filter(_filled_rows, book.worksheets), None)
+    if found is None:
+        raise DataError(
+            "this workbook is empty", where=str(path), remedy="Give one with a header row and rows below it"
+        )
+    others = [name for name in names if name != found.title]
+    said = f"The sheet {found.title!r} was read; there is also {listed(others)} (choose with sheet=...)."
+    return found, [said] if others else []
+
+
+def _holds_table(sheet: Any) -> bool:  # noqa: ANN401
+    """Whether at least two of the first rows of a sheet have more than one cell; a cover sheet has not."""
+    return len(_filled_rows(sheet, 2)) > 1
+
+
+def _filled_rows(sheet: Any, cells: int = 1) -> list[Any]:  # noqa: ANN401
+    """The first rows of a sheet that have so many cells that are not empty."""
+    rows = islice(sheet.iter_rows(values_only=True), LOOKED_AT)
+    return [row for row in rows if sum(value is not None for value in row) >= cells]
 
 
 def _lines(path: Path, book: Any, sheet: Any, notes: list[str]) -> Iterator[list[str]]:  # noqa: ANN401
