@@ -62,6 +62,7 @@ def statements_of(
 
 
 def _example(example_id: str, kind: str, text: str, label: int, table: Table) -> TableExample:
+    text = " ".join(text.split())  # names of columns may have several lines
     return TableExample(example_id, text, table, Answer((LABELS[label],), label=label), subsets=(kind,))
 
 

@@ -224,3 +224,33 @@ def test_statements_do_not_depend_on_the_hashes_of_strings():
     }
     assert len(said) == 1
     assert len(said.pop()) > 500
+
+
+def test_a_replacement_is_left_out_for_any_row_of_it():
+    table = make_table(
+        ("Year", "Winner"), ("2004", "Ann Lee"), ("2005", "Bob Stone"), ("2005", "Ann Lee"), ("2006", "Cy Young")
+    )
+    made = {negative for _, negative in pairs_of(table, "Ann Lee won the race of the year 2004.")}
+    assert "Ann Lee won the race of the year 2006." in made
+    assert "Ann Lee won the race of the year 2005." not in made
+
+
+def test_two_things_of_one_name_do_not_stand_for_each_other():
+    pages = {"2004": "/wiki/Crimson", "2005": "/wiki/Navy", "2006": "/wiki/Scarlet"}
+    songs = [("Red", "2004"), ("Blue", "2005"), ("Red", "2006")]
+    rows = tuple((Cell(name, (pages[year],)), Cell(year)) for name, year in songs)
+    table = Table("t", (Cell("Song"), Cell("Year")), rows)
+    made = pairs_of(table, "Crimson is heard since the year 2004.")
+    assert {positive for positive, _ in made} == {"Crimson is heard since the year 2004."}, "the year is replaced only"
+
+
+def test_passages_of_other_parts_are_not_told_of_a_part():
+    rows = [[f"City {row}", str(1900 + row)] for row in range(40)]
+    table = make_table(("Place", "Founded"), *rows)
+    linked = [(replace(name, links=(name.text,)), year) for name, year in table.rows]
+    passages = {name.text: f"People came to {name.text} in the year {year.text}." for name, year in linked}
+    corpus_table = CorpusTable.of(replace(table, rows=tuple(linked), passages=passages), "made up")
+    made = statements_of(corpus_table, np.random.default_rng(0), grammar=None, rewriting=ALL)
+    assert len(made) == 40 * 4, "each passage twice, once for the place and once for the year"
+    for example in made:
+        assert any(name.text in example.question or year.text in example.question for name, year in example.table.rows)
