@@ -246,11 +246,14 @@ def test_two_things_of_one_name_do_not_stand_for_each_other():
 
 def test_passages_of_other_parts_are_not_told_of_a_part():
     rows = [[f"City {row}", str(1900 + row)] for row in range(40)]
-    table = make_table(("Place", "Founded"), *rows)
-    linked = [(replace(name, links=(name.text,)), year) for name, year in table.rows]
-    passages = {name.text: f"People came to {name.text} in the year {year.text}." for name, year in linked}
-    corpus_table = CorpusTable.of(replace(table, rows=tuple(linked), passages=passages), "made up")
-    made = statements_of(corpus_table, np.random.default_rng(0), grammar=None, rewriting=ALL)
-    assert len(made) == 40 * 4, "each passage twice, once for the place and once for the year"
-    for example in made:
-        assert any(name.text in example.question or year.text in example.question for name, year in example.table.rows)
+    table = make_table(("Place", "Founded"), *rows, links={"City 39": ("last",), "City 1": ("first",)})
+    text = "People came to City 0 in the year 1900."
+    for link, pairs in (("first", 2), ("last", 0)):
+        told = CorpusTable.of(replace(table, passages={link: text}), "made up")
+        made = statements_of(told, np.random.default_rng(0), grammar=None, rewriting=ALL)
+        assert len(made) == 2 * pairs
+
+
+def test_no_negative_comes_twice():
+    made = counterfactual_pairs(TableReferences(PEOPLE), [BORN] * 30, np.random.default_rng(0), ALL)
+    assert sorted(Counter(pair.negative for pair in made).values()) == [1, 1, 1, 1]
