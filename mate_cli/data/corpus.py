@@ -27,11 +27,18 @@ class CorpusTable:
     key: str
 
     @classmethod
-    def of(cls, table: Table, source: str, texts: tuple[str, ...] = ()) -> CorpusTable:
-        """A table with its own titles and section, and further texts; empty and repeated ones are left out."""
-        own = (table.title, table.section_title, table.section_text, table.intro)
-        found = dict.fromkeys(text.strip() for text in (*own, *texts, *table.passages.values()))
-        return cls(table, tuple(text for text in found if text), source, table_key(table))
+    def of(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
+        """A table with its own titles, section and passages, and further texts; each once and none empty.
+
+        Args:
+            table: with what belongs to it.
+            source: the corpus that it came from.
+            texts: what else is said of it.
+            key: where it is known already.
+        """
+        found = dict.fromkeys((*own_texts(table), *(" ".join(text.split()) for text in texts)))
+        found.pop("", None)
+        return cls(table, tuple(found), source, key or table_key(table))
 
 
 class Corpus(Protocol):
@@ -43,6 +50,12 @@ class Corpus(Protocol):
 
     def tables(self) -> Iterator[CorpusTable]:
         """All tables, each key once."""
+
+
+def own_texts(table: Table) -> tuple[str, ...]:
+    """What a table itself brings: titles, the text of its section and page, and linked passages; one line each."""
+    own = (table.title, table.section_title, table.section_text, table.intro, *table.passages.values())
+    return tuple(" ".join(text.split()) for text in own)
 
 
 def table_key(table: Table) -> str:

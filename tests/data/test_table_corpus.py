@@ -1,0 +1,179 @@
+"""Corpora for pre-training: what is read, what is the same, and what must not be learnt from."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mate_cli.data.corpus import CorpusTable, table_key
+from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.interactions import parse_message, read_interactions
+from mate_cli.data.leaks import EvaluationTables
+from mate_cli.data.sample import Sample
+from mate_cli.data.shards import from_row, open_shards, read_shard, write_shard
+from mate_cli.data.table_corpus import TableCorpus, collect
+from mate_cli.errors import DataError
+from mate_cli.tables.table import Cell, Table
+
+
+def table(*rows, header=("name", "town", "year"), **titles):
+    return Table("t", tuple(map(Cell, header)), tuple(tuple(map(Cell, row)) for row in rows), **titles)
+
+
+PEOPLE = table(("Ann Lee", "Spring Field", "1901"), ("Bob Stone", "Zürich", "1902"), ("Cy Young", "Lake City", "1,903"))
+INTERACTION = (
+    'id: "a" table { columns { text: "Na\\"me" } columns { text: "Z\\303\\274rich" } rows { cells { text: "x" '
+    "numeric_value { float_value: -1.5e+3 } } cells { text: 'y' } } rows { cells { text: \"short\" } } "
+    'table_id: "t-1" document_title: "A page" caption: "A table" } '
+    'questions { id: "q" original_text: "one " "two" text: "lower" } questions < text: "three" >\n'
+)
+
+
+def test_a_key_is_equal_for_the_same_words_in_the_same_cells():
+    shouted = table(*(tuple(cell.text.upper() + "!" for cell in row) for row in PEOPLE.rows), title="Other")
+    assert table_key(shouted) == table_key(PEOPLE)
+    assert table_key(replace(PEOPLE, rows=PEOPLE.rows[::-1])) != table_key(PEOPLE)
+
+
+def test_texts_are_what_is_said_of_a_table_once_and_without_empty_ones():
+    one = replace(PEOPLE, title="People", section_title="People", passages={"l": "Two\nlines"})
+    assert CorpusTable.of(one, "s", ("more", " ")).texts == ("People", "Two lines", "more")
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (PEOPLE, "equal"),
+        (table(("ANN LEE[1]", "Spring-Field", "1901"), ("Bob Stone", "Zurich", "1902"), ("a", "b", "c")), "near-equal"),
+        (table(("1903", "Cy Young", "Lake City"), ("1901", "Ann Lee", "Spring Field"), header="abc"), "near-equal"),
+        (table(("Ann Lee", "Spring Field", "1901")), ""),  # one row is no edition
+        (table(*[(f"somebody {n}", "elsewhere", str(n)) for n in range(9)]), ""),
+        (table(("1", "2", "3"), ("2", "3", "4")), ""),
+    ],
+)
+def test_editions_of_evaluation_tables_are_found(other, found):
+    numbers = table(("1", "2", "3"), ("2", "3", "4"), ("5", "6", "7"))
+    assert EvaluationTables([PEOPLE, numbers]).holds(other, table_key(other)) == found
+
+
+def test_interactions_of_the_published_format_are_read(tmp_path):
+    path = tmp_path / "some.txtpb.gz"
+    path.write_bytes(gzip.compress(INTERACTION.encode() * 2))
+    first, second = read_interactions(path)
+    assert [cell.text for cell in first.table.header] == ['Na"me', "Zürich"]
+    assert [[cell.text for cell in row] for row in first.table.rows] == [["x", "y"]]  # the ragged row is left out
+    assert first.texts == ("A page", "A table", "one two", "three")
+    assert (first.table.table_id, first.source, first.key) == ("t-1", "some.txtpb.gz", second.key)
+
+
+@pytest.mark.parametrize("text", ["a {", "a }", "a", "a: }", 'a: "open', "{ }"])
+def test_what_is_no_message_is_refused(text):
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_message(text)
+
+
+def test_a_damaged_file_of_interactions_names_the_line(tmp_path):
+    (tmp_path / "bad.txtpb").write_text(INTERACTION + "table {\n")
+    with pytest.raises(DataError, match=r"line 2.*not closed"):
+        list(read_interactions(tmp_path / "bad.txtpb"))
+
+
+def test_a_shard_gives_back_what_was_written(tmp_path):
+    linked = replace(
+        PEOPLE,
+        title="People",
+        rows=((Cell("Ann", ("/ann", "/b")), Cell(""), Cell("1")), *PEOPLE.rows[1:]),
+        passages={"/ann": "Ann is somebody.", "/b": "B"},
+    )
+    tables = [CorpusTable.of(linked, "s", ("said",)), CorpusTable.of(PEOPLE, "s")]
+    write_shard(tmp_path / "a.parquet", tables)
+    assert list(read_shard(tmp_path / "a.parquet")) == tables
+
+
+def test_anyone_can_write_a_shard(tmp_path):
+    rows = {"header": [["a", "b"]] * 20, "rows": [[["1", None], ["2"]]] * 20, "title": ["T"] * 20}
+    pq.write_table(pa.table(rows), tmp_path / "own.parquet")
+    one = next(read_shard(tmp_path / "own.parquet"))
+    assert [[cell.text for cell in row] for row in one.table.rows] == [["1", ""]]
+    assert one.texts == ("T",)
+    assert one.key == table_key(one.table)
+    (shard,) = open_shards([tmp_path / "own.parquet"])
+    assert (shard.tables, shard.held_out) == (18, 2)
+    assert from_row({"header": None, "rows": None}).table.header == ()
+
+
+def test_what_is_no_corpus_is_refused(tmp_path):
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "x.parquet")
+    (tmp_path / "y.parquet").write_text("no")
+    for name, words in (("x", "only the columns x"), ("y", "cannot be read as Parquet")):
+        with pytest.raises(DataError, match=words):
+            open_shards([tmp_path / f"{name}.parquet"])
+    with pytest.raises(DataError, match="no such file"):
+        TableCorpus(tmp_path, tmp_path, shards=[str(tmp_path / "none-*.parquet")]).shards  # noqa: B018
+
+
+@pytest.fixture
+def own_folder(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "big_towns.csv").write_text("town,size\nBern,100\nParis,2000\nRome,300\n")
+    (folder / "again.tsv").write_text("town\tsize\nBern\t100\nParis\t2000\nRome\t300\n")
+    (folder / "broken.xlsx").write_text("no workbook")
+    (folder / "some.txtpb").write_text(INTERACTION)
+    return folder
+
+
+def test_sources_are_joined_and_repeated_tables_kept_once(own_folder):
+    with pytest.warns(UserWarning, match=r"1 files left out: broken\.xlsx"):
+        tables, counts = collect(Sources(own_folder), ["sample", str(own_folder)], [])
+    distinct = {table_key(e.table) for split in Sample().splits for e in Sample().examples(split)}
+    assert counts["tables"] == {"sample": len(distinct), str(own_folder): 2}
+    assert counts["left out"] == {f"{own_folder}: repeated": 1}
+    assert "again" in [text for table in tables if table.source == "own" for text in table.texts]
+
+
+def test_no_evaluation_table_is_in_the_corpus():
+    tables, counts = collect(Sources(Path("/nowhere")), ["sample"], ["sample/dev", "sample/test", "wtq/dev"])
+    held_back = {table_key(e.table) for split in ("dev", "test") for e in Sample().examples(split)}
+    assert held_back
+    assert not held_back & {table.key for table in tables}
+    assert counts["left out"]["sample: equal to one of evaluation"] == len(held_back)
+    assert set(counts["excluded"]) == {"sample/dev", "sample/test"}  # wtq is not there
+    evaluation = EvaluationTables(e.table for e in Sample().examples("dev"))
+    assert not any(evaluation.holds(table.table, table.key) for table in tables)
+
+
+def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypatch):
+    corpus = TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=["sample/dev"])
+    keys = [table.key for table in corpus.tables()]
+    assert len(keys) == len(set(keys))
+    assert sum(shard.tables + shard.held_out for shard in corpus.shards) == len(keys)
+    assert "equal to one of evaluation" in corpus.facts["corpus, left out"]
+    monkeypatch.setattr("mate_cli.data.table_corpus.collect", None)
+    again = TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=["sample/dev"])
+    assert [table.key for table in again.tables()] == keys
+    dev = again.examples("dev")
+    assert len(dev) == sum(shard.held_out for shard in again.shards)
+    assert {example.example_id for example in dev} <= set(keys)
+    assert again.examples("train") == []
+    assert TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=[]).fingerprint != corpus.fingerprint
+
+
+def test_missing_sources_say_what_to_do(tmp_path):
+    for source, words in (("hybridqa", "mate data download data=hybridqa"), ("nothing", "Datasets are hybridqa")):
+        with pytest.raises(DataError, match=words):
+            list(Sources(tmp_path).tables(source))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no table is left"):
+        TableCorpus(tmp_path, tmp_path / "c", sources=[str(tmp_path / "empty")]).shards  # noqa: B018
+    assert not list((tmp_path / "c" / "corpora").iterdir())
+
+
+def test_counts_are_plain_json(tmp_path):
+    corpus = TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=[])
+    corpus.shards  # noqa: B018
+    assert json.loads((corpus.folder / "counts.json").read_text())["tables"]["sample"] > 50
