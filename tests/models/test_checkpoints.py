@@ -118,6 +118,24 @@ def test_messages(init, error, message):
         load_weights(network(), init)
 
 
+@pytest.mark.parametrize(("name", "revision"), [("some/model", None), ("some/model@no_reset", "no_reset")])
+def test_a_revision_of_the_hub(tmp_path, monkeypatch, name, revision):
+    source, asked = network(), []
+    saved(tmp_path, source).rename(tmp_path / "model.safetensors")
+
+    def download(repository, file, revision):
+        asked.append((repository, revision))
+        if not (tmp_path / file).is_file():
+            raise FileNotFoundError(file)
+        return str(tmp_path / file)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    target = network()
+    load_weights(target, InitOptions("bert", name))
+    assert same(source, target)
+    assert set(asked) == {("some/model", revision)}
+
+
 def test_damaged_weights(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(CheckpointError, match="cannot be read"):

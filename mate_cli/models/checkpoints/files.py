@@ -51,6 +51,8 @@ def read_minilm() -> CheckpointFiles:
 def read_hub(name: str) -> CheckpointFiles:
     """A local folder or TensorFlow checkpoint, or else a model of the Hugging Face hub (from its cache when offline).
 
+    A name on the hub may end in the revision that is wanted: `google/tapas-large@no_reset`.
+
     Raises:
         CheckpointError: it is neither here nor reachable.
     """
@@ -119,7 +121,8 @@ def _hub_file(name: str, file: str) -> Path | None:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
 
+    repository, _, revision = name.partition("@")
     try:
-        return Path(hf_hub_download(name, file))
+        return Path(hf_hub_download(repository, file, revision=revision or None))
     except (EntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
         return None
