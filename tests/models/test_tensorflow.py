@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import test_encoder_golden as golden
 import torch
 from bundles import field, write
 from golden import ROOT
@@ -89,6 +90,18 @@ def test_a_network_is_filled_from_a_folder_or_a_prefix(name, kind, cls):
     assert np.array_equal(state["embeddings.token_type_embeddings_4.weight"].numpy(), ranks)
     gamma = VALUES["bert/encoder/layer_1/output/LayerNorm/gamma"]
     assert np.array_equal(state["encoder.layer.1.output.LayerNorm.weight"].numpy(), gamma)
+
+
+def test_the_reference_s_own_outputs_from_its_variables(tmp_path):
+    variables = {name: golden.WEIGHTS[name] for name in golden.WEIGHTS.files if "/proj_seq" not in name}
+    slots = {f"{name}/adam_m": np.zeros_like(value) for name, value in variables.items()}
+    write(tmp_path, variables | slots)
+    model = Tapas(golden.SIZE, attention=Sdpa(), vocab_size=50, activation="gelu_new", attention_dropout=0.0)
+    report = load_weights(model, InitOptions("tapas", str(tmp_path / "model.ckpt")))
+    assert not report.new
+    assert all("relative_bias_table" in name for name in report.unused)
+    golden.check("full", model.eval(), reset=False)
+    golden.check("full_reset", model.eval(), reset=True)
 
 
 def test_what_does_not_fit_is_named():
