@@ -27,6 +27,9 @@ HUB_METRICS = {
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+QUESTION = "which region sold most?"
+QUESTIONS = {"cell_selection": QUESTION, "table_qa": QUESTION, "entailment": "the north sold most"}
+"""What can be asked of tasks that answer about any table."""
 UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
 """What was typed for the machine, and not for the result."""
 UNKNOWN = Terms("a dataset of its user", "other", "not known to mate-cli")
@@ -128,17 +131,14 @@ def _about(model: Exported) -> str:
 
 
 def _loading(model: Exported, folder: str) -> str:
-    ours = {
-        "table_qa": f'mate predict checkpoint={folder} table=sales.csv question="which region sold most?"',
-        "entailment": f'mate predict checkpoint={folder} table=sales.csv question="the north sold most"',
-    }
-    settings = model.settings["init"]
-    further = (
-        f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} init.size={settings['size']} "
-        f"init.activation={settings['activation']}"
-    )
-    lines = [ours[model.record.task]] if model.record.task in ours else []
-    shell = "\n".join([*lines, f"{further}  # trains on"])
+    size, activation = (model.settings["init"][name] for name in ("size", "activation"))
+    lines = [
+        f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} init.size={size} "
+        f"init.activation={activation}  # trains on"
+    ]
+    if model.record.task in QUESTIONS:
+        lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{QUESTIONS[model.record.task]}"')
+    shell = "\n".join(lines)
     return f"```bash\n{shell}\n```\n\n```python\n{_in_python(model, folder)}\n```"
 
 
@@ -155,7 +155,7 @@ def _in_python(model: Exported, folder: str) -> str:
         f'tokenizer = TapasTokenizer.from_pretrained("{folder}")',
         f'model = {known}.from_pretrained("{folder}")',
         'table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})',
-        'inputs = tokenizer(table=table, queries=["which region sold most?"], return_tensors="pt")',
+        f'inputs = tokenizer(table=table, queries=["{QUESTION}"], return_tensors="pt")',
     ]
     if model.settings["model"].get("lexical_features"):
         return "\n".join([*lines, "# It reads cell_features, too, which only encodings of mate have."])
