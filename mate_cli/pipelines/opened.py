@@ -9,6 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import NoDataset, find_checkpoint, open_checkpoint
@@ -42,15 +43,29 @@ def open_model(cfg: DictConfig) -> Model:
 
     Raises:
         ConfigError: neither or both of them are given.
-        RunError: the run is a chain of stages, or left no weights.
+        RunError: the run is a chain of stages, left no weights, or does not answer from tables.
         CheckpointError: there is no such checkpoint.
     """
     if (cfg.run is None) == (cfg.checkpoint is None):
         problem = "needs a value" if cfg.run is None else "is given beside checkpoint"
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
-    if cfg.checkpoint is not None:
-        parts, config = open_checkpoint(cfg.checkpoint, cfg)
-        return Model(cfg.checkpoint, parts, config, read_calibration(find_checkpoint(cfg.checkpoint)))
+    model = _of_run(cfg) if cfg.checkpoint is None else _of_checkpoint(cfg)
+    task = type(model.parts.task)
+    if task.selection is TableTask.selection:
+        raise RunError(
+            f"{task.__name__} points at no cell of a table, and gives no verdict on it",
+            where=model.name,
+            remedy="Use a model of task=table_qa, entailment or cell_selection",
+        )
+    return model
+
+
+def _of_checkpoint(cfg: DictConfig) -> Model:
+    parts, config = open_checkpoint(cfg.checkpoint, cfg)
+    return Model(cfg.checkpoint, parts, config, read_calibration(find_checkpoint(cfg.checkpoint)))
+
+
+def _of_run(cfg: DictConfig) -> Model:
     folder = open_run(cfg.run)
     stages = folder.read_record().stages
     if stages:

@@ -200,6 +200,28 @@ def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
     assert "Traceback" not in error
 
 
+def test_a_model_that_points_at_no_cell_is_refused(cache, sales, tmp_path, capsys):
+    run = finished_run(tmp_path / "reader", ["task=span_reading", "encoding=cell"])
+    assert predict(f"run={run}", f"table={sales}", "question=who?") == 2
+    assert f"{run}: SpanReading points at no cell of a table" in capsys.readouterr().err
+
+
+def test_a_chain_is_refused(run, sales, tmp_path, capsys):
+    stages = {"cell_selection": str(run)}
+    chain = finished_run(tmp_path / "chain", ["task=table_qa"], stages=stages)
+    assert predict(f"run={chain}", f"table={sales}", "question=who?") == 2
+    assert "this run is a chain, made for tables with linked passages" in capsys.readouterr().err
+
+
+def test_an_exported_checkpoint_answers_as_its_run_does(run, sales, tmp_path):
+    assert main(["export", f"run={run}", f"to={tmp_path / 'exported'}", "hardware.threads=1"]) == 0
+    found = []
+    for model in (f"run={run}", f"checkpoint={tmp_path / 'exported'}"):
+        assert predict(model, f"table={sales}", "question=who?", f"output={tmp_path / 'a.json'}") == 0
+        found.append(answers(tmp_path / "a.json"))
+    assert found[0] == found[1]
+
+
 def test_nothing_to_predict(capsys):
     assert predict("run=x") == 2
     assert 'table: needs a value. Write table=FILE question="...", or input=FILE' in capsys.readouterr().err
