@@ -48,6 +48,8 @@ def test_a_chain_leaves_records_of_itself_and_its_stages(chain):
         assert stage["status"] == "finished"
         assert task in stage["metrics"]
         assert stage["total_steps"] == 6
+        counted = ("train/unusable", "train/not_encoded", "train/shortened_cells", "dev/lost_answers")
+        assert stage["data"].keys() >= {*counted, "train", "dev"}
         assert Path(ours["stages"][name]) == chain / name
         assert (chain / name / "checkpoints" / "best.safetensors").is_file()
         rows = [json.loads(line) for line in (chain / name / "metrics.jsonl").read_text().splitlines()]
