@@ -88,7 +88,7 @@ class MateModel(PreTrainedModel):
 
     def __init__(self, config: MateConfig) -> None:
         super().__init__(config)
-        check_targets([config.model, config.attention], "config.json")
+        check_targets([config.model, config.attention, config.vocab_size], "config.json")
         attention = instantiate(config.attention)
         self.encoder: TableEncoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
         self.post_init()

@@ -15,30 +15,37 @@ PACKAGES = ("mate_cli.attention.", "mate_cli.lit_modules.", "mate_cli.models.", 
 def check_targets(config: object, where: str) -> None:
     """Refuse a configuration with a `_target_`, at any depth, that is no class of `PACKAGES`.
 
+    An interpolation could still become one when it is resolved, so there must be none.
+
     Args:
         config: plain values.
         where: what it was read from, for the message.
 
     Raises:
-        CheckpointError: naming the target.
+        CheckpointError: naming the target or interpolation.
     """
-    for target in _targets(config):
-        module, _, name = str(target).rpartition(".")
-        if not module.startswith(PACKAGES) or not _is_class_of(module, name):
+    for key, value in _leaves(config):
+        if isinstance(value, str) and "${" in value:
+            raise CheckpointError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
+        module, _, name = str(value).rpartition(".")
+        if key == "_target_" and not (module.startswith(PACKAGES) and _is_class_of(module, name)):
             raise CheckpointError(
-                f"{target} is no part of mate that weights can come with",
+                f"{value} is no part of mate that weights can come with",
                 where=where,
                 remedy="Only classes of mate_cli are built, as a configuration may come from anyone",
             )
 
 
-def _targets(value: object) -> Iterator[object]:
+def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]]:
+    """Every value that is no collection, with the key that it, or the list that it is in, has."""
     if isinstance(value, Mapping):
-        yield from (part for key, part in value.items() if key == "_target_")
-        value = list(value.values())
-    if isinstance(value, Sequence) and not isinstance(value, str):
+        for name, part in value.items():
+            yield from _leaves(part, name)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
         for part in value:
-            yield from _targets(part)
+            yield from _leaves(part, key)
+    else:
+        yield key, value
 
 
 def _is_class_of(module: str, name: str) -> bool:

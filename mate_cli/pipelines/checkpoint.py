@@ -59,6 +59,7 @@ def open_checkpoint(name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
     """
     folder = find_checkpoint(name)
     settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
+    check_targets(settings, str(folder))
     weights, is_theirs = _weights(folder), is_tapas(folder)
     settings = {**settings, **ELSEWHERE, "init": {**settings["init"], "kind": "random", "tokenizer": str(folder)}}
     if is_theirs:
@@ -119,12 +120,11 @@ def _fetched(name: str) -> Path:
 def _exported(folder: Path) -> dict[str, Any]:
     path = folder / SETTINGS
     try:
-        settings = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        settings = OmegaConf.to_container(OmegaConf.load(path))
     except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
         raise CheckpointError("cannot be read", where=str(path), remedy=AGAIN) from error
     if not isinstance(settings, dict):
         raise CheckpointError("holds no settings", where=str(path), remedy=AGAIN)
-    check_targets(settings, str(path))
     return settings  # type: ignore[return-value]
 
 

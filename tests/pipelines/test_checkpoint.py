@@ -208,6 +208,17 @@ WRONG = {
         text("mate.yaml", "mate_cli.models.mate.Mate", "mate_cli.models.targets.importlib.import_module"),
         "is no part of mate",
     ),
+    "their late code": ("theirs", config(hidden_act="${oc.create:{_target_:os.getcwd}}"), "is an interpolation"),
+    "late code": (
+        "ours",
+        text("mate.yaml", "size: tiny", "size: ${oc.create:{_target_:os.getcwd}}"),
+        "_target_:os.getcwd}} is an interpolation",
+    ),
+    "code behind a backslash": (
+        "ours",
+        text("mate.yaml", "size: tiny", "size: \\${oc.create:{_target_:os.getcwd}}"),
+        "_target_:os.getcwd}} is an interpolation",
+    ),
 }
 
 

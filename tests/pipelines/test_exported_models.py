@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, Ta
 import mate_cli.models.auto_classes
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.sample import Sample
-from mate_cli.errors import ConfigError, RunError
+from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.models.checkpoints import InitOptions, load_weights
 from mate_cli.pipelines import export
 from mate_cli.pipelines.assembly import assemble
@@ -287,6 +287,28 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
     with pytest.raises(ConfigError, match="is no exported model, so it is not replaced"):
         export.export_run(config)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "run"]
+
+
+LATE = "${oc.create:{_target_:os.getcwd}}"
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("_target_", "os.getcwd"),
+        ("size", {"_target_": "os.getcwd"}),
+        ("size", LATE),
+        ("vocab_size", {"_target_": "os.getcwd"}),
+        ("vocab_size", LATE),
+    ],
+)
+def test_automodel_builds_nothing_but_our_classes(tmp_path, place, value):
+    folder = exported(tmp_path, [])
+    config = json.loads((folder / "config.json").read_text())
+    (config if place in config else config["model"])[place] = value
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=r"os\.getcwd.* is (no part of mate|an interpolation)"):
+        AutoModel.from_pretrained(folder)
 
 
 def test_a_network_can_be_made_from_its_configuration_alone(tmp_path):
