@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
     "evaluate": "Score a finished run on a split.",
-    "predict": "Answer the questions of a file with a finished run.",
+    "predict": "Answer questions about your own tables, or a dataset's.",
     "export": "Make a folder of a finished run that others can load.",
     "compare": "Compare runs: a table here, curves and plots in one page.",
     "benchmark": "Measure speed, side by side with other libraries.",
