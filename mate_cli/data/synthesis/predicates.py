@@ -1,0 +1,290 @@
+"""What the sentences of a passage say of its subject, as phrases that begin with the verb: "was founded in 1909"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from mate_cli.data.synthesis.draws import pick, shuffled
+from mate_cli.data.synthesis.word_sets import LITTLE, MONTHS, word_set
+from mate_cli.tokenization.expansion import split_sentences
+
+Words = tuple[str, ...]
+
+MOST_SENTENCES = 6
+LEAST_CONTENT, MOST_CONTENT = 3, 8
+"""Words that say something in a clue; two suffice where one of them has a capital or a digit."""
+MOST_WORDS = 14
+
+_MONTH = f"(?:{'|'.join(sorted(MONTHS))})"
+DAY = rf"(?:\d{{1,2}} {_MONTH} \d{{4}}|{_MONTH} \d{{1,2}} , \d{{4}})"
+_BORN = re.compile(rf"\(\s*(?:[^()]*[;,:] )?born ({DAY}|\d{{4}})\b")
+_LIVED = re.compile(rf"\(\s*(?:[^()]*[;,:] )?({DAY}) [-\u2013] ({DAY})")
+_BRACKETS = re.compile(r"\s*[(\[][^()\[\]]*[)\]]")
+_WORD = re.compile(r"\w")
+_SHORT_FORM = re.compile(
+    r"(?:^|\s)(?:[A-Z]|No|St|Dr|Mr|Mrs|Ms|Jr|Sr|vs|ca|Hon|Lt|Col|Gen|Rev|Inc|Ltd|Bros|Corp|Co|U\.S|D\.C)\s?\.$"
+)
+
+_ADVERBS = word_set(
+    "also currently later now then first previously formerly often originally subsequently officially only"
+)
+_VERBS = word_set(
+    "is was has had won played plays led leads served serves became began made opened lies lives works wrote sang "
+    "appeared appears holds held ran runs took competes competed represented represents attended stands stood grew "
+    "features contains contained comprises consists covers carries operates broadcasts hosts hosted houses seats "
+    "stars tells follows spans won coaches coached directed came finished received got set sold built taught"
+)
+_DULL = _ADVERBS | word_set("well several many more most best high part four five time times various along")
+_NO_VERBS = word_set("and or of in 's ' , . the a an who which that until")
+_ENDS = word_set(
+    "; : -- \u2013 \u2014 ... but while although though whereas where which who whom whose when because he she it they "
+    "that since before after"
+)
+"""A phrase ends before these."""
+_BOUNDARIES = word_set(", in at for from with on by and as during until through under against among between near into")
+"""A phrase may be cut before these."""
+_NEEDS_MORE = LITTLE | word_set(
+    "known based located situated named called considered regarded listed used member one part best no st dr mr mrs "
+    "jr sr described credited able due according including became became began made has had , . ' \" '' `` & - / $ £ € "
+    "such well also currently later first second third born made located set led nominated ranked written held sung "
+    "won built formed drawn broadcast twice"
+)
+"""A phrase does not end with these."""
+_SAME = {
+    "founded": ("established",),
+    "established": ("founded",),
+    "located": ("situated",),
+    "situated": ("located",),
+    "largest": ("biggest",),
+    "biggest": ("largest",),
+    "film": ("movie",),
+    "built": ("constructed",),
+    "constructed": ("built",),
+    "finished": ("ended",),
+    "movie": ("film",),
+    "began": ("started",),
+    "several": ("some", "a few"),
+    "received": ("was given",),
+    "represented": ("competed for",),
+    "currently": ("now",),
+    "professional": ("pro",),
+    "footballer": ("soccer player", "football player"),
+    "murdered": ("killed",),
+    "purchased": ("bought",),
+    "acquired": ("bought",),
+    "television": ("TV",),
+    "roughly": ("about",),
+    "approximately": ("about",),
+    "attended": ("went to",),
+    "plays": ("is playing",),
+    "created": ("made",),
+    "former": ("retired",),
+    "company": ("firm",),
+    "headquartered": ("based",),
+    "lies": ("is situated",),
+    "served": ("worked",),
+    "American": ("U.S.",),
+}
+"""Words that mean about the same, so that clue and passage do not share every word."""
+
+
+def predicates(passage: str, names: frozenset[str]) -> list[Words]:
+    """What a passage says of its subject, in the order of the text, without repetitions.
+
+    Args:
+        passage: tokenised, with spaces between words.
+        names: lower-cased words by which its subject is called; they may stand before a verb, not behind it.
+
+    Returns:
+        Phrases of at least three words, each beginning with a verb in the singular.
+    """
+    sentences = _sentences(passage)[:MOST_SENTENCES]
+    if not sentences or not names & {word.lower() for word in sentences[0].split()[:6]}:
+        return []  # a page about something else, to which the link was redirected
+    found = _life(passage[: passage.find(")") + 1])
+    nouns = frozenset(word for word in sentences[0].split() if word.islower())
+    for number, sentence in enumerate(sentences):
+        words = tuple(_BRACKETS.sub("", _BRACKETS.sub("", sentence)).split())
+        found += _fronted(words, names)
+        begin = _verb_of_first(words) if number == 0 else _verb(words, names, nouns)
+        if begin:
+            found.append(_clause(words[begin:]))
+    kept = (clause for clause in found if len(clause) > 2 and not names & {word.lower() for word in clause})
+    return list(dict.fromkeys(kept))
+
+
+def _sentences(passage: str) -> list[str]:
+    """Sentences, whole where an initial or a short form with a dot is in them."""
+    joined: list[str] = []
+    for sentence in split_sentences(passage):
+        if joined and _SHORT_FORM.search(joined[-1]):
+            joined[-1] += f" {sentence}"
+        else:
+            joined.append(sentence)
+    return joined
+
+
+def content(words: Sequence[str]) -> list[str]:
+    """The words that say something."""
+    return [word for word in words if word.lower() not in LITTLE and _WORD.search(word)]
+
+
+def shortened(clause: Words, rng: np.random.Generator) -> Words:
+    """A beginning of a phrase that says enough and ends where a phrase may end; empty when there is none."""
+    ends = [end for end in range(3, min(len(clause), MOST_WORDS) + 1) if _may_end(clause, end)]
+    return clause[: pick(rng, ends)] if ends else ()
+
+
+def varied(clause: Words, rng: np.random.Generator) -> Words:
+    """A phrase with another word of the same meaning, without an adjective, or with two names exchanged, by chance."""
+    words = list(clause)
+    for place, word in enumerate(words):
+        if word in _SAME and rng.random() < 0.4:
+            words[place] = pick(rng, _SAME[word])
+    modifiers = [place for place in range(2, len(words) - 1) if _modifies(words, place)]
+    if modifiers and len(content(words)) > LEAST_CONTENT and rng.random() < 0.4:
+        place = pick(rng, modifiers)
+        del words[place]
+    if "and" in words[1:-1] and rng.random() < 0.5:
+        _exchange(words, words.index("and", 1))
+    for place in range(len(words) - 1):
+        if words[place] in ("a", "an"):
+            words[place] = article(words[place + 1])
+    return tuple(words)
+
+
+def keywords(clause: Words, rng: np.random.Generator) -> Words:
+    """A phrase in other words: a few of its telling words, names kept whole, in random order; or empty."""
+    if "born" in clause or "died" in clause:
+        return ()
+    items = [item for item in _items(clause[1:]) if len(item) > 3 and item not in _DULL]
+    if len(items) < LEAST_CONTENT:
+        return ()
+    chosen = shuffled(rng, items)[: int(rng.integers(LEAST_CONTENT, 5))]
+    verb = pick(rng, ("is described with the words", "is associated with", "has to do with", "is linked with"))
+    return tuple(f"{verb} {' , '.join(chosen[:-1])} and {chosen[-1]}".split())
+
+
+def _life(brackets: str) -> list[Words]:
+    """Dates of birth and death from the brackets behind a person's name."""
+    lived, born = _LIVED.search(brackets), _BORN.search(brackets)
+    if lived:
+        return [("was", "born", "on", *lived[1].split()), ("died", "on", *lived[2].split())]
+    if born:
+        return [("was", "born", "in" if born[1].isdecimal() else "on", *born[1].split())]
+    return []
+
+
+def _fronted(words: Words, names: frozenset[str]) -> list[Words]:
+    """Say what "Founded in 1923 , it ..." says: that it was founded in 1923."""
+    first = words[0] if words else ""
+    if not (first.endswith("ed") or first in ("Born", "Built", "Set")) or "," not in words[:15]:
+        return []
+    comma = words.index(",")
+    follows = words[comma + 1].lower() if comma + 1 < len(words) else ""
+    if follows not in ("it", "he", "she", "the") and follows not in names:
+        return []
+    return [_clause(("was", first.lower(), *words[1:comma]))]
+
+
+def _verb_of_first(words: Words) -> int | None:
+    return next((place for place in range(1, min(len(words), 18)) if words[place] in ("is", "was")), None)
+
+
+def _verb(words: Words, names: frozenset[str], nouns: frozenset[str]) -> int | None:
+    """Where the verb of a later sentence is, if its subject is that of the passage."""
+    pronoun = words[0] in ("He", "She", "It") if words else False
+    begin = 1 if pronoun else 0
+    if not pronoun and len(words) > 2 and words[0] == "The" and words[1] in nouns:
+        begin = 2
+    while not pronoun and begin < len(words) and words[begin].lower() in names:
+        begin += 1
+    while begin < len(words) and words[begin] in _ADVERBS:
+        begin += 1
+    if not begin or begin >= len(words):
+        return None
+    verb = words[begin]
+    known = verb in _VERBS or verb.endswith("ed")
+    return begin if verb.islower() and (known or (pronoun and verb not in _NO_VERBS)) else None
+
+
+def _clause(words: Words) -> Words:
+    """The words up to where the clause ends; none when quotation marks or brackets are left open."""
+    end = next((place for place in range(1, len(words)) if words[place].lower() in _ENDS), len(words))
+    clause = list(words[:end])
+    while clause and (clause[-1] in {",", ".", "and", "or", "!", "?"} or clause[-1] == "'"):
+        clause.pop()
+    text = " ".join(clause)
+    if text.count('"') % 2 or any(mark in clause for mark in ("'", "``", "''", "/", "listen", "(", ")")):
+        return ()
+    return tuple(clause)
+
+
+def _may_end(clause: Words, end: int) -> bool:
+    """Whether a phrase may be cut here, and says neither too little nor too much then."""
+    kept, last = clause[:end], clause[end - 1]
+    short = len(last) < 2 or last.endswith(".") or (last.isdecimal() and len(last) < 3)
+    if last.lower() in _NEEDS_MORE or last in MONTHS or short or ("between" in kept and "and" not in kept):
+        return False
+    if end < len(clause) and (clause[end] not in _BOUNDARIES or _goes_on(clause, end)):
+        return False
+    if (
+        end < len(clause) and last.islower() and (last in _VERBS or last.endswith(("ed", "ing", "ly")))
+    ):  # by whom, in what, ...
+        return False
+    telling = content(kept[1:])
+    least = 2 if any(not word.islower() for word in telling) else LEAST_CONTENT
+    return least <= len(telling) <= MOST_CONTENT
+
+
+def _goes_on(clause: Words, end: int) -> bool:
+    """Whether a name or a date goes on behind a boundary: "Bosnia and Herzegovina", "May 1 , 1990"."""
+    last, boundary, after = clause[end - 1], clause[end], (*clause[end + 1 : end + 2], "")[0]
+    if boundary == "and":
+        return _is_named(last) and _is_named(after)
+    return boundary == "," and last[-1].isdigit() and after[:1].isdigit()
+
+
+def _is_named(word: str) -> bool:
+    return word[:1].isupper()
+
+
+def _modifies(words: Sequence[str], place: int) -> bool:
+    """Whether a word can be left out: one that says something, between an article or adjective and a noun."""
+    before, word, after = words[place - 1 : place + 2]
+    if not (word.isalpha() and after.isalpha() and after.islower()) or len(content((word, after))) < 2:
+        return False
+    fits = before in ("a", "an", "the") or before.endswith("an")
+    return fits and not word.endswith(("ed", "ly")) and not after.endswith(("ed", "ly", "ing"))
+
+
+def article(word: str) -> str:
+    """Choose the indefinite article before a word, by the word's letters."""
+    said = word.lower()
+    vowel = said.startswith(tuple("aeiou")) and not said.startswith(("uni", "eu", "us", "u.s", "one"))
+    return "an" if vowel or said in ("8", "11", "18") else "a"
+
+
+def _exchange(words: list[str], middle: int) -> None:
+    """Exchange single names on both sides of an "and"."""
+    left, right = words[middle - 1], words[middle + 1]
+    outside = (words[middle - 2], words[middle + 2] if middle + 2 < len(words) else "")
+    if _is_named(left) and _is_named(right) and not any(map(_is_named, outside)):
+        words[middle - 1], words[middle + 1] = right, left
+
+
+def _items(words: Words) -> list[str]:
+    """Words that say something; capitalised ones that follow each other are one item."""
+    items: list[list[str]] = []
+    last_named = False
+    for word in words:
+        telling = bool(content((word,)))
+        if telling and last_named and _is_named(word):
+            items[-1].append(word)
+        elif telling:
+            items.append([word])
+        last_named = telling and _is_named(word)
+    return list(dict.fromkeys(" ".join(item) for item in items))

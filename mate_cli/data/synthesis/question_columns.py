@@ -1,0 +1,267 @@
+"""How a question speaks of a table's columns: a noun for the header, and of what kind the cells are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from mate_cli.data.synthesis.word_sets import word_set
+from mate_cli.tables.numbers import Value
+from mate_cli.tables.numeric_columns import column_values
+from mate_cli.tables.table import Table
+from mate_cli.tables.text import is_empty
+
+YEAR, DATE, NUMBER, PERSON, PLACE, TEXT = KINDS = ("year", "date", "number", "person", "place", "text")
+MOST_WORDS, MOST_LETTERS, MOST_HEADER_WORDS = 8, 70, 4
+"""Longer cells and headers are not put into questions."""
+COMMON = 0.8
+"""A column is of a kind when so many of its cells are."""
+PASSAGES_OF_PEOPLE = 0.6
+MOST_LINKS = 4
+
+PLURAL_ENDS = re.compile(r"(?<![sui])s$")
+_BRACKETS = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
+_MARKS = re.compile(r"[\"*†‡§^:.?!“”]|/s\b|'s?(?=\s|$)")
+_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
+_BEGINS_WITH_YEAR = re.compile(r"(?:1[0-9]{3}|20[0-9]{2})\b.{0,8}")
+_NUMBER = re.compile(r"[$£€]?\s?[+-]?\d[\d,]*(?:\.\d+)?(?:\s?(?:%|[a-z]{1,3}²?|million|billion))?")
+_MONTH = re.compile(r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b")
+_PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She|His|Her|he|she|his|her)\b")
+_IS_A = re.compile(r" (?:is|was) (?:a|an|the|one of the) (.{3,80})")
+
+
+_SAYS_NOTHING = word_set(
+    "tba tbd tbc unknown none yes no various vacant ditto - \u2014 \u2013 same other others total totals dnf dns"
+)
+_UNUSABLE = word_set(
+    "ref refs reference references source sources image photo picture map logo flag website url links notes note "
+    "description remarks comments summary details"
+)
+_IN_FULL = {
+    "#": "number",
+    "no": "number",
+    "nr": "number",
+    "num": "number",
+    "pos": "position",
+    "pts": "points",
+    "nat": "nationality",
+    "pop": "population",
+    "apps": "appearances",
+    "avg": "average",
+    "gp": "games played",
+    "yr": "year",
+    "yrs": "years",
+    "dob": "date of birth",
+    "%": "percentage",
+    "&": "and",
+    "est": "established",
+    "dept": "department",
+    "dist": "distance",
+    "att": "attendance",
+    "qty": "quantity",
+    "temp": "temperature",
+    "named after": "namesake",
+    "name on the register": "property",
+}
+"""Short forms in headers."""
+PARTICIPLES = word_set(
+    "opened founded established built launched released completed born joined inducted elected formed created "
+    "closed designated listed introduced commissioned published premiered constructed incorporated died retired "
+    "appointed acquired aired renamed demolished decommissioned inaugurated awarded signed recorded"
+)
+"""Headers over dates that say what happened then."""
+_PERSON_WORDS = word_set(
+    "player athlete director driver artist singer actor actress author writer manager coach captain rider skier "
+    "candidate member politician senator governor president mayor minister king queen bishop gymnast swimmer wrestler "
+    "boxer golfer jockey trainer astronaut composer producer celebrity contestant partner person alumnus goalkeeper "
+    "incumbent representative chairman owner"
+)
+_PLACE_WORDS = word_set(
+    "location city country venue place town state county region province district village nation municipality "
+    "hometown birthplace suburb island borough prefecture stadium arena circuit"
+)
+_NO_PEOPLE = word_set("role roles character characters notability position award category")
+_NO_NUMBERS = word_set("event round team title name race song album film")
+_OF_KIND = {
+    (f"{metal}", is_count): f"{metal} medals" if is_count else f"{metal} medal winner"
+    for metal in ("gold", "silver", "bronze")
+    for is_count in (True, False)
+}
+_VERBS = word_set("took left assumed joined started ended moved signed lost won began became retired died")
+_NO_NOUNS = word_set("written dead held sung won lost seen known from to men women win loss")
+_GENERIC = word_set("name names title titles person people")
+"""Headers that do not say what it is that is named."""
+_PHRASE_ENDS = word_set(
+    "of in for from who that which and or at on by with located situated based near , . ; ( as to where whose but "
+    "under is was between along during since until"
+)
+_NO_TYPES = word_set("one name part member type kind sort set group title term only first second third same following")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that questions can speak of.
+
+    Args:
+        index: its place, from 0.
+        noun: what it is called.
+        kind: one of `KINDS`.
+        sayable: the rows whose cell fits into a question or is an answer.
+        plural: whether the noun is.
+        participle: what happened at the cells' dates, such as "opened"; else empty.
+        values: numbers or dates by row, where every cell has one that can be compared.
+        thing: what its cells are, by the passages that they link to, such as "park"; else empty.
+    """
+
+    index: int
+    noun: str
+    kind: str
+    sayable: frozenset[int]
+    plural: bool = False
+    participle: str = ""
+    values: Mapping[int, Value] = field(default_factory=dict)
+    thing: str = ""
+
+    @property
+    def row_noun(self) -> str:
+        """What to call a row, when this is the column that names the rows."""
+        if self.noun not in _GENERIC:
+            return self.noun.removesuffix(" name")
+        return "person" if self.kind == PERSON else self.thing or ("one" if self.noun == "name" else self.noun)
+
+
+def read_columns(table: Table) -> tuple[Column, ...]:
+    """The columns of a table that can be spoken of: with a name of their own, and mostly with short cells."""
+    found = [column for index in range(len(table.header)) if (column := _column(table, index))]
+    names = Counter(column.noun for column in found)
+    return tuple(column for column in found if names[column.noun] == 1)
+
+
+def subject_column(table: Table, columns: Iterable[Column]) -> Column | None:
+    """The column that names the rows: mostly different cells, linked ones rather than others, the first ones first."""
+    rows = len(table.rows)
+
+    def score(column: Column) -> float:
+        cells = [row[column.index] for row in table.rows]
+        different, linked = len({cell.text for cell in cells}), sum(bool(cell.links) for cell in cells)
+        generic = 0.5 * (column.noun in _GENERIC)
+        place = 0.15 * column.index + 0.5 * (column.kind == PLACE and column.index > 0)
+        lettered = sum(sum(map(str.isalpha, cell.text)) > 2 for cell in cells)
+        able = different > rows / 2 and lettered > rows / 2
+        return different / rows + linked / rows + generic - place if able else -1.0
+
+    able = [column for column in columns if column.kind in (PERSON, PLACE, TEXT) and not column.plural]
+    best = max(able, key=score, default=None)
+    return best if best is not None and score(best) > -1 else None
+
+
+def header_noun(header: str) -> str:
+    """Turn a header into a noun as a question has it: no units, marks or brackets, short forms in full.
+
+    Returns:
+        An empty text when a question cannot use the header.
+    """
+    text = _MARKS.sub(" ", _BRACKETS.sub(" ", header)).replace(" / ", "/").replace("/", " or ")
+    if text.count(",") == 1 and text.strip(" ,").count(","):
+        text = text.replace(",", " and ")
+    shouted = header.isupper()
+    words = [_IN_FULL.get(word.lower(), _lowered(word, shouted)) for word in text.replace(",", " ").split()]
+    noun = _IN_FULL.get(" ".join(words).lower(), " ".join(words))
+    letters = sum(char.isalpha() for char in noun)
+    if not 0 < len(words) <= MOST_HEADER_WORDS or letters < 3 or words[-1] in _UNUSABLE or words[0] in _UNUSABLE:
+        return ""
+    return noun if not _CONNECTIONS & {noun.split()[0], noun.split()[-1]} else ""
+
+
+_CONNECTIONS = word_set("and or of in at for from to by with on after since before")
+
+
+def is_sayable(text: str) -> bool:
+    """Whether a cell's text is short and says something."""
+    words = text.split()
+    if not 0 < len(words) <= MOST_WORDS or len(text) > MOST_LETTERS or is_empty(text):
+        return False
+    return text.lower() not in _SAYS_NOTHING and not any(mark in text for mark in "|{}<>^")
+
+
+def thing_of(passages: Sequence[str]) -> str:
+    """What several passages say that their subjects are ("is a national park in" is a "park"), where many agree."""
+    heads = Counter(head for passage in passages if (head := _head(passage)))
+    head, count = next(iter(heads.most_common(1)), ("", 0))
+    return head if 2 * count >= max(4, len(passages)) else ""
+
+
+def _head(passage: str) -> str:
+    match = _IS_A.search(passage[:400])
+    head = ""
+    for word in match.group(1).split() if match else ():
+        if word in _PHRASE_ENDS or (head and word.endswith("ed")):
+            break
+        head = word
+    return head if head.isalpha() and head.islower() and head not in _NO_TYPES and len(head) > 2 else ""
+
+
+def _column(table: Table, index: int) -> Column | None:
+    noun = header_noun(table.header[index].text)
+    texts = [row[index].text for row in table.rows]
+    sayable = frozenset(row for row, text in enumerate(texts) if is_sayable(text))
+    if not noun or len(sayable) < max(2, len(texts) / 2):
+        return None
+    linked = [_passages(table, row, index) for row in sorted(sayable)]
+    kind = _kind([texts[row] for row in sayable], noun, [said for said in linked if said])
+    noun = _OF_KIND.get((noun, kind == NUMBER), noun)
+    participle = noun.split()[-1] if kind in (YEAR, DATE) and noun.split()[-1] in PARTICIPLES else ""
+    if participle == noun:
+        noun = f"{'year' if kind == YEAR else 'date'} {noun}"
+    elif not participle and _is_no_noun(noun):
+        return None
+    values = _comparable(texts, sayable) if kind in (YEAR, DATE, NUMBER) else {}
+    head = re.split(r" (?:of|at|in|for|by|per) ", noun)[0]
+    return Column(index, noun, kind, sayable, _is_plural(head), participle, values, thing_of(list(chain(*linked))))
+
+
+def _passages(table: Table, row: int, index: int) -> list[str]:
+    """The passages of a cell; none of one with many links, which is no name."""
+    links = table.rows[row][index].links
+    return [table.passages[link] for link in links if link in table.passages] if len(links) <= MOST_LINKS else []
+
+
+def _is_no_noun(header: str) -> bool:
+    words = header.split()
+    return words[-1] in PARTICIPLES or header.endswith("ed") or header in _NO_NOUNS or words[0] in _VERBS
+
+
+def _comparable(texts: Sequence[str], sayable: frozenset[int]) -> Mapping[int, Value]:
+    values = column_values(texts)
+    return values if len(values) >= 3 and sayable <= values.keys() else {}
+
+
+def _kind(texts: Sequence[str], noun: str, linked: Sequence[Sequence[str]]) -> str:
+    words = set(noun.split())
+    year = _BEGINS_WITH_YEAR if words & {"year", "season", "edition"} else _YEAR
+    for kind, matches in ((YEAR, year.fullmatch), (DATE, _is_date), (NUMBER, _NUMBER.fullmatch)):
+        if sum(matches(text) is not None for text in texts) >= COMMON * len(texts) and noun not in _NO_NUMBERS:
+            return kind
+    if len(linked) >= 2 and noun.split()[-1] not in _NO_PEOPLE:
+        people = sum(any(map(_PERSON_PASSAGE.search, passages)) for passages in linked)
+        if people >= PASSAGES_OF_PEOPLE * len(linked):
+            return PERSON
+    elif words & _PERSON_WORDS:
+        return PERSON
+    return PLACE if words & _PLACE_WORDS else TEXT
+
+
+def _is_date(text: str) -> re.Match[str] | None:
+    return _MONTH.search(text) if re.search(r"\d", text) and len(text.split()) <= MOST_WORDS else None
+
+
+def _is_plural(noun: str) -> bool:
+    return (PLURAL_ENDS.search(noun) is not None or noun == "runners-up") and not noun.endswith(("series", "species"))
+
+
+def _lowered(word: str, shouted: bool) -> str:
+    """Capitals stay in short words of capitals only, such as LGA, if not all of the header is shouted."""
+    return word if word.isupper() and 1 < len(word) <= (3 if shouted else 5) else word.lower()

@@ -1,0 +1,195 @@
+"""Synthetic questions for HybridQA: their only clue lies in another cell of the row, or in a passage of one.
+
+An answer is a cell, or a span of a passage that a cell links to; the row is singled out by another cell, by a
+comparison of numbers, or by a sentence of a passage that another cell links to. So the row has to be matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from mate_cli.data.synthesis.asked_spans import asks
+from mate_cli.data.synthesis.draws import pick
+from mate_cli.data.synthesis.question_clues import Clue, cell_clue, joined, passage_clue, second_clue
+from mate_cli.data.synthesis.question_columns import PERSON, Column
+from mate_cli.data.synthesis.question_table import QuestionTable
+from mate_cli.data.synthesis.question_templates import column_forms, subject_forms
+from mate_cli.tables.example import Answer, Coordinates, TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tables.text import candidate_cells, find_all_substrings, normalize_for_candidates
+
+SHARES = {"cell_by_passage": 0.3, "passage_by_cell": 0.4, "passage_by_passage": 0.15, "cell_by_cell": 0.15}
+"""How many questions there are of each kind: what the answer is, by what the clue is. Where a table has none of a kind,
+the first one takes its place that it has."""
+MOST_CANDIDATES = 3
+"""An answer that more cells hold is not asked for."""
+ATTEMPTS = 30
+MORE_CLUES_SHARE, TITLE_SHARE = 0.1, 0.12
+MOST_TITLE_WORDS, MOST_QUESTION_WORDS, MOST_ANSWER_WORDS = 7, 45, 8
+
+
+class MadeQuestion(NamedTuple):
+    """A question with all that is known of how it was made.
+
+    Args:
+        answer: text of the answer.
+        row: body row of the gold cell, from 0.
+        column: its column.
+        link: the passage that holds the answer; None when the cell's own text is the answer.
+        kind: a key of `SHARES`.
+        form: how it is put, without what is the table's own.
+        clue_rows: the rows that the clues together fit: always only the gold one.
+        clue_columns: the columns that the clues are taken from.
+        candidates: all cells that hold the answer.
+    """
+
+    text: str
+    answer: str
+    row: int
+    column: int
+    link: str | None
+    kind: str
+    form: str
+    clue_rows: frozenset[int]
+    clue_columns: frozenset[int]
+    candidates: Coordinates
+
+
+def questions_of(table: Table, rng: np.random.Generator, count: int, *, gold_only: bool = False) -> list[TableExample]:
+    """Make up to so many different questions about a table; fewer where it does not give rise to more.
+
+    Args:
+        table: with its passages.
+        rng: what is drawn depends on its state only.
+        count: how many are wanted.
+        gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too; else
+            candidates are all cells that hold the answer, as in HybridQA.
+    """
+    most = len(table.rows) * len(table.header) if gold_only else MOST_CANDIDATES
+    made = make_questions(table, rng, count, most)
+    return [as_example(table, question, place, gold_only=gold_only) for place, question in enumerate(made)]
+
+
+def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: bool = False) -> TableExample:
+    """A made question as an example; its id holds the table's, its kind and its place among the table's."""
+    cells = ((question.row, question.column),) if gold_only else question.candidates
+    answer = Answer((question.answer,), cells, "passage" if question.link else "table")
+    return TableExample(f"{table.table_id}/{question.kind}/{place}", question.text, table, answer)
+
+
+def make_questions(
+    table: Table, rng: np.random.Generator, count: int, most_candidates: int = MOST_CANDIDATES
+) -> list[MadeQuestion]:
+    """Make up to so many different questions about a table, of all kinds as far as it has them."""
+    asked = QuestionTable(table)
+    if len(table.rows) < 2 or len(asked.columns) < 2:
+        return []
+    writer = _Writer(asked, rng, most_candidates)
+    kinds, shares = list(SHARES), np.array(list(SHARES.values()))
+    found: dict[str, MadeQuestion] = {}
+    for wanted in rng.choice(len(kinds), size=count, p=shares):
+        order = [kinds[wanted], *(kind for kind in kinds if kind != kinds[wanted])]
+        question = next((made for kind in order for made in writer.attempts(kind) if made.text not in found), None)
+        if question is None:
+            break
+        found[question.text] = question
+    return list(found.values())
+
+
+class _Writer:
+    """Draws questions about one table."""
+
+    def __init__(self, asked: QuestionTable, rng: np.random.Generator, most_candidates: int) -> None:
+        self._asked, self._rng, self._most = asked, rng, most_candidates
+        table = asked.table
+        rows = range(len(table.rows))
+        self._cells = [(row, column) for column in asked.columns for row in rows if row in column.sayable]
+        self._linked = [(row, column) for row, column in self._cells if asked.link(row, column)]
+
+    def attempts(self, kind: str) -> Iterator[MadeQuestion]:
+        """Questions of one kind, as far as a few attempts give any."""
+        of, by = kind.split("_by_")
+        places = self._cells if of == "cell" else self._linked
+        for _ in range(ATTEMPTS if places and (by == "cell" or self._linked) else 0):
+            row, column = pick(self._rng, places)
+            clues = self._clues(row, column, by)
+            question = self._question(row, column, clues, kind) if clues else None
+            if question is not None:
+                yield question
+
+    def _clues(self, row: int, target: Column, by: str) -> list[Clue]:
+        """One clue, or two where one fits several rows; none when that fails."""
+        others = [column for column in self._asked.columns if column is not target]
+        draw = cell_clue if by == "cell" else passage_clue
+        first = draw(self._asked, row, pick(self._rng, others), self._rng)
+        if first is None or row not in first.rows:
+            return []
+        if len(first.rows) == 1 and (first.named or self._rng.random() > MORE_CLUES_SHARE):
+            return [first]
+        second = second_clue(self._asked, row, first, others, self._rng)
+        if second is not None:
+            return [first, second]
+        return [first] if len(first.rows) == 1 else []
+
+    def _question(self, row: int, column: Column, clues: list[Clue], kind: str) -> MadeQuestion | None:
+        link = None
+        if kind.startswith("passage"):
+            put = self._passage_question(row, column, clues)
+            link = self._asked.link(row, column)
+        else:
+            put = self._cell_question(row, column, clues)
+        if put is None:
+            return None
+        text, answer, form = put
+        candidates = tuple(candidate_cells(self._asked.table, answer)) if _is_fair(text, answer) else ()
+        if not 0 < len(candidates) <= self._most or (row, column.index) not in candidates:
+            return None
+        if self._rng.random() * len(candidates) > 1:  # most of the questions that people ask have one candidate
+            return None
+        form = " | ".join((form, *sorted(clue.form for clue in clues)))
+        rows = frozenset.intersection(*(clue.rows for clue in clues))
+        columns = frozenset.union(*(clue.columns for clue in clues))
+        return MadeQuestion(text, answer, row, column.index, link, kind, form, rows, columns, candidates)
+
+    def _cell_question(self, row: int, column: Column, clues: list[Clue]) -> tuple[str, str, str]:
+        mention, rest = joined(clues, self._asked.row_noun), ""
+        if column is self._asked.subject:
+            only = clues[0].text if len(clues) == 1 else ""
+            forms, rest = subject_forms(only, self._asked.row_noun, person=column.kind == PERSON)
+        else:
+            forms = column_forms(column, named=any(clue.named for clue in clues))
+        form = pick(self._rng, forms)
+        text = form.format(row=mention, n=column.noun, s=self._asked.row_noun, p=column.participle, rest=rest)
+        return self._finished(text), self._asked.text(row, column), form
+
+    def _passage_question(self, row: int, column: Column, clues: list[Clue]) -> tuple[str, str, str] | None:
+        said = self._asked.predicates(row, column)
+        if not said or column.plural:
+            return None
+        found = asks(pick(self._rng, said), self._asked.names(row, column), column.kind == PERSON)
+        if not found:
+            return None
+        mention = joined(clues, self._asked.row_noun)
+        if column is not self._asked.subject:
+            owned = any(clue.named for clue in clues) and self._rng.random() < 0.5
+            mention = f"{mention} 's {column.noun}" if owned else f"the {column.noun} of {mention}"
+        ask = pick(self._rng, found)
+        return self._finished(ask.text(mention)), ask.answer, ask.form
+
+    def _finished(self, text: str) -> str:
+        title = " ".join(self._asked.table.title.split(" (")[0].split())
+        title = title.replace("List of", "the list of", 1) if title.startswith("List of") else title
+        if 0 < len(title.split()) <= MOST_TITLE_WORDS and self._rng.random() < TITLE_SHARE:
+            text = f"{pick(self._rng, ('in', 'for'))} {title} , {text}"
+        return f"{text[0].upper()}{text[1:]} ?"
+
+
+def _is_fair(question: str, answer: str) -> bool:
+    """Whether the question is not too long and does not give the answer away."""
+    if len(question.split()) > MOST_QUESTION_WORDS or len(answer.split()) > MOST_ANSWER_WORDS:
+        return False
+    needle = normalize_for_candidates(answer)
+    return bool(needle) and not find_all_substrings(needle, normalize_for_candidates(question))
