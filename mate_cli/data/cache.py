@@ -34,7 +34,7 @@ FEATURES = Features(
         "failure": Value("string"),
         "input_ids": ArrowSequence(Value("int32")),
         **{name: ArrowSequence(Value("int16")) for name in TOKEN_TYPES},
-        "label_ids": ArrowSequence(Value("int8")),
+        "label_ids": ArrowSequence(Value("int32")),  # those of masked pieces are ids of the vocabulary
         "cell_features": ArrowSequence(Value("float32")),
         "numeric_values": ArrowSequence(Value("float32")),
         "cut": ArrowSequence(Value("int32")),

@@ -26,6 +26,11 @@ class CorpusTable:
     source: str
     key: str
 
+    @property
+    def content(self) -> tuple[Table, tuple[str, ...]]:
+        """The table and what is said of it."""
+        return self.table, self.texts
+
     @classmethod
     def of(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
         """A table with its own titles, section and passages, and further texts; each once and none empty.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -62,8 +63,9 @@ class Sources:
         self._read: dict[str, Dataset] = {}
 
     def there(self, name: str) -> bool:
-        """Whether a dataset is on disk."""
-        return name == "sample" or (name in DATASETS and (self.root / name).is_dir())
+        """Whether anything of a dataset is on disk."""
+        files = (path.is_file() for path in (self.root / name).rglob("*"))
+        return name == "sample" or (name in DATASETS and any(files))
 
     def tables(self, source: str) -> Iterator[CorpusTable]:
         """The tables of a source, in an order that never changes; a dataset gives those of all its splits.
@@ -76,9 +78,8 @@ class Sources:
         """
         if source in DATASETS:
             dataset = self._dataset(source)
-            for split in dataset.splits:
-                for table in _distinct(dataset.examples(split)):
-                    yield CorpusTable.of(table, source)
+            for table in _distinct(chain(*(dataset.examples(split) for split in dataset.splits))):
+                yield CorpusTable.of(table, source)
             return
         path = Path(source).expanduser()
         if not path.exists():
@@ -107,13 +108,13 @@ class Sources:
             raise DataError("is no dataset", where=name, remedy=f"Datasets are {', '.join(DATASETS)}")
         if not self.there(name):
             remedy = f"Get it with mate data download data={name} data.root={self.root / name}, or leave it out"
-            raise DataError("there is no such folder", where=str(self.root / name), remedy=remedy)
+            raise DataError("the dataset is not there", where=str(self.root / name), remedy=remedy)
         if name not in self._read:
             self._read[name] = DATASETS[name](self.root / name)
         return self._read[name]
 
 
-def _distinct(examples: list[TableExample]) -> list[Table]:
+def _distinct(examples: Iterable[TableExample]) -> list[Table]:
     return list({id(example.table): example.table for example in examples}.values())
 
 

@@ -15,9 +15,12 @@ from typing import Any
 from mate_cli.data.corpus import CorpusTable
 from mate_cli.data.corpus_sources import Sources
 from mate_cli.data.leaks import EvaluationTables
+from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.shards import Shard, open_shards, read_shard, write_shard
+from mate_cli.data.stream import Masks, StreamedDataset
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tokenization.serializer import Serializer
 
 EVALUATION = tuple(
     f"{name}/{split}" for name in ("hybridqa", "wtq", "tabfact", "sqa", "wikisql") for split in ("dev", "test")
@@ -32,7 +35,7 @@ LAYOUT = 1
 """Changes when prepared corpora have to be made again."""
 
 
-class TableCorpus:
+class TableCorpus(StreamedDataset):
     """A corpus, prepared once: read from its sources, rid of repeated tables and of those of evaluation splits.
 
     The record of a run says how many tables were left out and why. One table in a thousand, but 16 of each file
@@ -46,10 +49,9 @@ class TableCorpus:
         exclude: the splits whose tables are left out, as `<dataset>/<split>`; those that are not on disk are not.
         shards: in place of sources, Parquet files that are read as they are, see `shards`: paths or patterns. What is
             in them is left out by nobody.
+        masks: "dynamic" makes other examples of a table in every epoch, "static" always the same.
         name: the dataset's name in commands and records.
     """
-
-    splits = ("train", "dev")
 
     def __init__(
         self,
@@ -58,11 +60,20 @@ class TableCorpus:
         sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa"),
         exclude: Sequence[str] = EVALUATION,
         shards: Sequence[str] = (),
+        masks: Masks = "dynamic",
         name: str = "corpus",
     ) -> None:
         self.root, self.cache = Path(root).expanduser(), Path(cache).expanduser()
         self.sources, self.exclude, self.patterns = tuple(sources), tuple(exclude), tuple(shards)
-        self.name = name
+        self.masks, self.name = masks, name
+
+    def maker(self, serializer: Serializer) -> MaskedTables:
+        """What makes the examples that are learnt from.
+
+        Raises:
+            ConfigError: the serializer masks nothing.
+        """
+        return MaskedTables(serializer)
 
     @cached_property
     def shards(self) -> list[Shard]:

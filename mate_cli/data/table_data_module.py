@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader, Dataset
 
@@ -33,6 +34,25 @@ class TableDataset(Protocol):
 
     def examples(self, split: str) -> list[TableExample]:
         """All questions of a split."""
+
+
+class TrainingSet(Protocol):
+    """What a run learns from, as far as it has to be told about."""
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why some examples could not be encoded, by name."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of the examples, or of some that stand for all."""
+
+    @property
+    def cuts(self) -> np.ndarray:
+        """What was cut from each table, [N, 4], see `CUTS`; [0, 4] where nobody counted."""
+
+    def __len__(self) -> int:
+        """Examples of an epoch."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +170,15 @@ class TableDataModule(pl.LightningDataModule):
             self._encoded[key] = encode_split(examples, self.serializer, self.loading.cache, split)
         return self._encoded[key]
 
+    def training(self) -> TrainingSet:
+        """What is learnt from."""
+        return self.encodings("train", training=True)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the data, in words; nothing where the record of the configuration says it all."""
+        return {}
+
     def some_batches(self, count: int = 64, size: int = 8) -> list[TableBatch]:
         """Batches of `count` training examples evenly spread over the split, to measure what they cost."""
         encodings = self.encodings("train", training=True)
@@ -160,7 +189,7 @@ class TableDataModule(pl.LightningDataModule):
     def epoch(self, step: int) -> float:
         """Passes over the training split after `step` optimizer steps."""
         assert self.schedule is not None
-        return round(step * self.schedule.batch_size / len(self.encodings("train", training=True)), 3)
+        return round(step * self.schedule.batch_size / len(self.training()), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """The whole run as one pass, beginning at `first_batch`."""
@@ -168,7 +197,7 @@ class TableDataModule(pl.LightningDataModule):
         encodings, own = self.encodings("train", training=True), self.loading
         self.sampler = LengthGroupedBatches(encodings.lengths.tolist(), self.schedule, own.seed, own.rank)
         self.sampler.start = self.first_batch
-        return self._loader(encodings, self.sampler)
+        return self._batches(Batches(encodings, own), self.sampler)
 
     def val_dataloader(self) -> DataLoader[TableBatch]:
         """The development split."""
@@ -186,13 +215,15 @@ class TableDataModule(pl.LightningDataModule):
 
     def _evaluation(self, encodings: EncodedSplit) -> DataLoader[TableBatch]:
         batches = by_length(encodings, 2 * self.loading.micro_batch)
-        return self._loader(encodings, share(batches, self.loading.rank, self.loading.ranks))
+        own = share(batches, self.loading.rank, self.loading.ranks)
+        return self._batches(Batches(encodings, self.loading), own)
 
-    def _loader(self, encodings: EncodedSplit, batches: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
+    def _batches(self, dataset: Dataset[TableBatch], order: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
+        """A loader that fetches a batch for each thing that `order` names."""
         workers = self.loading.workers
         return DataLoader(
-            Batches(encodings, self.loading),
-            sampler=batches,
+            dataset,
+            sampler=order,
             batch_size=None,
             num_workers=workers,
             persistent_workers=workers > 0,

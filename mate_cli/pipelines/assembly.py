@@ -10,6 +10,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict
 
+from mate_cli.data.stream import StreamDataModule, StreamedDataset
 from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask
@@ -83,7 +84,8 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
         rank=ranks.number(),
         ranks=ranks.count(),
     )
-    data = TableDataModule(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
+    module = StreamDataModule if isinstance(dataset, StreamedDataset) else TableDataModule
+    data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
     return Parts(task, data, serializer, report)
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from mate_cli.data.cache import EncodedSplit
+from mate_cli.data.table_data_module import TrainingSet
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.cuts import CUTS, describe_cuts
@@ -14,7 +14,7 @@ from mate_cli.tokenization.cuts import CUTS, describe_cuts
 NO_ANSWER = "no answer"
 
 
-def note_fit(record: RunRecord, split: str, encodings: EncodedSplit) -> None:
+def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
     """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
 
     Its `data` gets `<split>/not_encoded`, and of the tables that were counted `<split>/<one of CUTS>`: of how many

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from mate_cli.runs.callbacks.progress import in_percent
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tokenization.cuts import describe_cuts
 
 if TYPE_CHECKING:
     from mate_cli.data.batching import Schedule
-    from mate_cli.data.cache import EncodedSplit
+    from mate_cli.data.table_data_module import TrainingSet
     from mate_cli.pipelines.assembly import Parts
     from mate_cli.pipelines.training import Run
 
@@ -36,7 +37,7 @@ GROUPS = {"": "total", "table": "in-table", "passage": "in-passage"}
 """Parts of the questions, likewise."""
 
 
-def print_start(run: Run, parts: Parts, schedule: Schedule, training: EncodedSplit, done: int) -> None:
+def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSet, done: int) -> None:
     """Print the parameter table, where the weights come from, the schedule, what was cut and the run's folder."""
     console = run.console
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -84,8 +85,8 @@ def results_table(metrics: Mapping[str, float], title: str) -> Table:
     for split in sorted({split for split, _, _ in known}, key=_order):
         rows = [group for group in groups if any(name[0] == split and name[2] == group for name in known)]
         for group in rows:
-            values = [metrics.get("/".join(filter(None, [split, score, group]))) for score in scores]
-            cells = ["-" if value is None else f"{100 * value:.1f}" for value in values]
+            values = [(score, metrics.get("/".join(filter(None, [split, score, group])))) for score in scores]
+            cells = ["-" if value is None else in_percent(score, value) for score, value in values]
             first = split.removeprefix("baseline/") if group == rows[0] else ""
             style = "dim" if split.startswith("baseline/") else None
             label = GROUPS.get(group, group.replace("_", " "))

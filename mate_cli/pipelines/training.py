@@ -197,7 +197,7 @@ def checkpoint_step(path: Path | None) -> int | None:
 
 def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     cfg, data, task = run.cfg, parts.data, parts.task
-    training = ranks.first_then_all(lambda: data.encodings("train", training=True))
+    training = ranks.first_then_all(data.training)
     data.schedule = schedule = plan_schedule(
         len(training),
         batch_size=cfg.trainer.batch_size,
@@ -218,6 +218,7 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     }
     note_unusable(run.record, data.dataset.examples("train"))
     note_fit(run.record, "train", training)
+    run.record.facts |= data.facts
     data.first_batch = done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
     print_start(run, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
@@ -247,7 +248,7 @@ def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
 def _validation_interval(cfg: DictConfig, data: Any) -> int:  # noqa: ANN401
     """Micro-batches between two validations; whole optimizer steps."""
     schedule = data.schedule
-    examples = len(data.encodings("train", training=True))
+    examples = len(data.training())
     steps = max(1, round(cfg.trainer.val_every * examples / schedule.batch_size))
     return int(min(steps, schedule.total_steps) * schedule.accumulate)
 

@@ -6,7 +6,7 @@ Source: google-research/tapas, `utils/tf_example_utils.py`, `ToPretrainingTensor
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -20,8 +20,8 @@ from mate_cli.tokenization.pieces import PieceCache, TablePieces
 from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
 from mate_cli.tokenization.table_facts import TableFacts
 
-KEPT_TABLES = 20_000
-"""Tables whose pieces a process remembers, so that a second epoch splits no word again."""
+KEPT_PIECES = 50_000_000
+"""Pieces of tables that a process remembers, at four bytes or so each: a later epoch splits no word again."""
 BLOCK = 256
 """Numbers that are drawn from a generator at a time: one by one they take ten times as long."""
 
@@ -89,6 +89,11 @@ class TableInPieces:
     word_starts: np.ndarray
     ranks: np.ndarray
 
+    @property
+    def size(self) -> int:
+        """How many numbers are kept."""
+        return sum(map(len, self.texts)) + 6 * len(self.ids)
+
 
 @dataclass(eq=False)
 class MaskingSerializer(Serializer):
@@ -113,8 +118,9 @@ class MaskingSerializer(Serializer):
     whole_cells: bool = True
 
     def __post_init__(self) -> None:
-        self._pieces = PieceCache(self.tokenizer)
+        self._pieces = PieceCache(self.tokenizer, capacity=20_000)
         self._tables: dict[str, TableInPieces] = {}
+        self._remembered = 0
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples, always with the same masks; each line of the question is one text."""
@@ -125,13 +131,16 @@ class MaskingSerializer(Serializer):
             encodings.append(self.mask(known, GeneratorDraws(np.random.default_rng(seed)), example.example_id))
         return encodings
 
-    def remembered(self, key: str, table: Table, texts: Sequence[str]) -> TableInPieces:
-        """The pieces of a table, split once for each key."""
-        if key not in self._tables:
-            if len(self._tables) >= KEPT_TABLES:
+    def remembered(self, name: str, read: Callable[[], tuple[Table, Sequence[str]]]) -> TableInPieces:
+        """The pieces of a table and its texts, split once for each name as long as there is room for them."""
+        if name not in self._tables:
+            found = self.in_pieces(*read())
+            if self._remembered > KEPT_PIECES:
                 self._tables.clear()
-            self._tables[key] = self.in_pieces(table, texts)
-        return self._tables[key]
+                self._remembered = 0
+            self._remembered += found.size
+            self._tables[name] = found
+        return self._tables[name]
 
     def in_pieces(self, table: Table, texts: Sequence[str]) -> TableInPieces:
         """Split texts and those cells that fit when all cells before them have one piece."""
@@ -149,7 +158,8 @@ class MaskingSerializer(Serializer):
         pieces = TablePieces.of([self._pieces[parts] for parts in own], self.tokenizer.is_continuation)
         at = pieces.cells
         ranks = facts.ranks[:, cells[at]]
-        return TableInPieces(split, pieces.ids, rows[at], columns[at], pieces.word_starts, ranks)
+        places = (array.astype(np.int32) for array in (rows[at], columns[at], pieces.word_starts))
+        return TableInPieces(split, pieces.ids, *places, ranks)
 
     def mask(self, known: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
         """One example; the same draws give the same one.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.layers.classification import ClassHead
+from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.layers.table_answer import TableAnswerHead
 
 NAMES: dict[type[nn.Module], dict[str, str]] = {
@@ -20,6 +21,13 @@ NAMES: dict[type[nn.Module], dict[str, str]] = {
         "columns.bias": "column_output_bias",
         "aggregation.weight": "aggregation_classifier.weight",
         "aggregation.bias": "aggregation_classifier.bias",
+    },
+    MaskedLMHead: {
+        "dense.weight": "cls.predictions.transform.dense.weight",
+        "dense.bias": "cls.predictions.transform.dense.bias",
+        "LayerNorm.weight": "cls.predictions.transform.LayerNorm.weight",
+        "LayerNorm.bias": "cls.predictions.transform.LayerNorm.bias",
+        "bias": "cls.predictions.bias",
     },
     ClassHead: {"weight": "classifier.weight", "bias": "classifier.bias"},
 }

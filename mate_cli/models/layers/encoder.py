@@ -103,7 +103,7 @@ class EncoderLayer(nn.Module):
             }
         )
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.hidden_size, size.intermediate_size)})
-        self.activation = _activation(options.activation)
+        self.activation = activation_named(options.activation)
         self.output = ResidualOutput(size.intermediate_size, size, options.hidden_dropout)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
@@ -147,7 +147,7 @@ class Pooler(nn.Module):
         return self.dense(states[:, 0]).tanh()
 
 
-def _activation(name: str) -> nn.Module:
+def activation_named(name: str) -> nn.Module:
     """The activation of this name in transformers.
 
     Raises:

@@ -130,7 +130,8 @@ class FollowTraining(pl.Callback):
         """Log and print the metrics of the development split."""
         metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
         self._row(trainer, metrics)
-        shown = "  ".join(f"{name} {100 * value:.1f}" for name, value in metrics.items() if name.count("/") == 1)
+        whole = {name: value for name, value in metrics.items() if name.count("/") == 1}
+        shown = "  ".join(f"{name} {in_percent(name, value)}" for name, value in whole.items())
         self.console.print(f"step {trainer.global_step}: {shown}")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -146,6 +147,11 @@ class FollowTraining(pl.Callback):
         if self._bar:
             self._bar.stop()
             self._bar = None
+
+
+def in_percent(name: str, value: float) -> str:
+    """A metric for people: shares in percent, a perplexity as it is."""
+    return f"{value:.1f}" if name.endswith("perplexity") else f"{100 * value:.1f}"
 
 
 def _total_steps(trainer: pl.Trainer) -> int:

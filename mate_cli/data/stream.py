@@ -1,0 +1,312 @@
+"""Training examples that are made while training, from a corpus that is read as it goes.
+
+Which tables a batch holds, and how its examples are made, depend on the seed and the batch's number alone: neither on
+how many processes load, nor on how many train, nor on where a run was resumed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from weakref import finalize
+
+import numpy as np
+from datasets import Dataset as ArrowDataset
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from mate_cli.data.batching import Schedule
+from mate_cli.data.collate import collate
+from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.shards import Shard, from_row
+from mate_cli.data.table_data_module import Loading, Selector, TableDataModule
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.cuts import CUTS
+from mate_cli.tokenization.layout import TableBatch, TableEncoding
+from mate_cli.tokenization.serializer import Serializer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLOCK = 256
+"""Tables that stand together in a file and are mixed: what is held in memory of each lane."""
+MOST_LANES = 64
+"""More are not read side by side."""
+SAMPLE = 64
+"""Examples whose lengths stand for all."""
+
+Masks = Literal["dynamic", "static"]
+
+
+class Maker(Protocol):
+    """Makes training examples of a table."""
+
+    def make(
+        self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
+    ) -> Sequence[TableEncoding]:
+        """The examples of a table; those of a batch together are at least one.
+
+        Args:
+            name: of the table, another one for each; what was worked out of it may be kept under this name.
+            table: reads it.
+            generator: all chance comes from it.
+        """
+
+
+class StreamedDataset(ABC):
+    """A dataset that is not learnt from as a whole, but from examples made of its tables.
+
+    Attributes:
+        masks: whether the examples of a table differ from epoch to epoch ("dynamic").
+        splits: those that are evaluated, and "train".
+    """
+
+    masks: Masks = "dynamic"
+    splits: tuple[str, ...] = ("train", "dev")
+
+    @abstractmethod
+    def examples(self, split: str) -> list[TableExample]:
+        """What is evaluated; none of the split "train"."""
+
+    @property
+    @abstractmethod
+    def shards(self) -> list[Shard]:
+        """The files of the tables."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of them."""
+
+    @abstractmethod
+    def maker(self, serializer: Serializer) -> Maker:
+        """What makes the examples."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One table of a stream.
+
+    Args:
+        epoch: how often it was seen before.
+        shard: number of its file.
+        row: its place there.
+        read: gives the table.
+    """
+
+    epoch: int
+    shard: int
+    row: int
+    read: Callable[[], CorpusTable]
+
+
+class Lane:
+    """Some files of a corpus as an endless sequence: in each epoch all tables once, in another order.
+
+    Files come in random order, and within each file blocks of tables one after another, each mixed. So a place in the
+    sequence says which block holds it, and nothing before it has to be read.
+
+    Args:
+        shards: the files, with their numbers.
+        seed: another one gives another order.
+    """
+
+    def __init__(self, shards: Sequence[tuple[int, Shard]], seed: Sequence[int]) -> None:
+        self.shards, self.seed = shards, seed
+        self.size = sum(shard.tables for _, shard in shards)
+        self._block: tuple[tuple[int, int, int], pa.Table, np.ndarray] | None = None
+        self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; it opens files by itself."""
+        return {**self.__dict__, "_block": None, "_ahead": None}
+
+    def rows(self, begin: int, end: int) -> Iterator[Row]:
+        """The tables at places begin..end of the sequence."""
+        for place in range(begin, end):
+            epoch, left = divmod(place, self.size)
+            for which in self._order(epoch):
+                number, shard = self.shards[which]
+                if left < shard.tables:
+                    break
+                left -= shard.tables
+            block, within = divmod(left, BLOCK)
+            tables, order = self._tables(epoch, which, block)
+            row = int(order[within])
+            yield Row(epoch, number, block * BLOCK + row, _reader(tables, row))
+
+    def _order(self, epoch: int) -> list[int]:
+        found: list[int] = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
+        return found
+
+    def _tables(self, epoch: int, which: int, block: int) -> tuple[pa.Table, np.ndarray]:
+        """A block of a file, and the order of its tables."""
+        key = (epoch, which, block)
+        if self._block is None or self._block[0] != key:
+            tables = self._read(which, block)
+            count = min(len(tables), self.shards[which][1].tables - block * BLOCK)
+            order = np.random.default_rng((*self.seed, *key)).permutation(count)
+            self._block = key, tables, order
+        return self._block[1:]
+
+    def _read(self, which: int, block: int) -> pa.Table:
+        if self._ahead is None or self._ahead[0] != (which, block):
+            blocks = _blocks(self.shards[which][1], block * BLOCK)
+            finalize(self, blocks.close)  # else the open file is noticed when Python is half gone
+        else:
+            blocks = self._ahead[1]
+        self._ahead = (which, block + 1), blocks
+        return next(blocks)
+
+
+def _blocks(shard: Shard, begin: int) -> Generator[pa.Table]:
+    """The blocks of a file from a place on; those held out before them are passed over."""
+    streamed = ArrowDataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")
+    yield from streamed.skip(shard.held_out + begin).iter(BLOCK)
+
+
+def _reader(tables: pa.Table, row: int) -> Callable[[], CorpusTable]:
+    return lambda: from_row(tables.slice(row, 1).to_pylist()[0])
+
+
+class TableStream(Dataset[TableBatch]):
+    """Batches of examples made of a corpus, each to be had by its number.
+
+    The files are divided into lanes, and batches are taken from them in turn, so that each of several loading
+    processes reads only its own files wherever their number divides that of the lanes.
+
+    Args:
+        shards: the files of the corpus.
+        maker: makes examples.
+        loading: sizes and positions of batches.
+        masks: "dynamic" makes other examples in every epoch, "static" always the same.
+    """
+
+    def __init__(self, shards: Sequence[Shard], maker: Maker, loading: Loading, masks: Masks = "dynamic") -> None:
+        limit = loading.limit_train
+        if limit is not None:
+            share = -(-limit // len(shards))
+            shards = [replace(shard, tables=min(shard.tables, share)) for shard in shards]
+        numbered = [(number, shard) for number, shard in enumerate(shards) if shard.tables]
+        if not numbered:
+            raise DataError("this corpus has no table to learn from", remedy="Name more data.sources")
+        lanes = max(count for count in range(1, min(MOST_LANES, len(numbered)) + 1) if len(numbered) % count == 0)
+        self.maker, self.loading, self.masks = maker, loading, masks
+        self.lanes = [Lane(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
+        self.micro_batch = loading.micro_batch
+
+    failures: Mapping[str, str] = {}
+    """None: of any table something can be made."""
+    cuts = np.zeros((0, len(CUTS)), np.int32)
+    """Not counted: a part of each table is all that is wanted."""
+
+    def __len__(self) -> int:
+        """Tables of an epoch."""
+        return sum(lane.size for lane in self.lanes)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of some examples."""
+        return np.array([len(encoding) for encoding in self.some(SAMPLE)])
+
+    def some(self, count: int) -> list[TableEncoding]:
+        """Examples of the beginning of the first lane."""
+        found = [
+            encoding for row in self.lanes[0].rows(0, min(count, self.lanes[0].size)) for encoding in self._make(row)
+        ]
+        return found[:count]
+
+    def __getitem__(self, number: int) -> TableBatch:
+        """The micro-batch of a number, counted over all processes that train together.
+
+        Raises:
+            DataError: nothing can be made of any of its tables.
+        """
+        turn, lane = divmod(number, len(self.lanes))
+        rows = self.lanes[lane].rows(turn * self.micro_batch, (turn + 1) * self.micro_batch)
+        made = [encoding for row in rows for encoding in self._make(row)]
+        if not made:
+            raise DataError("nothing can be learnt from these tables", remedy="Name other data.sources")
+        return self.batch(made)
+
+    def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
+        """Collate and prepare encodings."""
+        own = self.loading
+        batch = collate(encodings, reset_positions=own.reset_positions, max_positions=own.max_positions)
+        return own.prepare(batch) if own.prepare else batch
+
+    def _make(self, row: Row) -> Sequence[TableEncoding]:
+        epoch = row.epoch if self.masks == "dynamic" else 0
+        generator = np.random.default_rng((self.loading.seed, 3, epoch, row.shard, row.row))
+        return self.maker.make(f"{row.shard}/{row.row}", row.read, generator)
+
+
+class StreamOrder(Sampler[int]):
+    """The numbers of the micro-batches of one process, beginning at `start`.
+
+    Args:
+        schedule: sizes of the run.
+        rank: which of the schedule's processes this is.
+    """
+
+    def __init__(self, schedule: Schedule, rank: int, start: int = 0) -> None:
+        self.schedule, self.rank, self.start = schedule, rank, start
+
+    def __len__(self) -> int:
+        return self.schedule.total_batches
+
+    def __iter__(self) -> Iterator[int]:
+        ranks = self.schedule.ranks
+        return iter(range(self.start * ranks + self.rank, len(self) * ranks, ranks))
+
+
+class StreamDataModule(TableDataModule):
+    """Learns from a stream; all else is served as of any dataset.
+
+    Args:
+        dataset: with a corpus.
+        serializer: encodes what is evaluated.
+        loading: sizes, workers and positions of batches.
+        training_examples: not asked.
+        evaluation_examples: chooses what is predicted.
+    """
+
+    dataset: StreamedDataset
+
+    def __init__(
+        self,
+        dataset: StreamedDataset,
+        serializer: Serializer,
+        loading: Loading,
+        training_examples: Selector,
+        evaluation_examples: Selector,
+    ) -> None:
+        super().__init__(dataset, serializer, loading, training_examples, evaluation_examples)
+
+    @cached_property
+    def stream(self) -> TableStream:
+        """What is learnt from."""
+        return TableStream(self.dataset.shards, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the corpus."""
+        return self.dataset.facts
+
+    def training(self) -> TableStream:
+        """What is learnt from."""
+        return self.stream
+
+    def some_batches(self, count: int = 64, size: int = 8) -> list[TableBatch]:
+        """Batches of `count` training examples, to measure what they cost."""
+        made = self.stream.some(count)
+        return [self.stream.batch(made[start : start + size]) for start in range(0, len(made), size)]
+
+    def train_dataloader(self) -> DataLoader[TableBatch]:
+        """The whole run as one pass, beginning at `first_batch`."""
+        assert self.schedule is not None
+        self.stream.micro_batch = self.schedule.micro_batch
+        return self._batches(self.stream, StreamOrder(self.schedule, self.loading.rank, self.first_batch))

@@ -1,0 +1,43 @@
+"""Tell the word piece behind a mask."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
+from mate_cli.models.layers.encoder import activation_named
+from mate_cli.models.layers.score import DEVIATION
+
+
+class MaskedLMHead(nn.Module):
+    """Scores every word piece of the vocabulary by the embeddings that the network reads; parameters as in BERT.
+
+    Args:
+        hidden_size: D.
+        vocab_size: V.
+        activation: by its name in transformers.
+
+    Source: Devlin et al. 2019; google-research/tapas, `tapas_pretraining_model.get_masked_lm_output`.
+    """
+
+    def __init__(self, hidden_size: int, vocab_size: int, activation: str = "gelu") -> None:
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, hidden_size)
+        nn.init.trunc_normal_(self.dense.weight, std=DEVIATION, a=-2 * DEVIATION, b=2 * DEVIATION)
+        nn.init.zeros_(self.dense.bias)
+        self.activation = activation_named(activation)
+        self.LayerNorm = nn.LayerNorm(hidden_size, eps=LAYER_NORM_EPSILON)
+        self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))
+
+    def forward(self, states: Tensor, words: Tensor) -> Tensor:
+        """Scores of masked pieces.
+
+        Args:
+            states: of the masked pieces only, [M, D].
+            words: the embeddings of all pieces, [V, D].
+
+        Returns:
+            [M, V].
+        """
+        return linear(self.LayerNorm(self.activation(self.dense(states))), words, self.bias)

@@ -1,0 +1,206 @@
+"""Streams of examples: the same batches whoever loads them, from wherever a run goes on."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+
+from mate_cli.data.batching import Schedule
+from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.masked_tables import MaskedTables
+from mate_cli.data.sample import Sample
+from mate_cli.data.shards import open_shards, write_shard
+from mate_cli.data.stream import BLOCK, Lane, StreamDataModule, StreamedDataset, StreamOrder, TableStream
+from mate_cli.data.table_data_module import Loading
+from mate_cli.errors import ConfigError
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.masking import MaskingSerializer
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+VOCABULARY = load_tokenizer("sample")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """The sample's tables in four files of different length."""
+    folder = tmp_path_factory.mktemp("shards")
+    tables = list({id(e.table): e.table for e in Sample().examples("train")}.values())
+    for number, (begin, end) in enumerate(((0, 10), (10, 30), (30, 40), (40, 60))):
+        write_shard(folder / f"{number}.parquet", [CorpusTable.of(table, "sample") for table in tables[begin:end]])
+    return open_shards(sorted(folder.glob("*.parquet")))
+
+
+def loading(tmp_path, **options):
+    known = {"micro_batch": 3, "workers": 0, "seed": 5, "reset_positions": False, "max_positions": 512}
+    return Loading(**{**known, "cache": tmp_path, **options})
+
+
+def stream(shards, tmp_path, masks="dynamic", **options):
+    maker = MaskedTables(MaskingSerializer(VOCABULARY, max_tokens=48))
+    return TableStream(shards, maker, loading(tmp_path, **options), masks)
+
+
+def names(batch):
+    return list(batch.example_ids)
+
+
+def same(first, second):
+    assert first.example_ids == second.example_ids
+    for name, tensor in first.tensors().items():
+        assert torch.equal(tensor.nan_to_num(), second.tensors()[name].nan_to_num()), name
+
+
+class Corpus(StreamedDataset):
+    def __init__(self, shards):
+        self._shards = shards
+
+    shards = property(lambda self: self._shards)
+    facts = property(lambda self: {})
+
+    def examples(self, split):
+        return []
+
+    def maker(self, serializer):
+        return MaskedTables(serializer)
+
+
+def module(shards, tmp_path, first_batch=0, ranks=1, rank=0, **options):
+    serializer = MaskingSerializer(VOCABULARY, max_tokens=48)
+    own = loading(tmp_path, rank=rank, ranks=ranks, **options)
+    data = StreamDataModule(Corpus(shards), serializer, own, list, list)
+    data.schedule = Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks)
+    data.first_batch = first_batch
+    return data
+
+
+def batches(*arguments, **options):
+    return list(module(*arguments, **options).train_dataloader())
+
+
+@pytest.fixture(scope="module")
+def alone(shards, tmp_path_factory):
+    """What one process sees that loads by itself."""
+    return batches(shards, tmp_path_factory.mktemp("alone"))
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_any_number_of_workers_gives_the_same_stream(shards, tmp_path, alone, workers):
+    loaded = batches(shards, tmp_path, workers=workers)
+    assert len(loaded) == len(alone) == 22
+    for one, other in zip(loaded, alone, strict=True):
+        same(one, other)
+
+
+@pytest.mark.parametrize(("first", "workers"), [(1, 0), (7, 0), (15, 3)])
+def test_a_resumed_run_goes_on_with_the_same_batches(shards, tmp_path, alone, first, workers):
+    loaded = batches(shards, tmp_path, first_batch=first, workers=workers)
+    assert len(loaded) == len(alone) - first
+    for one, other in zip(loaded, alone[first:], strict=True):
+        same(one, other)
+
+
+def test_processes_that_train_together_share_each_step(shards, tmp_path, alone):
+    shares = [batches(shards, tmp_path, ranks=2, rank=rank) for rank in (0, 1)]
+    assert [len(share) for share in shares] == [11, 11]
+    for step in range(11):
+        for rank in (0, 1):
+            same(shares[rank][step], alone[2 * step + rank])
+
+
+def test_every_epoch_has_all_tables_once_in_another_order(shards, tmp_path):
+    lane = Lane(list(enumerate(shards)), (5, 2, 0))
+    assert lane.size == sum(shard.tables for shard in shards)
+    epochs = [list(lane.rows(epoch * lane.size, (epoch + 1) * lane.size)) for epoch in range(2)]
+    orders = [[(row.shard, row.row) for row in rows] for rows in epochs]
+    everything = sorted((number, row) for number, shard in enumerate(shards) for row in range(shard.tables))
+    assert [sorted(order) for order in orders] == [everything] * 2
+    assert orders[0] != orders[1]
+    assert {row.epoch for row in epochs[1]} == {1}
+
+
+def test_held_out_tables_are_never_learnt_from(shards):
+    from mate_cli.data.shards import read_shard
+
+    held_out = {table.key for shard in shards for table in islice(read_shard(shard.path), shard.held_out)}
+    lane = Lane(list(enumerate(shards)), (5, 2, 0))
+    learnt = {row.read().key for row in lane.rows(0, lane.size)}
+    assert len(held_out) == 6
+    assert not learnt & held_out
+    assert len(learnt) == lane.size
+
+
+def test_long_files_are_mixed_in_blocks_that_can_be_found_again(tmp_path):
+    tables = [Table(str(n), (Cell("n"),), ((Cell(str(n)),),)) for n in range(2 * BLOCK + 70)]
+    write_shard(tmp_path / "long.parquet", [CorpusTable.of(table, "s") for table in tables])
+    (shard,) = open_shards([tmp_path / "long.parquet"])
+    rows = [(row.row, row.read().table.table_id) for row in Lane([(0, shard)], (1,)).rows(0, shard.tables)]
+    assert sorted(rows) == [(n, str(n + shard.held_out)) for n in range(shard.tables)]
+    assert rows != sorted(rows)
+    for begin in (BLOCK + 3, 2 * BLOCK + 1, 1):
+        again = Lane([(0, shard)], (1,)).rows(begin, begin + 2)
+        assert [(row.row, row.read().table.table_id) for row in again] == rows[begin : begin + 2]
+    few = Lane([(0, replace(shard, tables=5))], (1,))
+    assert sorted(row.row for row in few.rows(0, 5)) == list(range(5))
+
+
+def test_masks_are_new_in_every_epoch_or_always_the_same(shards, tmp_path):
+    size = len(stream(shards, tmp_path))
+    for masks, equal in (("dynamic", False), ("static", True)):
+        own = stream(shards[:1], tmp_path, masks)
+        seen = {}
+        for number in range(9):  # nine tables, three epochs
+            batch = own[number]
+            for place, name in enumerate(batch.example_ids):
+                seen.setdefault(name, set()).add(
+                    tuple(batch.input_ids[place][batch.attention_mask[place] == 1].tolist())
+                )
+        assert len(seen) == 9
+        assert all(len(found) == 1 for found in seen.values()) is equal
+    assert size == 54
+
+
+def test_another_seed_gives_another_stream(shards, tmp_path, alone):
+    other = stream(shards, tmp_path, seed=6)
+    assert [names(other[number]) for number in range(6)] != [names(batch) for batch in alone[:6]]
+
+
+def test_lanes_are_those_of_the_files_and_each_process_reads_its_own(shards, tmp_path):
+    own = stream(shards, tmp_path)
+    assert len(own.lanes) == 4
+    read = {number: {name.partition("/")[0] for name in names(own[number])} for number in range(8)}
+    assert all(len(files) == 1 for files in read.values())
+    assert read[0] == read[4] != read[1]
+
+
+def test_a_limit_takes_few_tables_of_each_file(shards, tmp_path):
+    assert len(stream(shards, tmp_path, limit_train=8)) == 8
+
+
+def test_the_order_counts_over_all_processes():
+    schedule = Schedule(batch_size=8, micro_batch=2, total_steps=3, ranks=2)
+    assert list(StreamOrder(schedule, 1, 2)) == [5, 7, 9, 11]
+    assert len(StreamOrder(schedule, 0)) == 6
+
+
+def test_lengths_and_costs_are_of_some_examples(shards, tmp_path):
+    data = module(shards, tmp_path)
+    assert 8 < data.training().lengths.mean() <= 48
+    assert sum(len(batch.input_ids) for batch in data.some_batches(5, 2)) == 5
+    assert len(data.training().cuts) == len(data.training().failures) == 0
+
+
+def test_other_encodings_are_refused():
+    with pytest.raises(ConfigError, match="encoding=masked"):
+        MaskedTables(TapasSerializer(VOCABULARY))
+
+
+def test_the_stream_is_where_labels_say_what_was_there(alone):
+    for batch in alone[:4]:
+        masked = batch.label_ids > 0
+        assert (masked.sum(1) >= 1).all()
+        assert (batch.input_ids[masked] == VOCABULARY.mask_id).float().mean() > 0.5
+        assert np.isin(batch.label_ids[masked].numpy(), range(1, VOCABULARY.vocab_size)).all()
