@@ -258,7 +258,7 @@ def _modifies(words: Sequence[str], place: int) -> bool:
     if not (word.isalpha() and after.isalpha() and after.islower()) or len(content((word, after))) < 2:
         return False
     fits = before in ("a", "an", "the") or before.endswith("an")
-    return fits and not word.endswith(("ed", "ly")) and not after.endswith(("ed", "ly", "ing"))
+    return fits and not word.endswith(("ed", "ly")) and not after.endswith(("ed", "ly", "ing", "ous", "able"))
 
 
 def article(word: str) -> str:

@@ -29,7 +29,7 @@ _YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 _BEGINS_WITH_YEAR = re.compile(r"(?:1[0-9]{3}|20[0-9]{2})\b.{0,8}")
 _NUMBER = re.compile(r"[$£€]?\s?[+-]?\d[\d,]*(?:\.\d+)?(?:\s?(?:%|[a-z]{1,3}²?|million|billion))?")
 _MONTH = re.compile(r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b")
-_PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She|His|Her|he|she|his|her)\b")
+PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She|His|Her|he|she|his|her)\b")
 _IS_A = re.compile(r" (?:is|was) (?:a|an|the|one of the) (.{3,80})")
 
 
@@ -246,7 +246,7 @@ def _kind(texts: Sequence[str], noun: str, linked: Sequence[Sequence[str]]) -> s
         if sum(matches(text) is not None for text in texts) >= COMMON * len(texts) and noun not in _NO_NUMBERS:
             return kind
     if len(linked) >= 2 and noun.split()[-1] not in _NO_PEOPLE:
-        people = sum(any(map(_PERSON_PASSAGE.search, passages)) for passages in linked)
+        people = sum(any(map(PERSON_PASSAGE.search, passages)) for passages in linked)
         if people >= PASSAGES_OF_PEOPLE * len(linked):
             return PERSON
     elif words & _PERSON_WORDS:

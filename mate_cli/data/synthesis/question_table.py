@@ -7,7 +7,16 @@ from functools import cached_property
 from urllib.parse import unquote
 
 from mate_cli.data.synthesis.predicates import Words, predicates
-from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, YEAR, Column, read_columns, subject_column
+from mate_cli.data.synthesis.question_columns import (
+    DATE,
+    NUMBER,
+    PERSON,
+    PERSON_PASSAGE,
+    YEAR,
+    Column,
+    read_columns,
+    subject_column,
+)
 from mate_cli.data.synthesis.word_sets import LITTLE
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import normalize_for_candidates
@@ -66,7 +75,9 @@ class QuestionTable:
         if link is None or row not in column.sayable or column.kind in (YEAR, DATE, NUMBER):
             return []  # a linked year or number is no name of what its page is about
         if link not in self._predicates:
-            self._predicates[link] = predicates(self.table.passages[link], self.names(row, column))
+            passage = self.table.passages[link]
+            fits = column.kind != PERSON or PERSON_PASSAGE.search(passage)  # else the link leads somewhere else
+            self._predicates[link] = predicates(passage, self.names(row, column)) if fits else []
         return self._predicates[link]
 
     def names(self, row: int, column: Column) -> frozenset[str]:
