@@ -31,6 +31,12 @@ TERMS: dict[str, Terms] = {
         "https://github.com/wenhuchen/HybridQA",
         "wenhu/hybrid_qa",
     ),
+    "hybridqa_synthetic": Terms(
+        "questions made from the tables and passages of HybridQA",
+        "cc-by-sa-4.0",
+        "made by mate-cli from Wikipedia's text, CC BY-SA, as HybridQA (MIT) has collected it",
+        "https://github.com/wenhuchen/HybridQA",
+    ),
     "sample": Terms("the sample that comes with mate-cli", "apache-2.0", "Apache 2.0; all of it is made up"),
     "sqa": Terms(
         "SQA",

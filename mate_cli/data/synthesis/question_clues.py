@@ -187,10 +187,8 @@ def _value_forms(column: Column, value: str) -> tuple[tuple[str, ...], tuple[str
     if last in _FROM:
         return ("from {v}", "of {v}"), exact
     if column.kind == PLACE:
-        return (
-            ("at {v}", "held at {v}") if last in _AT else ("in {v}", "located in {v}") if last in _IN else ()
-        ), exact
-    return (("by {v}", "of {v}") if last in _BY else ()), exact
+        return (("at {v}",) if last in _AT else ("in {v}", "located in {v}") if last in _IN else ()), exact
+    return (("by {v}",) if last in _BY else ()), exact
 
 
 def _number_forms(column: Column, last: str) -> tuple[str, ...]:
