@@ -1,0 +1,95 @@
+"""Pre-training as typed: a run, one that is interrupted and resumed, and fine-tuning from its weights."""
+
+import json
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from mate_cli.cli.app import main
+from mate_cli.data.stream import TableStream
+
+SMALL = [
+    "logger=none",
+    "init=random",
+    "init.size=tiny",
+    "init.tokenizer=sample",
+    "hardware.threads=1",
+]
+PRETRAIN = [
+    "experiment=pretrain_mate",
+    "data.sources=[sample]",
+    "data.exclude=[sample/dev,sample/test]",
+    "encoding.max_tokens=48",
+    "optimizer.lr=1e-3",
+    "trainer.batch_size=8",
+    "trainer.max_steps=8",
+    "trainer.val_every=0.7",
+    "trainer.checkpoint_every=1",
+    "trainer.log_every=2",
+    "hardware.micro_batch=4",
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def run_folder(outputs: Path) -> Path:
+    (folder,) = outputs.glob("train/pretrain_mate/*")
+    return folder
+
+
+def pretrain(outputs: Path, *more: str) -> int:
+    return main(["train", *PRETRAIN, *SMALL, f"paths.outputs={outputs}", *more])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    outputs = tmp_path_factory.mktemp("whole")
+    assert pretrain(outputs) == 0
+    return run_folder(outputs)
+
+
+def test_a_run_says_what_it_learnt_from_and_how_well(run):
+    record = json.loads((run / "record.json").read_text())
+    assert record["status"] == "finished"
+    assert record["total_steps"] == 8
+    assert 0 <= record["metrics"]["dev/masked_accuracy"] <= 1
+    assert record["metrics"]["dev/perplexity"] > 1
+    assert record["data"]["dev"] > 0
+    assert "equal to one of evaluation" in record["facts"]["corpus, left out"]
+    losses = [row["train/loss"] for row in map(json.loads, (run / "metrics.jsonl").open()) if "train/loss" in row]
+    assert losses[-1] < losses[0]
+    rows = json.loads((run / "predictions" / "dev.json").read_text())
+    assert len(rows) == record["data"]["dev"]
+    assert all("masked pieces" in row["pred"] for row in rows)
+
+
+def test_a_run_that_is_interrupted_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
+    whole = TableStream.__getitem__
+
+    def until_seven(stream, number):
+        if number == 7:
+            raise KeyboardInterrupt
+        return whole(stream, number)
+
+    monkeypatch.setattr(TableStream, "__getitem__", until_seven)
+    assert pretrain(tmp_path) != 0
+    monkeypatch.undo()
+    assert pretrain(tmp_path, "resume=last", "hardware.workers=2") == 0
+    ours, theirs = (load_file(folder / "checkpoints" / "final.safetensors") for folder in (run_folder(tmp_path), run))
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if not (ours[name] == theirs[name]).all()] == []
+    assert json.loads((run_folder(tmp_path) / "record.json").read_text())["resumed"] == 1
+
+
+def test_the_weights_are_fine_tuned(run, tmp_path, capsys):
+    weights = run / "checkpoints" / "final.safetensors"
+    words = ["data=sample", "debug=fast", "logger=none", "init=path", f"init.checkpoint={weights}"]
+    words += ["init.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=64", f"paths.outputs={tmp_path}"]
+    assert main(["train", *words, "hardware.threads=1"]) == 0
+    assert "tensors loaded" in capsys.readouterr().out
