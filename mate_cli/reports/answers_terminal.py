@@ -15,7 +15,7 @@ from mate_cli.reports.answers_window import Window, answer_text, computed_text, 
 from mate_cli.reports.format import plural, rate_text
 from mate_cli.tables.answered import Answered, Session
 
-MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 12, 40, 3
+MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 14, 40, 3
 ROWS_WITHOUT_CELLS = 5
 """So much of the table is shown where no cell of it was chosen."""
 CHOSEN, WEAK, WARNING = "bold black on green", "dim", "yellow"

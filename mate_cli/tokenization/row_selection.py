@@ -26,8 +26,11 @@ GREATEST, LEAST, EMPTY_WORDS = (frozenset(words.split()) for words in (_GREATEST
 """Words that tell no rows apart; single letters are no words."""
 NUMERIC_SHARE = 0.5
 """A column is compared by its values when at least this share of its cells are numbers or dates."""
-_TERM = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]\w+")
+_MONTHS = "january february march april may june july august september october november december"
+MONTHS = tuple(_MONTHS.split())
+_TERM = re.compile(r"\d{4}-\d\d(?:-\d\d)?\b|\d[\d,]*(?:\.\d+)?|[^\W\d_]\w+")
 _DATE = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
+_WITH_DIGITS = re.compile(r"\S*\d\S*")
 _AFFIXES = " $€£¥%+"
 
 
@@ -92,7 +95,9 @@ class RowIndex:
         for column, values in self._values.items():
             values.append(comparable(row[column]))
         known = self._numbers
-        found = [known[term] for term in map(_singular, _terms(" \n".join(row))) if term in known]
+        terms = _terms(" \n".join(row))
+        terms += [part for term in terms if "-" in term for part in _parts(term)]
+        found = [known[term] for term in map(_singular, terms) if term in known]
         self._seen.update(found)
         return " ".join(map(_code, found))
 
@@ -119,9 +124,9 @@ def question_terms(question: str) -> dict[str, str]:
     Plurals are looked for without their s, and numbers that are written as words as numbers, too.
     """
     words = {_singular(term): term for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LEAST}
-    values = [value.year if isinstance(value, Date) else value for value in numeric_values(question)]
-    numbers = [_plain(value) for value in values if value is not None and np.isfinite(value)]
-    return words | {number: number for number in numbers}
+    values = [value for value in numeric_values(_WITH_DIGITS.sub("", question)) if not isinstance(value, Date)]
+    numbers = [_plain(value) for value in values if np.isfinite(value)]
+    return words | {number: number for number in numbers if number not in words}
 
 
 def comparable(text: str) -> float:
@@ -153,13 +158,19 @@ def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int)
     return sorted(taken)
 
 
+def _parts(date: str) -> list[str]:
+    """The year of a date like 2024-03-01, its month by name, and both."""
+    month = int(date[5:7])
+    return [date[:4], date[:7], *MONTHS[month - 1 : month]]
+
+
 def _terms(text: str) -> list[str]:
-    """Words of two or more letters in lower case, and numbers without separators and superfluous zeros."""
+    """Words of two or more letters in lower case, dates, and numbers without separators and superfluous zeros."""
     return [_number(term) if term[0].isdigit() else term for term in _TERM.findall(text.lower())]
 
 
 def _number(term: str) -> str:
-    if term.isdecimal() and term[0] != "0":
+    if (term.isdecimal() and term[0] != "0") or "-" in term:
         return term
     plain = term.replace(",", "")
     if "." in plain:

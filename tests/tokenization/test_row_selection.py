@@ -18,6 +18,7 @@ ROWS = [
     ("west", "may", "n/a", "regional office"),
     ("south", "march", "905", ""),
 ]
+DATED = [*ROWS, ("east", "2024-05-07", "3", ""), ("east", "2023-06-07", "4", "")]
 
 
 def choice(question, rows=ROWS):
@@ -32,14 +33,17 @@ def choice(question, rows=ROWS):
         ("who sold 1310.5?", [2], 1),
         ("what happened in 2012", [1], 1),
         ("when were regions closed?", [1], 1),
+        ("what did the west sell in may 2024?", [3, 5], 2),
+        ("who sold on 2024-05-07?", [5], 1),
         ("nothing of this", [0, 1, 2, 3, 4], 0),
     ],
 )
 def test_rows_that_share_words_and_numbers_come_first(question, first, matching):
-    found = choice(question)
+    rows = DATED if "2024" in question else ROWS
+    found = choice(question, rows)
     assert found.order[: len(first)].tolist() == first
     assert found.matching == matching
-    assert sorted(found.order.tolist()) == list(range(len(ROWS)))
+    assert sorted(found.order.tolist()) == list(range(len(rows)))
 
 
 @pytest.mark.parametrize(
