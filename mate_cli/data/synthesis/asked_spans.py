@@ -63,75 +63,21 @@ _WHAT_FOR = {
 """What to call a name, by a word before it and the preposition of it."""
 _PLACES_OF = word_set("city town region province state county village district municipality island")
 """Words that say what the name behind "of" is: "in the city of Oslo"."""
-_BASES = {
-    "played": "play",
-    "plays": "play",
-    "won": "win",
-    "attended": "attend",
-    "joined": "join",
-    "made": "make",
-    "began": "begin",
-    "became": "become",
-    "served": "serve",
-    "serves": "serve",
-    "led": "lead",
-    "died": "die",
-    "retired": "retire",
-    "represented": "represent",
-    "represents": "represent",
-    "competed": "compete",
-    "competes": "compete",
-    "graduated": "graduate",
-    "studied": "study",
-    "received": "receive",
-    "opened": "open",
-    "closed": "close",
-    "premiered": "premiere",
-    "debuted": "debut",
-    "appeared": "appear",
-    "appears": "appear",
-    "finished": "finish",
-    "hosted": "host",
-    "hosts": "host",
-    "features": "feature",
-    "aired": "air",
-    "airs": "air",
-    "ran": "run",
-    "runs": "run",
-    "took": "take",
-    "wrote": "write",
-    "moved": "move",
-    "signed": "sign",
-    "earned": "earn",
-    "lies": "lie",
-    "lives": "live",
-    "works": "work",
-    "worked": "work",
-    "held": "hold",
-    "holds": "hold",
-    "spent": "spend",
-    "starred": "star",
-    "stars": "star",
-    "contains": "contain",
-    "covers": "cover",
-    "operates": "operate",
-    "reached": "reach",
-    "peaked": "peak",
-    "released": "release",
-    "married": "marry",
-    "carries": "carry",
-    "seats": "seat",
-    "recorded": "record",
-    "coached": "coach",
-    "managed": "manage",
-    "directed": "direct",
-    "produced": "produce",
-    "sold": "sell",
-    "scored": "score",
-    "defeated": "defeat",
-    "stands": "stand",
-    "consists": "consist",
-}
+_BASES = dict(
+    pair.split(":")
+    for pair in word_set(
+        "played:play plays:play won:win attended:attend joined:join made:make began:begin became:become "
+        "served:serve serves:serve led:lead died:die retired:retire represented:represent represents:represent "
+        "competed:compete competes:compete graduated:graduate studied:study received:receive opened:open "
+        "closed:close premiered:premiere debuted:debut appeared:appear appears:appear finished:finish hosted:host "
+        "hosts:host features:feature aired:air airs:air ran:run runs:run took:take wrote:write moved:move "
+        "signed:sign earned:earn lies:lie lives:live works:work worked:work held:hold holds:hold spent:spend "
+        "starred:star stars:star contains:contain covers:cover operates:operate reached:reach peaked:peak "
+        "released:release married:marry carries:carry seats:seat recorded:record coached:coach managed:manage "
+        "directed:direct produced:produce sold:sell scored:score defeated:defeat stands:stand consists:consist"
+    )
+)
+"""Verbs as they stand behind "did" or "does"."""
 
 
 def asks(clause: Words, names: frozenset[str], person: bool) -> list[Ask]:
