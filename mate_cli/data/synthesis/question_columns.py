@@ -25,11 +25,12 @@ MOST_LINKS = 4
 PLURAL_ENDS = re.compile(r"(?<![sui])s$")
 _BRACKETS = re.compile(r"[(\[{][^()\[\]{}]*[)\]}]")
 _MARKS = re.compile(r"[\"*†‡§^:.?!“”]|/s\b|'s?(?=\s|$)")
+_HYPHEN = re.compile(r"(?<=\w)\s*-\s*(?=\w)")
 _YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 _BEGINS_WITH_YEAR = re.compile(r"(?:1[0-9]{3}|20[0-9]{2})\b.{0,8}")
 _NUMBER = re.compile(r"[$£€]?\s?[+-]?\d[\d,]*(?:\.\d+)?(?:\s?(?:%|[a-z]{1,3}²?|million|billion))?")
 _MONTH = re.compile(r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\b")
-PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She|His|Her|he|she|his|her)\b")
+PERSON_PASSAGE = re.compile(r"\( ?(?:[^()]*; )?born |\b(?:He|She)\b")
 _IS_A = re.compile(r" (?:is|was) (?:a|an|the|one of the) (.{3,80})")
 
 
@@ -83,7 +84,10 @@ _PLACE_WORDS = word_set(
     "location city country venue place town state county region province district village nation municipality "
     "hometown birthplace suburb island borough prefecture stadium arena circuit"
 )
-_NO_PEOPLE = word_set("role roles character characters notability position award category")
+_NO_PEOPLE = word_set(
+    "role roles character characters notability position award category album song film title show game series book "
+    "work single episode play cartoon"
+)
 _NO_NUMBERS = word_set("event round team title name race song album film")
 _OF_KIND = {
     (f"{metal}", is_count): f"{metal} medals" if is_count else f"{metal} medal winner"
@@ -96,7 +100,7 @@ _GENERIC = word_set("name names title titles person people")
 """Headers that do not say what it is that is named."""
 _PHRASE_ENDS = word_set(
     "of in for from who that which and or at on by with located situated based near , . ; ( as to where whose but "
-    "under is was between along during since until"
+    "under is was between along during since until written made set held built sung led"
 )
 _NO_TYPES = word_set("one name part member type kind sort set group title term only first second third same following")
 
@@ -164,7 +168,7 @@ def header_noun(header: str) -> str:
     Returns:
         An empty text when a question cannot use the header.
     """
-    text = _MARKS.sub(" ", _BRACKETS.sub(" ", header)).replace(" / ", "/").replace("/", " or ")
+    text = _HYPHEN.sub("-", _MARKS.sub(" ", _BRACKETS.sub(" ", header))).replace(" / ", "/").replace("/", " or ")
     if text.count(",") == 1 and text.strip(" ,").count(","):
         text = text.replace(",", " and ")
     shouted = header.isupper()

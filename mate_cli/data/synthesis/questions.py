@@ -172,11 +172,13 @@ class _Writer:
         found = asks(pick(self._rng, said), self._asked.names(row, column), column.kind == PERSON)
         if not found:
             return None
+        ask = pick(self._rng, found)
+        if any(ask.head.endswith(f" the {other.noun} of") for other in self._asked.columns):
+            return None  # it might as well be the table that is asked
         mention = joined(clues, self._asked.row_noun)
         if column is not self._asked.subject:
             owned = any(clue.named for clue in clues) and self._rng.random() < 0.5
             mention = f"{mention} 's {column.noun}" if owned else f"the {column.noun} of {mention}"
-        ask = pick(self._rng, found)
         return self._finished(ask.text(mention)), ask.answer, ask.form
 
     def _finished(self, text: str) -> str:

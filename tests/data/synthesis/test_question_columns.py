@@ -13,6 +13,7 @@ NOUNS = {
     "Capacity ( MW )": "capacity",
     "Director ( s )": "director",
     "Winner/s": "winner",
+    "Runner -up": "runner-up",
     "City / Town": "city or town",
     "City , State": "city and state",
     "Team [ a ]": "team",
@@ -74,4 +75,5 @@ def test_cells_that_say_nothing_or_too_much():
 def test_what_the_cells_of_a_column_are():
     said = [f"{name} is a large national park in Greece ." for name in ("Oeta", "Ainos", "Olympus")]
     assert thing_of([*said, "Pindus was the last of all ."]) == "park"
+    assert thing_of(["Up is a British horror film written by Ann .", "Down was a film directed by Bob ."]) == "film"
     assert thing_of([said[0], "Ann is a painter .", "Bob was a boxer .", "Cy is an actor ."]) == ""

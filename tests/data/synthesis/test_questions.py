@@ -145,6 +145,18 @@ def test_answers_from_passages_are_of_several_types(many):
     assert min(years, dates, names) > 20
 
 
+def test_what_a_column_is_called_is_not_asked_of_a_passage():
+    header = tuple(map(Cell, ("City", "Population", "Mayor")))
+    names = ("Bari", "Cork", "Graz", "Riga")
+    body = tuple((Cell(n, (f"/wiki/{n}",)), Cell(str(5000 + i)), Cell(f"Ann {n}a")) for i, n in enumerate(names))
+    passages = {f"/wiki/{n}": f"{n} is a town with a population of {900 + 7 * i} ." for i, n in enumerate(names)}
+    asked = made_of(Table("t", header, body, passages=passages), count=30)
+    assert asked
+    assert not [question for question in asked if question.link]
+    other = (header[0], Cell("Votes"), header[2])
+    assert [question for question in made_of(Table("t", other, body, passages=passages), count=30) if question.link]
+
+
 def test_the_same_state_gives_the_same_questions():
     first, second, other = (made_of(player_table(1), seed) for seed in (5, 5, 6))
     assert first == second
