@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -15,7 +16,7 @@ from mate_cli.cli.sweep_file import expand
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-GIVEN = {"evaluate": ["run=x"], "predict": ["run=x", "input=x"], "export": ["run=x", "to=x"]}
+GIVEN = {"evaluate": ["run=x"], "predict": ["run=x"], "export": ["run=x", "to=x"]}
 
 
 def code_lines(document):
@@ -41,6 +42,9 @@ def test_commands(line):
     assert command in app.commands()
     if command == "train":
         words = expand(words)
+    module = importlib.import_module(f"mate_cli.cli.{command}")
+    if hasattr(module, "arguments"):
+        words = module.arguments(words)
     if command != "completion":
         one_of_each = [re.sub(r"^([^=]+=[^\[{'\",]+),.*", r"\1", word) for word in words if "=" in word]
         composed(config_dir(), command, [*GIVEN.get(command, []), *one_of_each])

@@ -7,7 +7,7 @@ import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
 
-IN_MEMORY = 1 << 23
+IN_MEMORY = 1 << 20
 """Bytes of rows that are kept in memory; with more, all of them go to a temporary file."""
 
 

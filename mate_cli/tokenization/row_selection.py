@@ -42,7 +42,7 @@ class RowChoice:
         question: as it was asked.
         order: places of all R rows, from 0, [R].
         matching: how many of them share a word or number with the question; these come first.
-        terms: the words and numbers of the question that are found in the table.
+        terms: the words and numbers of the question that are found in the table, without the names of columns.
         extreme: what else orders them, such as "greatest sales"; empty where nothing does.
         column: whose values these are.
     """
@@ -86,7 +86,9 @@ class RowIndex:
         if column is not None:
             values = np.array(self._values[column]) * sign
             keys.insert(1, np.where(np.isnan(values), np.inf, -values))
-        known = tuple(shown for term, shown in terms.items() if self._numbers[term] in self._seen)
+        named = frozenset[str]().union(*self._header)
+        found = [term for term in terms if self._numbers[term] in self._seen]
+        known = tuple(terms[term] for term in found if term not in named) or tuple(terms[term] for term in found)
         name = "" if column is None else f"{'greatest' if sign > 0 else 'least'} {self._names[column]}"
         return RowChoice(question, np.lexsort(keys), int((scores > 0).sum()), known, name, column)
 
