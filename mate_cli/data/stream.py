@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from weakref import finalize
 
@@ -117,7 +117,9 @@ class Lane:
     def __init__(self, shards: Sequence[tuple[int, Shard]], seed: Sequence[int]) -> None:
         self.shards, self.seed = shards, seed
         self.size = sum(shard.tables for _, shard in shards)
-        self._block: tuple[tuple[int, int, int], pa.Table, np.ndarray] | None = None
+        self._epoch: tuple[int, list[int]] | None = None
+        self._mixed: tuple[tuple[int, int, int], np.ndarray] | None = None
+        self._block: tuple[tuple[int, int], pa.Table] | None = None
         self._ahead: tuple[tuple[int, int], Generator[pa.Table]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,7 +127,7 @@ class Lane:
         return {**self.__dict__, "_block": None, "_ahead": None}
 
     def rows(self, begin: int, end: int) -> Iterator[Row]:
-        """The tables at places begin..end of the sequence."""
+        """The tables at places begin..end of the sequence; nothing is read before someone asks for it."""
         for place in range(begin, end):
             epoch, left = divmod(place, self.size)
             for which in self._order(epoch):
@@ -134,23 +136,28 @@ class Lane:
                     break
                 left -= shard.tables
             block, within = divmod(left, BLOCK)
-            tables, order = self._tables(epoch, which, block)
-            row = int(order[within])
-            yield Row(epoch, number, block * BLOCK + row, _reader(tables, row))
+            row = int(self._mix(epoch, which, block)[within])
+            yield Row(epoch, number, block * BLOCK + row, partial(self._table, which, block, row))
 
     def _order(self, epoch: int) -> list[int]:
-        found: list[int] = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards)).tolist()
-        return found
+        """The files as they come in an epoch."""
+        if self._epoch is None or self._epoch[0] != epoch:
+            order = np.random.default_rng((*self.seed, epoch)).permutation(len(self.shards))
+            self._epoch = epoch, order.tolist()
+        return self._epoch[1]
 
-    def _tables(self, epoch: int, which: int, block: int) -> tuple[pa.Table, np.ndarray]:
-        """A block of a file, and the order of its tables."""
+    def _mix(self, epoch: int, which: int, block: int) -> np.ndarray:
+        """The tables of a block of a file as they come in an epoch."""
         key = (epoch, which, block)
-        if self._block is None or self._block[0] != key:
-            tables = self._read(which, block)
-            count = min(len(tables), self.shards[which][1].tables - block * BLOCK)
-            order = np.random.default_rng((*self.seed, *key)).permutation(count)
-            self._block = key, tables, order
-        return self._block[1:]
+        if self._mixed is None or self._mixed[0] != key:
+            count = min(BLOCK, self.shards[which][1].tables - block * BLOCK)
+            self._mixed = key, np.random.default_rng((*self.seed, *key)).permutation(count)
+        return self._mixed[1]
+
+    def _table(self, which: int, block: int, row: int) -> CorpusTable:
+        if self._block is None or self._block[0] != (which, block):
+            self._block = (which, block), self._read(which, block)
+        return from_row(self._block[1].slice(row, 1).to_pylist()[0])
 
     def _read(self, which: int, block: int) -> pa.Table:
         if self._ahead is None or self._ahead[0] != (which, block):
@@ -166,10 +173,6 @@ def _blocks(shard: Shard, begin: int) -> Generator[pa.Table]:
     """The blocks of a file from a place on; those held out before them are passed over."""
     streamed = ArrowDataset.from_parquet(str(shard.path), streaming=True).with_format("arrow")
     yield from streamed.skip(shard.held_out + begin).iter(BLOCK)
-
-
-def _reader(tables: pa.Table, row: int) -> Callable[[], CorpusTable]:
-    return lambda: from_row(tables.slice(row, 1).to_pylist()[0])
 
 
 class TableStream(Dataset[TableBatch]):

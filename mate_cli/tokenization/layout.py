@@ -42,7 +42,8 @@ class TableEncoding:
 
     Args:
         input_ids: word pieces.
-        label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading).
+        label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading); of masked
+            examples the word piece that was there, 0 where none is masked.
         example_id: the example's name, to join predictions to questions.
         cell_features: what else is known of each of `cells`, float32 [S, F]; None where words are all.
         numeric_values: of each token, the number that its body cell is read as, float32 [T]; NaN where it is none.

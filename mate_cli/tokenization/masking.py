@@ -19,6 +19,7 @@ from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.pieces import PieceCache, TablePieces
 from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
 from mate_cli.tokenization.table_facts import TableFacts
+from mate_cli.tokenization.table_in_pieces import LONG_TEXT, SplitTexts, TableInPieces
 
 KEPT_PIECES = 50_000_000
 """Pieces of tables that a process remembers, at four bytes or so each: a later epoch splits no word again."""
@@ -69,39 +70,14 @@ class Corner(NamedTuple):
     pieces: int
 
 
-@dataclass(frozen=True, slots=True)
-class TableInPieces:
-    """Texts and table as word pieces; of the table only cells that some corner can hold. P pieces.
-
-    Args:
-        texts: the pieces of each text.
-        ids: of the table's pieces, int32 [P].
-        rows: of each piece, 0 being the header.
-        columns: of each piece, from 0.
-        word_starts: where in its cell the word of each piece begins.
-        ranks: rank and inverse rank of each piece's cell, int32 [2, P].
-    """
-
-    texts: tuple[np.ndarray, ...]
-    ids: np.ndarray
-    rows: np.ndarray
-    columns: np.ndarray
-    word_starts: np.ndarray
-    ranks: np.ndarray
-
-    @property
-    def size(self) -> int:
-        """How many numbers are kept."""
-        return sum(map(len, self.texts)) + 6 * len(self.ids)
-
-
 @dataclass(eq=False)
 class MaskingSerializer(Serializer):
     """Makes examples whose masked pieces are to be told: `label_ids` hold the piece that was there, 0 elsewhere.
 
-    No masked piece is the padding, whose id is 0. The text is a window of all texts in random order; a table with less
-    text than `min_text` keeps what it has (the reference leaves it out). Whole words are masked in texts, whole cells
-    in tables: of a masked unit, each piece becomes [MASK] (80 %), stays (10 %) or becomes any piece (10 %).
+    No masked piece is the padding, whose id is 0. The text is a window of all texts in random order (where they are
+    very long, of the part around a random place); a table with less text than `min_text` keeps what it has (the
+    reference leaves it out). Whole words are masked in texts, whole cells in tables: of a masked unit, each piece
+    becomes [MASK] (80 %), stays (10 %) or becomes any piece (10 %).
 
     Args:
         share: of the pieces, how many are masked.
@@ -150,16 +126,15 @@ class MaskingSerializer(Serializer):
         reachable = ((rows + 1) * (columns + 1) <= self.max_tokens) & (columns < MAX_LINES)
         cells, rows, columns = cells[reachable], rows[reachable], columns[reachable]
         own = [facts.parts[cell] for cell in cells.tolist()]
-        self._pieces.add([*texts, *(part for parts in own for part in parts)])
-        split = tuple(self._pieces[text,] for text in texts)
-        none = np.zeros(0, np.int32)
+        split = SplitTexts(texts, self._pieces)
         if not own:
+            none = np.zeros(0, np.int32)
             return TableInPieces(split, none, none, none, none, np.zeros((2, 0), np.int32))
+        self._pieces.add(part for parts in own for part in parts)
         pieces = TablePieces.of([self._pieces[parts] for parts in own], self.tokenizer.is_continuation)
         at = pieces.cells
-        ranks = facts.ranks[:, cells[at]]
-        places = (array.astype(np.int32) for array in (rows[at], columns[at], pieces.word_starts))
-        return TableInPieces(split, pieces.ids, *places, ranks)
+        rows, columns, starts = (array.astype(np.int32) for array in (rows[at], columns[at], pieces.word_starts))
+        return TableInPieces(split, pieces.ids, rows, columns, starts, facts.ranks[:, cells[at]])
 
     def mask(self, known: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
         """One example; the same draws give the same one.
@@ -184,10 +159,12 @@ class MaskingSerializer(Serializer):
         self._mask_units(tokens, len(text), draws)
         return TableEncoding(example_id, *tokens)
 
-    def text_window(self, texts: Sequence[np.ndarray], draws: Draws) -> np.ndarray:
+    def text_window(self, texts: SplitTexts, draws: Draws) -> np.ndarray:
         """A random window of all texts, whole words of it, int32."""
         order = list(range(len(texts)))
         draws.shuffle(order)
+        if texts.characters > LONG_TEXT:
+            order = texts.beginning_at(order, draws.randint(0, texts.characters - 1))
         pieces = np.concatenate([texts[place] for place in order]) if order else np.zeros(0, np.int32)
         if len(pieces) < max(1, self.min_text):
             return pieces
@@ -208,20 +185,15 @@ class MaskingSerializer(Serializer):
             budget: the most pieces.
             draws: chance.
         """
-        columns, rows, starts = known.columns, known.rows, known.word_starts
         if not len(known.ids):
             return Corner(0, 0, 0)
-        limits = Corner(int(columns.max()) + 1, min(int(rows.max()) + 1, MAX_LINES), self._longest(known))
+        limits = Corner(known.width, min(known.height, MAX_LINES), self._longest(known))
         now = Corner(1, 1, 1)
-
-        def fits(c: int, r: int, p: int) -> bool:
-            return int(np.count_nonzero((columns < c) & (rows <= r) & (starts < p))) <= budget
-
         while now != limits:
             for axis in range(3):
                 if now[axis] < limits[axis] and draws.random() < 0.5:
                     larger = Corner(*(size + (place == axis) for place, size in enumerate(now)))
-                    if not fits(*larger):
+                    if known.cost(*larger) > budget:
                         return now
                     now = larger
         return now
@@ -229,7 +201,7 @@ class MaskingSerializer(Serializer):
     def _longest(self, known: TableInPieces) -> int:
         """The most pieces of a cell, as far as they matter."""
         places = np.arange(len(known.ids))
-        cells = known.rows * (int(known.columns.max()) + 1) + known.columns
+        cells = known.rows * known.width + known.columns
         first = np.searchsorted(cells, cells)
         return min(int((places - first).max()) + 1, self.max_tokens)
 

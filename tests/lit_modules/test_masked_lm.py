@@ -53,8 +53,8 @@ def test_the_loss_is_the_mean_over_masked_pieces_and_nothing_else():
     logits = by_hand(task, batch).log_softmax(-1)
     places = (batch.label_ids > 0).nonzero().tolist()
     nats = [-float(logits[b, t, batch.label_ids[b, t]].detach()) for b, t in places]
-    assert float(task.loss(batch)) == pytest.approx(sum(nats) / (len(nats) + 1e-5), rel=1e-4)
-    assert float(task.loss(batch)) == pytest.approx(math.log(VOCABULARY.vocab_size), rel=0.1)  # knows nothing yet
+    assert task.loss(batch).item() == pytest.approx(sum(nats) / (len(nats) + 1e-5), rel=1e-4)
+    assert task.loss(batch).item() == pytest.approx(math.log(VOCABULARY.vocab_size), rel=0.1)  # knows nothing yet
 
 
 def test_only_masked_pieces_meet_the_vocabulary():
@@ -78,13 +78,13 @@ def test_words_learn_as_input_and_as_output():
 def test_it_learns_a_table_by_heart():
     task, batch = task_of().train(), batch_of(8)
     optimizer = torch.optim.Adam(task.parameters(), lr=1e-2)
-    first = float(task.loss(batch))
+    first = task.loss(batch).item()
     for _ in range(40):
         optimizer.zero_grad()
         loss = task.loss(batch)
         loss.backward()
         optimizer.step()
-    assert float(loss) < 0.5 * first
+    assert loss.item() < 0.5 * first
 
 
 def test_predictions_add_up_to_the_loss():
@@ -94,7 +94,7 @@ def test_predictions_add_up_to_the_loss():
     assert [one.masked for one in found] == (batch.label_ids > 0).sum(1).tolist()
     scores = task.score(found, {})
     masked = sum(one.masked for one in found)
-    assert math.log(scores["perplexity"]) == pytest.approx(float(task.loss(batch)), rel=1e-4)
+    assert math.log(scores["perplexity"]) == pytest.approx(task.loss(batch).item(), rel=1e-4)
     logits = by_hand(task, batch)
     right = int(((logits.argmax(-1) == batch.label_ids) & (batch.label_ids > 0)).sum())
     assert scores["masked_accuracy"] == pytest.approx(right / masked)

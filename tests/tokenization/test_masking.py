@@ -136,7 +136,6 @@ def test_corners_are_of_all_sizes_and_always_at_the_top_left():
 def test_windows_of_text_keep_to_their_bounds_and_begin_and_end_at_words():
     own = serializer(min_text=4, max_text=9)
     texts = own.in_pieces(table_of("t1"), texts_of("t1")).texts
-    whole = np.concatenate(texts)
     starts = set()
     for number in range(300):
         window = own.text_window(texts, GeneratorDraws(np.random.default_rng(number)))
@@ -144,8 +143,24 @@ def test_windows_of_text_keep_to_their_bounds_and_begin_and_end_at_words():
         assert not VOCABULARY.is_continuation[window[0]]
         starts.add(tuple(window[:3]))
     assert len(starts) > 8
-    assert len(own.text_window((whole[:3],), random.Random(0))) == 3  # what there is
-    assert len(own.text_window((), random.Random(0))) == 0
+    for few in (["rank"], []):  # what there is
+        split = own.in_pieces(table_of("t1"), few).texts
+        assert len(own.text_window(split, random.Random(0))) == sum(len(split[place]) for place in range(len(few)))
+
+
+def test_of_very_long_texts_every_part_is_read_but_few_are_split():
+    own = serializer(min_text=4, max_text=9)
+    words = ["paris", "bern", "spain", "green"]
+    said = [" ".join([words[number % 4]] * 300) for number in range(12)]
+    reads = []
+    for number in range(200):
+        texts = own.in_pieces(table_of("t1"), said).texts
+        window = own.text_window(texts, GeneratorDraws(np.random.default_rng(number)))
+        reads.append(int(window[0]))
+        assert len(texts._pieces) <= 3
+    shares = np.unique(reads, return_counts=True)[1] / len(reads)
+    assert len(shares) == 4
+    assert shares.min() > 0.1
 
 
 def test_tables_without_text_rows_or_columns_are_read_as_far_as_they_go():
