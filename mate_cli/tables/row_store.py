@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +21,8 @@ class RowStore:
 
     def __init__(self) -> None:
         self.numbers = array("q")
-        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed with the store
+        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - see below
+        weakref.finalize(self, self._file.close)
         self._places = array("q", [0])
 
     def __len__(self) -> int:
@@ -42,7 +44,3 @@ class RowStore:
     def __iter__(self) -> Iterator[list[str]]:
         """Yield all rows in their order."""
         return map(self.__getitem__, range(len(self)))
-
-    def close(self) -> None:
-        """Forget the rows, and delete the temporary file."""
-        self._file.close()

@@ -312,6 +312,16 @@ def test_a_workbook_reads_as_it_looks(workbook):
     ]
 
 
+def test_merged_areas_without_end_are_left_alone(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for line in (["a", "b"], [1, 2]):
+        book.active.append(line)
+    book.active.merged_cells.add("C1:XFD1048576")
+    book.save(tmp_path / "t.xlsx")
+    assert contents(read_table(tmp_path / "t.xlsx")[0]) == [["a", "b"], ["1", "2"]]
+
+
 def test_a_sheet_is_chosen_by_name_or_number(workbook):
     for sheet in ("other", "3"):
         with pytest.raises(DataError, match="a header but no row below it"):

@@ -7,9 +7,9 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.tables.formats.cell_text import cell_text
@@ -21,8 +21,10 @@ _UNSAVED = re.compile(rb"</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>")
 _CHUNK, _OVERLAP = 1 << 20, 200
 LOOKED_AT = 100
 """Rows of a sheet in which its table is looked for."""
+LARGEST_AREA = 10_000
+"""Cells of a merged area; larger ones are no part of a table."""
 Merged = dict[tuple[int, int], tuple[int, int]]
-"""The first cell of each merged area by every other cell of it; (row, column), both from 1."""
+"""The first cell of each merged area by every cell of it; (row, column), both from 1."""
 
 
 def read_spreadsheet(path: Path, sheet: str | None = None) -> Grid:
@@ -36,14 +38,11 @@ def read_spreadsheet(path: Path, sheet: str | None = None) -> Grid:
         DataError: it is damaged, or has no such sheet.
         MissingDependencyError: openpyxl is not installed.
     """
-    book = _open(path)
-    worksheet, notes = _choose(book, sheet, path)
-    grid = Grid([], notes=notes, omits_empty=True)
-    grid.lines = _lines(path, book, worksheet, grid.notes)
-    return grid
+    notes: list[str] = []
+    return Grid(_lines(path, sheet, notes), notes=notes, omits_empty=True)
 
 
-def _open(path: Path) -> Any:  # noqa: ANN401 - openpyxl has no types
+def _open(file: BinaryIO, path: Path) -> Any:  # noqa: ANN401 - openpyxl has no types
     try:
         import openpyxl
     except ModuleNotFoundError as error:
@@ -54,21 +53,20 @@ def _open(path: Path) -> Any:  # noqa: ANN401 - openpyxl has no types
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # An open file, since openpyxl refuses names that do not end as it expects.
-            return openpyxl.load_workbook(path.open("rb"), read_only=True, data_only=True)
+            return openpyxl.load_workbook(file, read_only=True, data_only=True)
     except (zipfile.BadZipFile, KeyError, ValueError, OSError, openpyxl.utils.exceptions.InvalidFileException) as error:
         raise DataError(
             "this workbook cannot be read", where=str(path), remedy="Open it in a spreadsheet program and save it again"
         ) from error
 
 
-def _choose(book: Any, wanted: str | None, path: Path) -> tuple[Any, list[str]]:  # noqa: ANN401
+def _choose(book: Any, wanted: str | None, path: Path, notes: list[str]) -> Any:  # noqa: ANN401
     names = [sheet.title for sheet in book.worksheets]
     if wanted is not None:
         if wanted in names:
-            return book[wanted], []
+            return book[wanted]
         if wanted.isdigit() and 0 < int(wanted) <= len(names):
-            return book.worksheets[int(wanted) - 1], []
+            return book.worksheets[int(wanted) - 1]
         raise DataError(f"there is no sheet {wanted!r}", where=str(path), remedy=f"Sheets here: {', '.join(names)}")
     found = next(filter(_holds_table, book.worksheets), None) or next(filter(_filled_rows, book.worksheets), None)
     if found is None:
@@ -76,8 +74,9 @@ def _choose(book: Any, wanted: str | None, path: Path) -> tuple[Any, list[str]]:
             "this workbook is empty", where=str(path), remedy="Give one with a header row and rows below it"
         )
     others = [name for name in names if name != found.title]
-    said = f"The sheet {found.title!r} was read; there is also {listed(others)} (choose with sheet=...)."
-    return found, [said] if others else []
+    if others:
+        notes.append(f"The sheet {found.title!r} was read; there is also {listed(others)} (choose with sheet=...).")
+    return found
 
 
 def _holds_table(sheet: Any) -> bool:  # noqa: ANN401
@@ -91,19 +90,20 @@ def _filled_rows(sheet: Any, cells: int = 1) -> list[Any]:  # noqa: ANN401
     return [row for row in rows if sum(value is not None for value in row) >= cells]
 
 
-def _lines(path: Path, book: Any, sheet: Any, notes: list[str]) -> Iterator[list[str]]:  # noqa: ANN401
-    merged, unsaved = _look_behind(path, sheet)
-    firsts = dict.fromkeys(merged.values(), "")
-    sheet.reset_dimensions()
-    for number, row in enumerate(sheet.iter_rows(), 1):
-        line = [shown(cell) for cell in row]
-        yield _filled(line, number, merged, firsts) if merged else line
+def _lines(path: Path, wanted: str | None, notes: list[str]) -> Iterator[list[str]]:
+    with path.open("rb") as file:  # openpyxl refuses names that do not end as it expects, but no open file
+        sheet = _choose(_open(file, path), wanted, path, notes)
+        merged, unsaved = _look_behind(file, sheet)
+        firsts = dict.fromkeys(merged.values(), "")
+        sheet.reset_dimensions()
+        for number, row in enumerate(sheet.iter_rows(), 1):
+            line = [shown(cell) for cell in row]
+            yield _filled(line, number, merged, firsts) if merged else line
     filled = sum(map(bool, firsts.values()))
     if filled:
         notes.append(f"The value of {numbered(filled, 'merged area')} was put in every cell of it.")
     if unsaved:
         notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
-    book.close()
 
 
 def _filled(line: list[str], number: int, merged: Merged, firsts: dict[tuple[int, int], str]) -> list[str]:
@@ -130,20 +130,21 @@ def shown(cell: Any) -> str:  # noqa: ANN401
     return cell_text(value)
 
 
-def _look_behind(path: Path, sheet: Any) -> tuple[Merged, bool]:  # noqa: ANN401
+def _look_behind(file: BinaryIO, sheet: Any) -> tuple[Merged, bool]:  # noqa: ANN401
     """What a streaming reader does not see: merged areas, and whether there are formulas without a saved value."""
     from openpyxl.utils import column_index_from_string
 
     merged: Merged = {}
     place = str(getattr(sheet, "_worksheet_path", "")).lstrip("/")
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(file) as archive:
         if place not in archive.namelist():
             return merged, False
         areas, unsaved = _scan(archive, place)
     for left, top, right, bottom in areas:
         columns = range(column_index_from_string(left.decode()), column_index_from_string(right.decode()) + 1)
-        cells = [(row, column) for row in range(int(top), int(bottom) + 1) for column in columns]
-        merged |= dict.fromkeys(cells[1:], cells[0])
+        rows = range(int(top), int(bottom) + 1)
+        if len(rows) * len(columns) <= LARGEST_AREA:
+            merged |= dict.fromkeys(product(rows, columns), (rows[0], columns[0]))
     return merged, unsaved
 
 
