@@ -198,6 +198,11 @@ HANDLED = {
         [["comment"], ["hello, you"], ["well, well, well"], ["ok"]],
         [],
     ),
+    "one column of sentences, most with a comma": (
+        "comment\nyes, please\nwell, no\nwell, yes\nok\n",
+        [["comment"], ["yes, please"], ["well, no"], ["well, yes"], ["ok"]],
+        [],
+    ),
     "some zero bytes": ("a,b\n1,x\0y\n" + "2,3\n" * 30, [["a", "b"], ["1", "xy"], *[["2", "3"]] * 30], []),
 }
 
