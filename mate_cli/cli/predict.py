@@ -36,8 +36,8 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def is_grammar(value: str) -> bool:
     """Whether a value is written for Hydra: a list, a quoted text, null, an interpolation."""
-    bracketed = value.startswith("[") and value.endswith("]")
-    return bracketed or value in ("", "null", "???") or value.startswith(("'", '"', "${"))
+    enclosed = len(value) > 1 and value[0] + value[-1] in ("[]", "''", '""')
+    return enclosed or value in ("", "null", "???") or value.startswith("${")
 
 
 def quoted(text: str) -> str:

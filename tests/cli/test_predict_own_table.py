@@ -234,6 +234,8 @@ def test_nothing_to_predict(capsys):
         (["question=a", "question=b: c"], ["question=['a','b: c']"]),
         (["question=[a, b]", "table=x (1).csv"], ["question=[a, b]", "table='x (1).csv'"]),
         (["output=null", "sheet=Q1", "abstain=0.5"], ["output=null", "abstain=0.5", "sheet='Q1'"]),
+        (["question='tis the season?"], ["question='\\'tis the season?'"]),
+        (["question='who, and when?'"], ["question='who, and when?'"]),
         (["table=C:\\data\\"], ["table='C:\\data\\\\'"]),
     ],
 )
