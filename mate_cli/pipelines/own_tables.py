@@ -84,7 +84,10 @@ def _pairs(cfg: DictConfig) -> dict[Path, list[str]]:
     asked = [Asked(question) for question in listed(cfg.question)]
     asked += read_questions(cfg.questions) if cfg.questions else []
     beside = Path(cfg.questions).expanduser().parent if cfg.questions else None
-    return pair_up(asked, find_tables(listed(cfg.table)), beside)
+    # Questions and earlier answers may lie in the folder of the tables.
+    others = {Path(file).expanduser().resolve() for file in (cfg.questions, cfg.output) if file}
+    tables = [table for table in find_tables(listed(cfg.table)) if table.resolve() not in others]
+    return pair_up(asked, tables, beside)
 
 
 def listed(value: object) -> list[str]:

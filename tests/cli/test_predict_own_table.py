@@ -85,10 +85,13 @@ def test_all_questions_of_all_tables_in_one_go(run, tmp_path, capsys):
     for name in ("a.csv", "b.csv"):
         write(folder / name, SALES)
     (folder / "broken.csv").write_bytes(b"")
-    (tmp_path / "q.txt").write_text("who?\nwhere?\n")
-    for kind in ("json", "jsonl", "csv", "html"):
-        output = tmp_path / f"answers.{kind}"
-        assert predict(f"run={run}", f"table={folder}", f"questions={tmp_path / 'q.txt'}", f"output={output}") == 0
+    questions = write(folder / "questions.csv", [["question"], ["who?"], ["where?"]])
+    write(folder / "answers.csv", [["from"], ["before"]])
+    for kind in ("csv", "json", "jsonl", "html"):
+        output = (folder if kind == "csv" else tmp_path) / f"answers.{kind}"
+        assert predict(f"run={run}", f"table={folder}", f"questions={questions}", f"output={output}") == 0
+        if kind == "csv":
+            output.rename(tmp_path / output.name)
     shown = capsys.readouterr().out
     assert "4 questions on 2 tables" in shown
     assert f"skipped: {folder / 'broken.csv'}: this file is empty" in shown
