@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from mate_cli.reports.answers_terminal import hidden_text, speed_text
-from mate_cli.reports.answers_window import answer_text, computed_text, confidence_text, window
+from mate_cli.reports.answers_window import answer_text, computed_text, confidence_text, numeric_columns, window
 from mate_cli.reports.html import asset
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.tables.answered import Answered, Session
@@ -72,7 +72,11 @@ def table_element(answered: Answered) -> Markup:
     """Returns the part of the table around the chosen cells; chosen ones are marked, for screen readers too."""
     shown = window(answered, MOST_ROWS, MOST_COLUMNS)
     header, chosen = answered.table.header, frozenset(answered.cells)
-    names = [element("th", "⋯" if column is None else header[column].text, scope="col") for column in shown.columns]
+    columns = list(zip(shown.columns, numeric_columns(answered, shown), strict=True))
+    names = [
+        element("th", "⋯" if column is None else header[column].text, scope="col", class_="number" if right else None)
+        for column, right in columns
+    ]
     lines = []
     for row in shown.rows:
         if row is None:
@@ -81,13 +85,12 @@ def table_element(answered: Answered) -> Markup:
         cells = [
             element("td", "⋯", class_="gap")
             if column is None
-            else cell_element(answered.table.rows[row][column].text, chosen=(row, column) in chosen)
-            for column in shown.columns
+            else cell_element(answered.table.rows[row][column].text, chosen=(row, column) in chosen, right=right)
+            for column, right in columns
         ]
         number = element("th", f"{answered.row_numbers[row]:,}", scope="row")
-        lines.append(
-            element("tr", number, cells, class_="hit" if any((row, c) in chosen for c in shown.columns) else None)
-        )
+        hit = any((row, column) in chosen for column in shown.columns)
+        lines.append(element("tr", number, cells, class_="hit" if hit else None))
     table = element(
         "table", element("thead", element("tr", element("th", "row", scope="col"), names)), element("tbody", lines)
     )
@@ -97,6 +100,7 @@ def table_element(answered: Answered) -> Markup:
     )
 
 
-def cell_element(text: str, *, chosen: bool) -> Markup:
+def cell_element(text: str, *, chosen: bool, right: bool) -> Markup:
     """Returns one cell."""
-    return element("td", element("mark", text or "(empty)", title="chosen")) if chosen else element("td", text)
+    content = element("mark", text or "(empty)", title="chosen") if chosen else text
+    return element("td", content, class_="number" if right else None)

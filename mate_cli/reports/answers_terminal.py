@@ -7,11 +7,11 @@ from itertools import groupby
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.answers_window import Window, answer_text, computed_text, confidence_text, window
+from mate_cli.reports.answers_window import Window, answer_text, computed_text, confidence_text, numeric_columns, window
 from mate_cli.reports.format import plural, rate_text
 from mate_cli.tables.answered import Answered, Session
 
@@ -78,8 +78,10 @@ def table_view(answered: Answered, shown: Window, console: Console) -> Table:
     widths = fitting(natural, console.width - max(map(len, ["row", *numbers])) - GAP * len(names))
     view = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     view.add_column("row", justify="right", style=WEAK, no_wrap=True)
-    for name, width in zip(names, widths, strict=True):
-        view.add_column(Text(name), width=width, no_wrap=True, overflow="ellipsis" if unicode else "crop")
+    overflow: OverflowMethod = "ellipsis" if unicode else "crop"
+    for name, width, is_number in zip(names, widths, numeric_columns(answered, shown), strict=True):
+        justify: JustifyMethod = "right" if is_number else "left"
+        view.add_column(Text(name), width=width, no_wrap=True, justify=justify, overflow=overflow)
     for number, line in zip(numbers, lines, strict=True):
         view.add_row(number, *line)
     return view

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mate_cli.tables.answered import Answered
 from mate_cli.tables.formats.grid import listed
 
 MOST_TEXTS = 10
+_NUMBER = re.compile(r"[-+(]?\s?[$€£¥]?\s?\d[\d.,]*\s?[%$€£¥)]?")
 COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 
@@ -44,6 +46,17 @@ def window(answered: Answered, most_rows: int, most_columns: int) -> Window:
 
 def _count(shown: Sequence[int | None]) -> int:
     return sum(place is not None for place in shown)
+
+
+def numeric_columns(answered: Answered, shown: Window) -> list[bool]:
+    """Of each shown column, whether all that is shown of it is numbers; people like those on the right."""
+    rows = [answered.table.rows[row] for row in shown.rows if row is not None]
+    return [column is not None and _all_numbers(row[column].text for row in rows) for column in shown.columns]
+
+
+def _all_numbers(texts: Iterable[str]) -> bool:
+    filled = [text for text in texts if text]
+    return bool(filled) and all(map(_NUMBER.fullmatch, filled))
 
 
 def _best_first(answered: Answered) -> list[tuple[int, int]]:

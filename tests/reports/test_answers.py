@@ -13,7 +13,7 @@ from rich.console import Console
 from mate_cli.errors import ConfigError
 from mate_cli.reports.answers import WRITERS, check_output, entry
 from mate_cli.reports.answers_terminal import print_answered, print_session
-from mate_cli.reports.answers_window import answer_text, around, computed_text, confidence_text, window
+from mate_cli.reports.answers_window import answer_text, around, computed_text, confidence_text, numeric_columns, window
 from mate_cli.tables.answered import Answered, Session
 from mate_cli.tables.table import Cell, Table
 
@@ -92,6 +92,15 @@ def test_chosen_cells_are_marked_without_colour_too(encoding, mark):
     shown = printed(answered(cells=((1, 1),), probabilities=(0.9,)), encoding=encoding)
     assert mark in shown
     assert shown.count(mark[0]) == 1
+
+
+def test_numbers_stand_on_the_right():
+    lines = [("a", "1,204", "May 2024", ""), ("bb", "-3.5 %", "7", ""), ("c", "", "8", "")]
+    table = Table("t", tuple(map(Cell, ("name", "n", "mixed", "empty"))), tuple(tuple(map(Cell, x)) for x in lines))
+    one = answered(rows=3, table=table)
+    assert numeric_columns(one, window(one, 9, 9)) == [False, True, False, False]
+    assert " 1,204 " in printed(one)
+    assert '<td class="number">1,204</td>' in WRITERS[".html"](Session("model", [one]))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
