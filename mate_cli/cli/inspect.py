@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.layout import TableEncoding
+    from mate_cli.tokenization.masking import MaskingSerializer
     from mate_cli.tokenization.text_serializer import TextSerializer
+
+    WordSerializer = TextSerializer | MaskingSerializer
 
 CONFIG = "inspect"
 
@@ -23,13 +26,14 @@ def run(cfg: DictConfig) -> float | None:
     """Print one example and draw its attention masks into outputs/inspect/."""
     from hydra.utils import instantiate
 
+    from mate_cli.tokenization.masking import MaskingSerializer
     from mate_cli.tokenization.serializer import EncodingFailure
     from mate_cli.tokenization.text_serializer import TextSerializer
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
     example = find_example(instantiate(cfg.data).examples(cfg.split), cfg.example, cfg.split)
     serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
-    if not isinstance(serializer, TextSerializer):
+    if not isinstance(serializer, (TextSerializer, MaskingSerializer)):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     (encoding,) = serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
@@ -58,20 +62,28 @@ def find_example(examples: list[TableExample], wanted: str | int | None, split: 
     return examples[int(place)]
 
 
-def show(example: TableExample, encoding: TableEncoding, serializer: TextSerializer, tokens: int) -> None:
-    """Print the example with its table, the linked text that cells get, and the first tokens."""
+def show(example: TableExample, encoding: TableEncoding, serializer: WordSerializer, tokens: int) -> None:
+    """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both."""
     from mate_cli.reports.example import print_cut, print_example, print_sentences, print_tokens
     from mate_cli.reports.terminal import report_console
     from mate_cli.tokenization.cuts import describe_cut
+    from mate_cli.tokenization.masking import MaskingSerializer
+    from mate_cli.tokenization.text_serializer import TextSerializer
 
     console = report_console()
-    additions = linked_texts(example, serializer)
+    additions = linked_texts(example, serializer) if isinstance(serializer, TextSerializer) else {}
     lengths = cell_lengths(example, encoding, serializer, additions)
     print_example(example, {cell for cell, (kept, _) in lengths.items() if kept}, console)
     if encoding.cut is not None:
         print_cut(f"{describe_cut(encoding.cut)}; at most {serializer.max_tokens:,} tokens", console)
     print_sentences(example, additions, lengths, console)
-    pieces = [serializer.tokenizer.tokens[piece] for piece in encoding.input_ids]
+    words = serializer.tokenizer.tokens
+    pieces = [words[piece] for piece in encoding.input_ids]
+    if isinstance(serializer, MaskingSerializer):
+        labels = encoding.label_ids.tolist()
+        pieces = [
+            f"{piece} for {words[label]}" if label else piece for piece, label in zip(pieces, labels, strict=True)
+        ]
     print_tokens(arrays(encoding), encoding.kinds, pieces, tokens, console)
 
 
@@ -87,7 +99,7 @@ def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str,
 
 
 def cell_lengths(
-    example: TableExample, encoding: TableEncoding, serializer: TextSerializer, additions: dict[str, str]
+    example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """(tokens kept, tokens before cutting) of each body cell."""
     from collections import Counter

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mate_cli.data.check import CheckReport, Sizes
 from mate_cli.data.corpus import CorpusTable
 from mate_cli.data.corpus_sources import Sources
 from mate_cli.data.leaks import EvaluationTables
@@ -125,6 +126,20 @@ class TableCorpus(StreamedDataset):
         if split != "dev":
             return []
         return [_example(table) for shard in self.shards for table in _first(read_shard(shard.path), shard.held_out)]
+
+    def check(self) -> CheckReport:
+        """Prepare the corpus and report what is in it, what was left out and why, and how large the tables are."""
+        sizes = Sizes()
+        count = 0
+        for one in self.tables():
+            count += 1
+            sizes.add_table(one.table)
+            sizes.add("words said of a table", sum(len(text.split()) for text in one.texts))
+        held_out = sum(shard.held_out for shard in self.shards)
+        counts = {"corpus": {"tables": count, "of them held out": held_out}}
+        if not self.patterns:
+            counts |= json.loads(self._manifest.read_text())
+        return CheckReport((), counts, sizes.percentiles())
 
     @property
     def _manifest(self) -> Path:

@@ -173,6 +173,15 @@ def test_missing_sources_say_what_to_do(tmp_path):
     assert not list((tmp_path / "c" / "corpora").iterdir())
 
 
+def test_a_check_reports_what_is_in_the_corpus(tmp_path):
+    corpus = TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=["sample/dev"])
+    report = corpus.check()
+    assert report.counts["corpus"]["tables"] == report.counts["tables"]["sample"]
+    assert report.counts["left out"]["sample: equal to one of evaluation"] == report.counts["excluded"]["sample/dev"]
+    assert report.percentiles["words said of a table"][50] > 50
+    assert not report.problems
+
+
 def test_counts_are_plain_json(tmp_path):
     corpus = TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=[])
     corpus.shards  # noqa: B018

@@ -1,6 +1,8 @@
 """Pre-training as typed: a run, one that is interrupted and resumed, and fine-tuning from its weights."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,15 @@ def test_a_run_that_is_interrupted_goes_on_to_the_same_weights(run, tmp_path, mo
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if not (ours[name] == theirs[name]).all()] == []
     assert json.loads((run_folder(tmp_path) / "record.json").read_text())["resumed"] == 1
+
+
+def test_two_processes_learn_what_one_learns(run, tmp_path):
+    words = [*PRETRAIN, *SMALL, f"paths.outputs={tmp_path}", "hardware.devices=2"]
+    command = [sys.executable, "-m", "mate_cli", "train", *words]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    ours, theirs = (load_file(folder / "checkpoints" / "final.safetensors") for folder in (run_folder(tmp_path), run))
+    assert max(float((ours[name] - theirs[name]).abs().max()) for name in theirs) < 1e-5
 
 
 def test_the_weights_are_fine_tuned(run, tmp_path, capsys):
