@@ -47,7 +47,7 @@ class Maker(Protocol):
     def make(
         self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
     ) -> Sequence[TableEncoding]:
-        """The examples of a table; those of a batch together are at least one.
+        """The examples of a table; none where it is good for none.
 
         Args:
             name: of the table, another one for each; what was worked out of it may be kept under this name.
@@ -202,7 +202,7 @@ class TableStream(Dataset[TableBatch]):
         self.micro_batch = loading.micro_batch
 
     failures: Mapping[str, str] = {}
-    """None: of any table something can be made."""
+    """None are told of: tables that are good for nothing are passed over as they come."""
     cuts = np.zeros((0, len(CUTS)), np.int32)
     """Not counted: a part of each table is all that is wanted."""
 
@@ -225,15 +225,18 @@ class TableStream(Dataset[TableBatch]):
     def __getitem__(self, number: int) -> TableBatch:
         """The micro-batch of a number, counted over all processes that train together.
 
+        Where nothing can be made of any of its tables, those that come after them stand in.
+
         Raises:
-            DataError: nothing can be made of any of its tables.
+            DataError: nothing can be made of any table.
         """
         turn, lane = divmod(number, len(self.lanes))
-        rows = self.lanes[lane].rows(turn * self.micro_batch, (turn + 1) * self.micro_batch)
-        made = [encoding for row in rows for encoding in self._make(row)]
-        if not made:
-            raise DataError("nothing can be learnt from these tables", remedy="Name other data.sources")
-        return self.batch(made)
+        own, size = self.lanes[lane], self.micro_batch
+        for begin in range(turn * size, turn * size + own.size + size, size):
+            made = [encoding for row in own.rows(begin, begin + size) for encoding in self._make(row)]
+            if made:
+                return self.batch(made)
+        raise DataError("nothing can be learnt from these tables", remedy="Name other data.sources")
 
     def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
         """Collate and prepare encodings."""
@@ -298,6 +301,10 @@ class StreamDataModule(TableDataModule):
     def facts(self) -> Mapping[str, str]:
         """What a record should say of the corpus."""
         return self.dataset.facts
+
+    def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
+        """The examples of a split that are predicted; none that are learnt from, as these are streamed."""
+        return [] if training else super().examples(split)
 
     def training(self) -> TableStream:
         """What is learnt from."""

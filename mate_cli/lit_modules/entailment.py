@@ -92,8 +92,11 @@ class Entailment(TableTask[Verdict]):
     def baselines(
         self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
     ) -> dict[str, float]:
-        """Accuracy of the commonest label."""
-        label = majority_label(training())
+        """Accuracy of the commonest label; none where what is learnt from is streamed."""
+        known = training()
+        if not known:
+            return {}
+        label = majority_label(known)
         scores = self.score([Verdict(name, label, 1.0) for name in examples], examples)
         return {f"majority/{name}": value for name, value in scores.items()}
 

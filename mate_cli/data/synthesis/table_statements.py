@@ -46,19 +46,42 @@ def statements_of(
     """
     made: list[TableExample] = []
     for begin, part in table_parts(table.table, max_cells):
-        bare = replace(part, title="", section_title="", section_text="", intro="", passages={})
-        said: list[tuple[str, str, int, Table]] = []
-        if grammar is not None:
-            statements = synthesize(bare, rng, grammar)
-            said += [(SYNTHETIC, it.text, it.label, it.table) for it in statements if _words(it.text) <= max_words]
-        if rewriting is not None:
-            elsewhere = set(table.table.passages.values()).difference(part.passages.values())
-            texts = dict.fromkeys(text for text in (*table.texts, *part.passages.values()) if text not in elsewhere)
-            for pair in counterfactual_pairs(TableReferences(part), texts, rng, rewriting):
-                if _words(pair.positive) <= max_words >= _words(pair.negative):
-                    said += [(COUNTERFACTUAL, pair.positive, 1, bare), (COUNTERFACTUAL, pair.negative, 0, bare)]
-        made += [_example(f"{table.key}/{begin}/{place}", *one) for place, one in enumerate(said)]
+        made += part_statements(table, begin, part, rng, grammar, rewriting, max_words)
     return made
+
+
+def part_statements(
+    table: CorpusTable,
+    begin: int,
+    part: Table,
+    rng: np.random.Generator,
+    grammar: Grammar | None = GRAMMAR,
+    rewriting: Rewriting | None = REWRITING,
+    max_words: int = MAX_WORDS,
+) -> list[TableExample]:
+    """Make statements about one part of a table, see `statements_of`.
+
+    Args:
+        table: the whole, with its texts.
+        begin: the part's first row in it.
+        part: one of `table_parts`.
+        rng: what is made depends on its state only.
+        grammar: of the synthetic statements; None makes none.
+        rewriting: of the counterfactual statements; None makes none.
+        max_words: longer statements are left out.
+    """
+    bare = replace(part, title="", section_title="", section_text="", intro="", passages={})
+    said: list[tuple[str, str, int, Table]] = []
+    if grammar is not None:
+        statements = synthesize(bare, rng, grammar)
+        said += [(SYNTHETIC, it.text, it.label, it.table) for it in statements if _words(it.text) <= max_words]
+    if rewriting is not None:
+        elsewhere = set(table.table.passages.values()).difference(part.passages.values())
+        texts = dict.fromkeys(text for text in (*table.texts, *part.passages.values()) if text not in elsewhere)
+        for pair in counterfactual_pairs(TableReferences(part), texts, rng, rewriting):
+            if _words(pair.positive) <= max_words >= _words(pair.negative):
+                said += [(COUNTERFACTUAL, pair.positive, 1, bare), (COUNTERFACTUAL, pair.negative, 0, bare)]
+    return [_example(f"{table.key}/{begin}/{place}", *one) for place, one in enumerate(said)]
 
 
 def _example(example_id: str, kind: str, text: str, label: int, table: Table) -> TableExample:
