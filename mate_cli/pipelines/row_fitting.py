@@ -13,11 +13,11 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import listed
-from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
-from mate_cli.tokenization.column_selection import ColumnStems, choose_columns, similarity, stems
+from mate_cli.tokenization.column_selection import choose_columns, similarity, stems
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding
-from mate_cli.tokenization.row_selection import RowChoice, RowIndex, fit_rows
+from mate_cli.tokenization.row_selection import RowChoice, RowIndex, fit_rows, matching_shares
 from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
 from mate_cli.tokenization.text_serializer import TextSerializer
 
@@ -107,10 +107,11 @@ class RowFitter:
         needed = costs[0] + np.ceil(min(FEWEST_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
         if needed.sum() <= budget and len(header) <= self.columns:
             return list(range(len(header)))
-        body = Table("", tuple(map(Cell, header)), tuple(tuple(map(Cell, row)) for row in rows))
-        scores = ColumnStems(body).scores(TableExample("", choice.question, body))
         asked = stems(choice.question)
-        scores = [near + 2 * similarity(stems(name), asked) for near, name in zip(scores, header, strict=True)]
+        scores = [
+            share + 2 * similarity(stems(name), asked)
+            for name, share in zip(header, matching_shares(choice.question, rows).tolist(), strict=True)
+        ]
         scores[0] += FIRST_COLUMN
         if choice.column is not None:
             scores[choice.column] += 1

@@ -97,9 +97,7 @@ class RowIndex:
         for column, values in self._values.items():
             values.append(comparable(row[column]))
         known = self._numbers
-        terms = _terms(" \n".join(row))
-        terms += [part for term in terms if "-" in term for part in _parts(term)]
-        found = [known[term] for term in map(_singular, terms) if term in known]
+        found = [known[term] for term in _findable(" \n".join(row)) if term in known]
         self._seen.update(found)
         return " ".join(map(_code, found))
 
@@ -131,6 +129,17 @@ def question_terms(question: str) -> dict[str, str]:
     return words | {number: number for number in numbers if number not in words}
 
 
+def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
+    """Of each column, the share of some rows whose cell has a word or number of the question, [C].
+
+    Args:
+        question: as it was asked.
+        rows: R rows of C cells.
+    """
+    wanted = question_terms(question).keys()
+    return np.array([[not wanted.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
+
+
 def comparable(text: str) -> float:
     """A cell as one number that can be compared, dates by their days; NaN where it is none."""
     date = _DATE.match(text)
@@ -158,6 +167,13 @@ def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int)
             break
         taken.append(int(place))
     return sorted(taken)
+
+
+def _findable(text: str) -> list[str]:
+    """The terms by which a text is found: without the s of plurals, and dates also by their parts."""
+    terms = _terms(text)
+    terms += [part for term in terms if "-" in term for part in _parts(term)]
+    return [_singular(term) for term in terms]
 
 
 def _parts(date: str) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tokenization.row_selection import RowIndex, comparable, fit_rows, question_terms
+from mate_cli.tokenization.row_selection import RowIndex, comparable, fit_rows, matching_shares, question_terms
 
 HEADER = ("region", "month", "sales", "note")
 ROWS = [
@@ -74,6 +74,11 @@ def test_numbers_in_words_and_with_separators_are_numbers():
 )
 def test_cells_are_compared_as_numbers_and_days(text, value):
     assert comparable(text) == value
+
+
+def test_columns_match_where_their_cells_do():
+    shares = matching_shares("what did the south sell in may 2024, was it 3?", [DATED[1], DATED[5]])
+    assert shares.tolist() == [0.5, 0.5, 0.5, 0]
 
 
 def test_words_cannot_be_compared():
