@@ -14,18 +14,20 @@ from typing import Any
 
 from mate_cli.data.check import CheckReport, Sizes
 from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.corpus_sources import DATASETS, Sources
 from mate_cli.data.leaks import EvaluationTables
 from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.shards import Shard, open_shards, read_shard, write_shard
 from mate_cli.data.stream import Masks, StreamedDataset
-from mate_cli.errors import DataError
+from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tokenization.serializer import Serializer
 
 EVALUATION = tuple(
     f"{name}/{split}" for name in ("hybridqa", "wtq", "tabfact", "sqa", "wikisql") for split in ("dev", "test")
 )
+SPLITS = ("train", "dev", "test", "seen")
+"""Of any dataset; not all of them have all."""
 SHARDS = 16
 """Files of a prepared corpus: as many processes can read it side by side."""
 FEWEST_TABLES = 8
@@ -156,9 +158,11 @@ class TableCorpus(StreamedDataset):
             for number in range(count):
                 write_shard(partial / f"{number:03}.parquet", tables[number::count])
             (partial / "counts.json").write_text(json.dumps(counts, indent=2))
-            if not self.folder.exists():
+            if not self._manifest.is_file():
                 partial.replace(self.folder)
         except OSError as error:
+            if self._manifest.is_file():  # another process was faster
+                return
             remedy = "Free space or choose another folder with paths.cache=..."
             raise DataError(f"cannot be written: {error.strerror}", where=str(partial), remedy=remedy) from error
         finally:
@@ -176,14 +180,19 @@ def collect(
         exclude: the splits whose tables are left out.
 
     Returns:
-        The tables, and counts of those kept, left out and looked for.
+        The tables, and counts of those kept, left out and looked for (0 of a split that is not on disk).
 
     Raises:
+        ConfigError: there is no such split.
         DataError: a source is missing or damaged, or nothing is left.
     """
     evaluation, looked_for = EvaluationTables(), Counter[str]()
     for name in exclude:
         dataset, _, split = name.partition("/")
+        if dataset not in DATASETS or split not in SPLITS:
+            remedy = f"Splits are <dataset>/<split>, of {', '.join(DATASETS)} and {', '.join(SPLITS)}"
+            raise ConfigError(f"{name!r} is no split of a dataset", where="data.exclude", remedy=remedy)
+        looked_for[name] = 0
         if sources.there(dataset):
             for table in sources.split(dataset, split):
                 evaluation.add(table)

@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mate_cli.data.corpus import CorpusTable, table_key
 from mate_cli.data.corpus_sources import Sources
@@ -16,7 +18,7 @@ from mate_cli.data.leaks import EvaluationTables
 from mate_cli.data.sample import Sample
 from mate_cli.data.shards import from_row, open_shards, read_shard, write_shard
 from mate_cli.data.table_corpus import TableCorpus, collect
-from mate_cli.errors import DataError
+from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
 
 
@@ -68,6 +70,22 @@ def test_interactions_of_the_published_format_are_read(tmp_path):
     assert [[cell.text for cell in row] for row in first.table.rows] == [["x", "y"]]  # the ragged row is left out
     assert first.texts == ("A page", "A table", "one two", "three")
     assert (first.table.table_id, first.source, first.key) == ("t-1", "some.txtpb.gz", second.key)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from("\"'"))
+def test_any_text_survives_the_text_form(text, mark):
+    escaped = "".join(
+        f"\\{byte:03o}" if chr(byte) in "\\\"'" or not 31 < byte < 127 else chr(byte) for byte in text.encode()
+    )
+    assert parse_message(f"field: {mark}{escaped}{mark}") == {"field": [text]}
+
+
+@given(st.text(alphabet="ab:{}<>\"'\\; \n01", max_size=40))
+def test_no_text_breaks_the_reader(text):
+    try:
+        parse_message(text)
+    except ValueError:
+        return
 
 
 @pytest.mark.parametrize("text", ["a {", "a }", "a", "a: }", 'a: "open', "{ }"])
@@ -142,9 +160,31 @@ def test_no_evaluation_table_is_in_the_corpus():
     assert held_back
     assert not held_back & {table.key for table in tables}
     assert counts["left out"]["sample: equal to one of evaluation"] == len(held_back)
-    assert set(counts["excluded"]) == {"sample/dev", "sample/test"}  # wtq is not there
+    assert set(counts["excluded"]) == {"sample/dev", "sample/test", "wtq/dev"}
+    assert counts["excluded"]["wtq/dev"] == 0  # it is not there
     evaluation = EvaluationTables(e.table for e in Sample().examples("dev"))
     assert not any(evaluation.holds(table.table, table.key) for table in tables)
+
+
+@pytest.mark.parametrize("name", ["hybridqa", "hybridqa/developement", "hybrid/dev", "/dev"])
+def test_a_split_that_cannot_be_is_no_exclusion(name):
+    with pytest.raises(ConfigError, match=r"data\.exclude"):
+        collect(Sources(Path("/nowhere")), ["sample"], [name])
+
+
+def test_two_processes_may_prepare_the_same_corpus(tmp_path, monkeypatch):
+    first, second = (TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=[]) for _ in range(2))
+    wait = []
+
+    def meanwhile(*arguments):
+        if not wait:
+            wait.append(True)
+            first.shards  # noqa: B018 - the other process
+        return collect(*arguments)
+
+    monkeypatch.setattr("mate_cli.data.table_corpus.collect", meanwhile)
+    assert [shard.path for shard in second.shards] == [shard.path for shard in first.shards]
+    assert [path.name for path in (tmp_path / "cache" / "corpora").iterdir()] == [first.fingerprint]
 
 
 def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypatch):
