@@ -1,5 +1,6 @@
 """Streams of examples: the same batches whoever loads them, from wherever a run goes on."""
 
+import pickle
 from dataclasses import replace
 from itertools import islice
 
@@ -191,6 +192,14 @@ def test_lengths_and_costs_are_of_some_examples(shards, tmp_path):
     assert 8 < data.training().lengths.mean() <= 48
     assert sum(len(batch.input_ids) for batch in data.some_batches(5, 2)) == 5
     assert len(data.training().cuts) == len(data.training().failures) == 0
+
+
+def test_a_stream_in_use_can_be_sent_to_another_process(shards, tmp_path):
+    own = stream(shards, tmp_path)
+    first = own[0]
+    sent = pickle.loads(pickle.dumps(own))
+    same(sent[0], first)
+    same(sent[5], own[5])
 
 
 def test_other_encodings_are_refused():
