@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from mate_cli.runs.callbacks.progress import in_percent
+from mate_cli.metrics.parts import length_parts
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tokenization.cuts import describe_cuts
 
@@ -75,8 +76,9 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord) -> Non
 
 def results_table(metrics: Mapping[str, float], title: str) -> Table:
     """A table like the MATE paper's: a row per split and kind of question, a column per metric, in percent."""
-    known = [_parts(name) for name in metrics]
-    scores, groups = (_in_order(order, (name[place] for name in known)) for place, order in ((1, METRICS), (2, GROUPS)))
+    known = [(split, score, part) for split, score, part in map(_parts, metrics) if not (part and _is_baseline(split))]
+    scores = _in_order(METRICS, (score for _, score, _ in known))
+    groups = _in_order(GROUPS, (part for _, _, part in known), last=length_parts())
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     table.add_column("split")
     table.add_column("questions")
@@ -88,7 +90,7 @@ def results_table(metrics: Mapping[str, float], title: str) -> Table:
             values = [(score, metrics.get("/".join(filter(None, [split, score, group])))) for score in scores]
             cells = ["-" if value is None else in_percent(score, value) for score, value in values]
             first = split.removeprefix("baseline/") if group == rows[0] else ""
-            style = "dim" if split.startswith("baseline/") else None
+            style = "dim" if _is_baseline(split) else None
             label = GROUPS.get(group, group.replace("_", " "))
             table.add_row(first, label, *cells, style=style, end_section=group == rows[-1])
     return table
@@ -102,11 +104,16 @@ def _parts(name: str) -> tuple[str, str, str]:
     return "/".join(split), "/".join(score), "/".join(part)
 
 
-def _in_order(order: Iterable[str], names: Iterable[str]) -> list[str]:
-    """The names without repetition: those of an order in that order, then the others."""
+def _in_order(order: Iterable[str], names: Iterable[str], last: Sequence[str] = ()) -> list[str]:
+    """The names without repetition: those of an order in that order, then the others, and some at the end."""
     found = dict.fromkeys(names)
-    return [name for name in order if name in found] + [name for name in found if name not in order]
+    others = [name for name in found if name not in order and name not in last]
+    return [*(name for name in order if name in found), *others, *(name for name in last if name in found)]
+
+
+def _is_baseline(split: str) -> bool:
+    return split.startswith("baseline/")
 
 
 def _order(split: str) -> tuple[bool, str]:
-    return split.startswith("baseline/"), split
+    return _is_baseline(split), split
