@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from mate_cli.runs.callbacks.progress import in_percent
 from mate_cli.metrics.parts import length_parts
+from mate_cli.runs.callbacks.progress import in_percent
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tokenization.cuts import describe_cuts
 
