@@ -13,7 +13,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from safetensors import SafetensorError
-from safetensors.torch import save_file
 from transformers import TapasConfig
 
 from mate_cli.errors import ConfigError, RunError
@@ -27,6 +26,7 @@ from mate_cli.pipelines.model_card import Exported, model_card
 from mate_cli.pipelines.tapas_format import tapas_class, tapas_config, tapas_weights
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.weights import write_tensors
 from mate_cli.tokenization.vocabulary import Vocabulary
 
 OF_THE_MACHINE = ("hardware", "paths", "logger", "resume", "deterministic", "stages", "chain")
@@ -124,7 +124,7 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
         config.architectures = [name]
         config.save_pretrained(folder)
     whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
-    save_file(whole, folder / WEIGHTS, metadata={"format": "pt"})
+    write_tensors(whole, folder / WEIGHTS, {"format": "pt"})
     return name
 
 

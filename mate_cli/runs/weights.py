@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import shorten
 
@@ -28,7 +29,7 @@ def save_module(module: torch.nn.Module, path: Path) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, partial)
+        write_tensors({name: tensor.contiguous() for name, tensor in weights.items()}, partial)
         partial.replace(path)
     except (OSError, SafetensorError) as error:
         raise RunError(
@@ -36,6 +37,19 @@ def save_module(module: torch.nn.Module, path: Path) -> None:
         ) from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors, contiguous ones; whoever may read other new files here may read this one, too.
+
+    Raises:
+        OSError: the file cannot be written.
+        SafetensorError: likewise.
+    """
+    path.touch()
+    mode = path.stat().st_mode  # safetensors would keep the file to its owner
+    save_file(dict(tensors), path, metadata=metadata)
+    path.chmod(mode)
 
 
 def load_module(module: torch.nn.Module, path: Path) -> None:
