@@ -34,7 +34,7 @@ FEWEST_TABLES = 8
 """Of a file; a small corpus has fewer files."""
 LONGEST_TEXT = 2000
 """Characters of what is said of a table that is held out; the rest is not looked at."""
-LAYOUT = 1
+LAYOUT = 2
 """Changes when prepared corpora have to be made again."""
 
 

@@ -55,11 +55,14 @@ def test_texts_are_what_is_said_of_a_table_once_and_without_empty_ones():
         (table(("Ann Lee", "Spring Field", "1901")), ""),  # one row is no edition
         (table(*[(f"somebody {n}", "elsewhere", str(n)) for n in range(9)]), ""),
         (table(("1", "2", "3"), ("2", "3", "4")), ""),
+        (table(*[(f"name {n}", f"town {n}", f"more {n}") for n in range(9)]), "near-equal"),  # another column
+        (table(*[(f"name {n % 3}", f"{n}", f"more {n}") for n in range(9)]), ""),
     ],
 )
 def test_editions_of_evaluation_tables_are_found(other, found):
     numbers = table(("1", "2", "3"), ("2", "3", "4"), ("5", "6", "7"))
-    assert EvaluationTables([PEOPLE, numbers]).holds(other, table_key(other)) == found
+    long = table(*[(f"name {n}", f"town {n}", f"{n}") for n in range(9)])
+    assert EvaluationTables([PEOPLE, numbers, long]).holds(other, table_key(other)) == found
 
 
 def test_interactions_of_the_published_format_are_read(tmp_path):
