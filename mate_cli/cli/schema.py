@@ -77,6 +77,7 @@ class Paths(Section):
 
     outputs: str
     cache: str
+    data: str
     shared: str
 
 
@@ -106,7 +107,7 @@ class Train(Section):
     seed: NonNegativeInt
     resume: str | None
     deterministic: bool
-    stages: dict[str, Stage] | None
+    stages: dict[str, Stage | None] | None
     chain: str | None
 
 

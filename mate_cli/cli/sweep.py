@@ -127,7 +127,7 @@ def open_job(config: DictConfig, overrides: list[str], number: int) -> tuple[Run
         return same, same.read_record(), True
     folder = choose_folder(config.resume, outputs, "train", experiment, values, number)
     argv = ["mate", "train", *without_resume(overrides)]
-    names = names.of_chain(config.chain) if config.stages else names
+    names = names.of_chain(config.chain) if config.chain else names.after(config.stages)
     record = RunRecord(
         command="train", overrides=without_resume(overrides), seed=config.seed, argv=argv, **asdict(names)
     )

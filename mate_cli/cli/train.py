@@ -11,8 +11,12 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIG = "train"
-MONITORED = ("dev/f1", "dev/hits@1", "dev/gold_f1", "dev/row_accuracy", "dev/hop_accuracy")
-"""Of a chain, of a selector of cells, of a reader, and of the first two stages of Hybrider."""
+MONITORED = (
+    *("dev/f1", "dev/hits@1", "dev/gold_f1", "dev/row_accuracy", "dev/hop_accuracy"),
+    *("dev/denotation_accuracy", "dev/accuracy", "dev/masked_accuracy"),
+)
+"""Of a chain, of a selector of cells, of a reader, and of the first two stages of Hybrider; of answers computed from
+cells, of verdicts, and of masked language modelling."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -26,7 +30,7 @@ def run(cfg: DictConfig) -> float | None:
     from omegaconf import OmegaConf
 
     from mate_cli.pipelines.chain import train_stages
-    from mate_cli.pipelines.training import train
+    from mate_cli.pipelines.pretrained import train_after_stages
     from mate_cli.runs.launch import together
     from mate_cli.runs.names import Names
 
@@ -34,9 +38,9 @@ def run(cfg: DictConfig) -> float | None:
     names, overrides = Names.of(hydra.runtime.choices), list(hydra.overrides.task)
     job = 0 if OmegaConf.is_missing(hydra.job, "num") else int(hydra.job.num)
     with together(cfg.hardware):
-        if cfg.stages:
+        if cfg.chain:
             return train_stages(cfg, names, overrides, job=job)
-        found = main_result(train(cfg, names, overrides, job=job).record.metrics)
+        found = main_result(train_after_stages(cfg, names, overrides, job=job).record.metrics)
     return found[1] if found else None
 
 

@@ -56,6 +56,8 @@ def validate_stages(config: DictConfig, command: str = "train") -> None:
     from hydra import compose
 
     for name, stage in (config.get("stages") or {}).items():
+        if stage is None:
+            continue
         try:
             validate(compose(command, [f"experiment={stage.experiment}", *stage.overrides]), command)
         except ConfigError as error:

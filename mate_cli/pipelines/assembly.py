@@ -84,7 +84,7 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
         rank=ranks.number(),
         ranks=ranks.count(),
     )
-    module = StreamDataModule if isinstance(dataset, StreamedDataset) else TableDataModule
+    module: type[TableDataModule] = StreamDataModule if isinstance(dataset, StreamedDataset) else TableDataModule
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
     return Parts(task, data, serializer, report)
 

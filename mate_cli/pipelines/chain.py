@@ -137,7 +137,7 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
     folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     folder.write_record(record)
     with recorded(folder, record, clock) as close_with:
-        runs = {stage.name: _run_stage(stage, folder, console, job) for stage in compose_stages(cfg, overrides)}
+        runs = {stage.name: run_stage(stage, folder, console, job) for stage in compose_stages(cfg, overrides)}
         record.stages = {name: str(run.folder.path) for name, run in runs.items()}
         trackers = open_trackers(cfg, folder, record, config, None)
         close_with(trackers)
@@ -154,9 +154,10 @@ def _fitting_chain(cfg: DictConfig) -> Chain:
         ConfigError: there is none, or its stages are others.
     """
     chain = find_chain(cfg.chain)
-    if set(cfg.stages) != set(chain.STAGES):
+    named = [str(name) for name, stage in (cfg.stages or {}).items() if stage]
+    if set(named) != set(chain.STAGES):
         raise ConfigError(
-            f"the stages are {', '.join(map(str, cfg.stages))}, those of {cfg.chain} are {', '.join(chain.STAGES)}",
+            f"the stages are {', '.join(named)}, those of {cfg.chain} are {', '.join(chain.STAGES)}",
             where="stages",
             remedy="Rename them, or name another chain",
         )
@@ -167,18 +168,32 @@ def compose_stages(cfg: DictConfig, overrides: list[str]) -> list[Stage]:
     """Compose each stage from its experiment, what the user typed, and its own overrides."""
     own_keys = ("experiment=", "chain=", "stages.", "resume=")
     typed = [item for item in overrides if not item.lstrip("+~").startswith(own_keys)]
-    stages = []
-    for name, stage in cfg.stages.items():
-        own = [f"experiment={stage.experiment}", *typed, *stage.overrides]
-        composed = compose(config_name="train", overrides=own, return_hydra_config=True)
-        choices = composed.hydra.runtime.choices
-        with open_dict(composed):
-            del composed["hydra"]
-        stages.append(Stage(str(name), composed, Names.of(choices), own, stage.get("run")))
-    return stages
+    return [compose_stage(str(name), stage, typed) for name, stage in cfg.stages.items()]
 
 
-def _run_stage(stage: Stage, folder: RunFolder, console: Console, job: int) -> Run:
+def compose_stage(name: str, options: DictConfig, typed: Sequence[str]) -> Stage:
+    """Compose a stage.
+
+    Args:
+        name: of the stage.
+        options: its experiment, its own overrides, and a run to take instead.
+        typed: what the user typed for it among others.
+    """
+    own = [f"experiment={options.experiment}", *typed, *options.overrides]
+    composed = compose(config_name="train", overrides=own, return_hydra_config=True)
+    choices = composed.hydra.runtime.choices
+    with open_dict(composed):
+        del composed["hydra"]
+    return Stage(name, composed, Names.of(choices), own, options.get("run"))
+
+
+def run_stage(stage: Stage, folder: RunFolder, console: Console, job: int) -> Run:
+    """Train a stage in a folder below another run's, or take the finished run that stands in for it.
+
+    Raises:
+        RunError: what is to stand in is not finished, or is of another task.
+        MateError: something else the user can mend; the stage's record says so too.
+    """
     console.rule(f"[bold]{stage.name.replace('_', ' ')}")
     if stage.finished:
         return _take(stage, console)

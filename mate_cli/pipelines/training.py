@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -65,7 +65,19 @@ class Run:
     console: Console
 
 
-def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFolder | None = None, job: int = 0) -> Run:
+Preparation = Callable[[RunFolder, RunRecord], DictConfig]
+"""What comes before a run: given its folder and record, it returns the configuration with the first weights."""
+
+
+def train(
+    cfg: DictConfig,
+    names: Names,
+    overrides: list[str],
+    *,
+    folder: RunFolder | None = None,
+    job: int = 0,
+    prepare: Preparation | None = None,
+) -> Run:
     """Train, or continue a run, and score the best weights on the development and test splits.
 
     Args:
@@ -74,6 +86,7 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
         overrides: what the user typed, for the record.
         folder: the run's folder; a new one below `paths.outputs`, or the one to resume, when it is None.
         job: number of the job in a sweep.
+        prepare: what comes before, unless the run is finished already.
 
     Returns:
         The finished run.
@@ -96,7 +109,7 @@ def train(cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFol
     folder.write_record(record)
     with recorded(folder, record, clock) as close_with:
         check_shares(cfg.trainer.batch_size, ranks.count())
-        parts = assemble(cfg)
+        parts = assemble(prepare(folder, record) if prepare else cfg)
         step = checkpoint_step(checkpoint)
         trackers = open_trackers(cfg, folder, record, config, step)
         close_with(trackers)

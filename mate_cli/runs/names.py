@@ -33,6 +33,15 @@ class Names:
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
 
+    def after(self, stages: Mapping[str, object] | None) -> Names:
+        """Those of a run that begins with the weights of other runs: it is told apart by them.
+
+        Args:
+            stages: by name, in their order; None for one that is left out.
+        """
+        told = [name for name, stage in (stages or {}).items() if stage]
+        return replace(self, init=" + ".join([self.init, *told]))
+
     def of_chain(self, chain: str) -> Names:
         """Those of a chain of stages: PointR is told apart by its selector, any other chain is a model of its own."""
         return replace(self, task=chain, model=self.model if chain == "pointr" else chain)

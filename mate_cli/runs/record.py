@@ -33,6 +33,7 @@ class RunRecord:
         total_steps: optimizer steps that the run is to take.
         peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
+        pretraining: the run folders of the stages whose weights it began with, one after the other.
         facts: what a benchmark says in words: the machine, and why something was not measured.
     """
 
@@ -65,6 +66,7 @@ class RunRecord:
     peak_memory_mb: float = 0.0
     data: dict[str, int] = field(default_factory=dict)
     stages: dict[str, str] = field(default_factory=dict)
+    pretraining: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.classification import ClassHead
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.layers.table_answer import TableAnswerHead
@@ -32,6 +33,8 @@ NAMES: dict[type[nn.Module], dict[str, str]] = {
     ClassHead: {"weight": "classifier.weight", "bias": "classifier.bias"},
 }
 """The parameters of our heads, and their names in transformers. There a single score has one axis less."""
+OWN = CellSelectionHead
+"""A head that only our own runs have, under the names that it has here."""
 
 
 class LoadedHeads(NamedTuple):
@@ -75,6 +78,8 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
         CheckpointError: all are demanded and one does not fit or is not there.
     """
     names = head_names(task)
+    if wanted == "auto":
+        names |= {name: name for name in _own_names(task) if name in tensors}
     if wanted is True and not names:
         raise ConfigError("this task has no heads that a checkpoint has", where="init.heads", remedy="Use auto")
     found = {} if wanted is False else {name: _find(name, names[name], tensors) for name in names}
@@ -90,6 +95,11 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     for name, source in fitting.items():
         parameters[name].copy_(tensors[source].reshape(parameters[name].shape))
     return LoadedHeads(tuple(fitting), tuple(missing), frozenset(fitting.values()))
+
+
+def _own_names(task: nn.Module) -> list[str]:
+    heads = [(place, module) for place, module in task.named_modules() if isinstance(module, OWN)]
+    return [f"{place}.{name}" for place, module in heads for name, _ in module.named_parameters()]
 
 
 def _find(ours: str, theirs: str, tensors: Mapping[str, Tensor]) -> str | None:

@@ -1,0 +1,122 @@
+"""Pre-training and fine-tuning in one go, as typed: weights are handed on, finished stages are skipped or shared."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from mate_cli.cli.app import main
+from mate_cli.lit_modules.cell_selection import CellSelection
+
+STAGE = "data.sources=[sample],data.exclude=[],trainer.batch_size=8,trainer.max_steps=3,trainer.val_every=9"
+TYPED = [
+    "experiment=hybridqa_mate_from_scratch",
+    "data=sample",
+    "init=random",
+    "init.size=tiny",
+    "init.tokenizer=sample",
+    "hardware.threads=1",
+    "hardware.micro_batch=4",
+    "logger=none",
+    "encoding.max_tokens=64",
+    "trainer.limit_train=16",
+    "trainer.limit_dev=8",
+    "trainer.batch_size=8",
+    "trainer.max_steps=2",
+    "stages.questions=null",
+]
+MASKED = f"stages.masked_lm.overrides=[{','.join(map(repr, STAGE.split(',')))}]"
+CS = f"+stages.cs={{experiment:pretrain_cs_mate,overrides:[{','.join(map(repr, STAGE.split(',')))}]}}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def run(outputs: Path, *more: str) -> Path:
+    assert main(["train", *TYPED, f"paths.outputs={outputs}", *more]) == 0
+    return sorted(outputs.glob("train/hybridqa_mate_from_scratch/*"))[-1]
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory) -> Path:
+    return run(tmp_path_factory.mktemp("chain"), MASKED, CS)
+
+
+def record(folder: Path) -> dict:
+    return json.loads((folder / "record.json").read_text())
+
+
+def encoder(file: Path) -> dict[str, torch.Tensor]:
+    return {name: tensor for name, tensor in load_file(file).items() if name.startswith("encoder.")}
+
+
+def test_a_run_says_what_it_was_pre_trained_by(chain):
+    own = record(chain)
+    assert own["status"] == "finished"
+    assert own["pretraining"] == {"masked_lm": str(chain / "masked_lm"), "cs": str(chain / "cs")}
+    assert own["init"] == "random + masked_lm + cs"
+    assert "dev/hits@1" in own["metrics"]
+    assert [record(chain / name)["init"] for name in ("masked_lm", "cs")] == ["random", "random + masked_lm"]
+    assert [record(chain / name)["task"] for name in ("masked_lm", "cs")] == ["masked_lm", "entailment"]
+    assert [record(chain / name)["total_steps"] for name in ("masked_lm", "cs")] == [3, 3]
+    assert {"dev/accuracy", "dev/accuracy/synthetic"} <= record(chain / "cs")["metrics"].keys()
+
+
+def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, monkeypatch):
+    begun = []
+    fit = CellSelection.on_train_start
+
+    def note(task):
+        begun.append({name: tensor.clone() for name, tensor in task.state_dict().items()})
+        fit(task)
+
+    monkeypatch.setattr(CellSelection, "on_train_start", note)
+    taken = [f"stages.masked_lm.run={chain / 'masked_lm'}"]
+    again = run(tmp_path, *taken)
+    assert record(again)["init"] == "random + masked_lm"
+    assert record(again)["pretraining"] == {"masked_lm": str(chain / "masked_lm")}
+    assert [path.name for path in again.iterdir() if path.is_dir()].count("masked_lm") == 0
+    (own,) = begun
+    theirs = encoder(chain / "masked_lm" / "checkpoints" / "final.safetensors")
+    assert theirs
+    assert [name for name in theirs if name in own and not torch.equal(own[name], theirs[name])] == []
+    assert len([name for name in theirs if name in own]) > 10
+
+
+def test_what_is_done_is_skipped(chain, tmp_path, capsys):
+    outputs = tmp_path / "outputs"
+    copy = outputs / "train" / "hybridqa_mate_from_scratch" / chain.name
+    shutil.copytree(chain, copy)
+    assert run(outputs, MASKED, CS, "resume=last") == copy
+    assert "is finished already" in capsys.readouterr().out
+    shutil.rmtree(copy / "checkpoints")
+    own = record(copy)
+    (copy / "record.json").write_text(json.dumps({**own, "status": "interrupted", "metrics": {}}))
+    run(outputs, MASKED, CS, "resume=last")
+    assert " ".join(capsys.readouterr().out.split()).count("finished already: nothing to train") == 2
+    assert record(copy)["metrics"] == own["metrics"]
+    final = "checkpoints/final.safetensors"
+    assert (copy / final).read_bytes() == (chain / final).read_bytes()
+
+
+def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
+    words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'cs'}"]
+    assert main(["train", *words]) == 2
+    assert "cannot stand in for masked_lm" in capsys.readouterr().err
+
+
+def test_the_last_weights_are_scored_and_compared_like_those_of_any_run(chain, tmp_path):
+    assert main(["evaluate", f"run={chain}", "split=dev", "hardware.threads=1"]) == 0
+    own = {name: value for name, value in record(chain)["metrics"].items() if name.startswith("dev/")}
+    again = json.loads((chain / "evaluation" / "dev.json").read_text())
+    assert {name: again[name] for name in own} == own
+    found = tmp_path / "found.json"
+    assert main(["compare", str(chain), "html=null", f"json={found}"]) == 0
+    assert "random + masked_lm + cs" in found.read_text()
