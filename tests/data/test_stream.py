@@ -10,10 +10,11 @@ import torch
 
 from mate_cli.data.batching import Schedule
 from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.lanes import BLOCK, Lane
 from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.sample import Sample
 from mate_cli.data.shards import open_shards, write_shard
-from mate_cli.data.stream import BLOCK, Lane, StreamDataModule, StreamedDataset, StreamOrder, TableStream
+from mate_cli.data.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
 from mate_cli.data.table_data_module import Loading
 from mate_cli.errors import ConfigError
 from mate_cli.tables.table import Cell, Table
