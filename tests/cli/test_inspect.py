@@ -168,3 +168,10 @@ def test_wide_tables_are_shown_in_parts_that_fit(width):
     for n in range(21):
         assert f" c{n} " in printed
     assert printed.count("●") == 2, "in the legend and in the cell"
+
+
+def test_masked_examples_show_what_was_there(tmp_path, capsys):
+    words = ["inspect", "experiment=pretrain_mate", "data.sources=[sample]", "data.exclude=[]", "split=dev"]
+    words += ["init=random", "init.size=tiny", "init.tokenizer=sample", "tokens=128"]
+    assert main([*words, f"paths.cache={tmp_path}", f"paths.outputs={tmp_path}"]) == 0
+    assert "[MASK] for " in capsys.readouterr().out

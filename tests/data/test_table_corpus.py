@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -229,3 +230,16 @@ def test_counts_are_plain_json(tmp_path):
     corpus = TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=[])
     corpus.shards  # noqa: B018
     assert json.loads((corpus.folder / "counts.json").read_text())["tables"]["sample"] > 50
+
+
+@pytest.mark.filterwarnings("ignore:wikisql")
+@pytest.mark.parametrize("name", ["sqa", "wikisql"])
+def test_no_table_of_a_released_evaluation_split_is_left_by_its_own_name(name):
+    sources = Sources(shared("data"))
+    tables, counts = collect(sources, [name], [f"{name}/dev", f"{name}/test"])
+    names = {split: {table.table_id for table in sources.split(name, split)} for split in ("train", "dev", "test")}
+    kept = {one.table.table_id for one in tables}
+    assert not kept & (names["dev"] | names["test"])
+    left_out = sum(counts["left out"].values())
+    assert 0.7 * len(names["train"]) < len(kept) <= len(names["train"])
+    assert left_out + len(kept) == len(set().union(*names.values()))
