@@ -14,9 +14,10 @@ from mate_cli.data.lanes import BLOCK, Lane
 from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.sample import Sample
 from mate_cli.data.shards import open_shards, write_shard
+from mate_cli.data.statement_tables import StatementMaker, Statements
 from mate_cli.data.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
 from mate_cli.data.table_data_module import Loading
-from mate_cli.errors import ConfigError
+from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.masking import MaskingSerializer
 from mate_cli.tokenization.tapas import TapasSerializer
@@ -24,6 +25,12 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 VOCABULARY = load_tokenizer("sample")
+MASKING = MaskingSerializer(VOCABULARY, max_tokens=48)
+READING = TapasSerializer(VOCABULARY, max_tokens=128, sentences=0, drop_rows_to_fit=False)
+MAKERS = {
+    "masked": lambda: MaskedTables(MASKING),
+    "statements": lambda: StatementMaker(READING, Statements(counterfactual=0.5, max_cells=50)),
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +49,7 @@ def loading(tmp_path, **options):
 
 
 def stream(shards, tmp_path, masks="dynamic", **options):
-    maker = MaskedTables(MaskingSerializer(VOCABULARY, max_tokens=48))
-    return TableStream(shards, maker, loading(tmp_path, **options), masks)
+    return TableStream(shards, MaskedTables(MASKING), loading(tmp_path, **options), masks)
 
 
 def names(batch):
@@ -57,8 +63,8 @@ def same(first, second):
 
 
 class Corpus(StreamedDataset):
-    def __init__(self, shards):
-        self._shards = shards
+    def __init__(self, shards, kind):
+        self._shards, self._kind = shards, kind
 
     shards = property(lambda self: self._shards)
     facts = property(lambda self: {})
@@ -67,13 +73,12 @@ class Corpus(StreamedDataset):
         return []
 
     def maker(self, serializer):
-        return MaskedTables(serializer)
+        return MAKERS[self._kind]()
 
 
-def module(shards, tmp_path, first_batch=0, ranks=1, rank=0, **options):
-    serializer = MaskingSerializer(VOCABULARY, max_tokens=48)
+def module(shards, tmp_path, kind="masked", first_batch=0, ranks=1, rank=0, **options):
     own = loading(tmp_path, rank=rank, ranks=ranks, **options)
-    data = StreamDataModule(Corpus(shards), serializer, own, list, list)
+    data = StreamDataModule(Corpus(shards, kind), MASKING, own, list, list)
     data.schedule = Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks)
     data.first_batch = first_batch
     return data
@@ -83,30 +88,35 @@ def batches(*arguments, **options):
     return list(module(*arguments, **options).train_dataloader())
 
 
+@pytest.fixture(scope="module", params=list(MAKERS))
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def alone(shards, tmp_path_factory):
+def alone(shards, tmp_path_factory, kind):
     """What one process sees that loads by itself."""
-    return batches(shards, tmp_path_factory.mktemp("alone"))
+    return batches(shards, tmp_path_factory.mktemp("alone"), kind)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_any_number_of_workers_gives_the_same_stream(shards, tmp_path, alone, workers):
-    loaded = batches(shards, tmp_path, workers=workers)
+def test_any_number_of_workers_gives_the_same_stream(shards, tmp_path, kind, alone, workers):
+    loaded = batches(shards, tmp_path, kind, workers=workers)
     assert len(loaded) == len(alone) == 22
     for one, other in zip(loaded, alone, strict=True):
         same(one, other)
 
 
 @pytest.mark.parametrize(("first", "workers"), [(1, 0), (7, 0), (15, 3)])
-def test_a_resumed_run_goes_on_with_the_same_batches(shards, tmp_path, alone, first, workers):
-    loaded = batches(shards, tmp_path, first_batch=first, workers=workers)
+def test_a_resumed_run_goes_on_with_the_same_batches(shards, tmp_path, kind, alone, first, workers):
+    loaded = batches(shards, tmp_path, kind, first_batch=first, workers=workers)
     assert len(loaded) == len(alone) - first
     for one, other in zip(loaded, alone[first:], strict=True):
         same(one, other)
 
 
-def test_processes_that_train_together_share_each_step(shards, tmp_path, alone):
-    shares = [batches(shards, tmp_path, ranks=2, rank=rank) for rank in (0, 1)]
+def test_processes_that_train_together_share_each_step(shards, tmp_path, kind, alone):
+    shares = [batches(shards, tmp_path, kind, ranks=2, rank=rank) for rank in (0, 1)]
     assert [len(share) for share in shares] == [11, 11]
     for step in range(11):
         for rank in (0, 1):
@@ -165,9 +175,9 @@ def test_masks_are_new_in_every_epoch_or_always_the_same(shards, tmp_path):
     assert size == 54
 
 
-def test_another_seed_gives_another_stream(shards, tmp_path, alone):
-    other = stream(shards, tmp_path, seed=6)
-    assert [names(other[number]) for number in range(6)] != [names(batch) for batch in alone[:6]]
+def test_another_seed_gives_another_stream(shards, tmp_path):
+    own, other = stream(shards, tmp_path), stream(shards, tmp_path, seed=6)
+    assert [names(other[number]) for number in range(6)] != [names(own[number]) for number in range(6)]
 
 
 def test_lanes_are_those_of_the_files_and_each_process_reads_its_own(shards, tmp_path):
@@ -208,8 +218,23 @@ def test_other_encodings_are_refused():
         MaskedTables(TapasSerializer(VOCABULARY))
 
 
-def test_the_stream_is_where_labels_say_what_was_there(alone):
-    for batch in alone[:4]:
+def test_tables_that_are_good_for_nothing_are_passed_over(shards, tmp_path):
+    class Few(MaskedTables):
+        def make(self, name, table, generator):
+            return super().make(name, table, generator) if name in good else []
+
+    (shard,) = shards[:1]
+    good = {"0/4"}
+    own = TableStream([shard], Few(MASKING), loading(tmp_path))
+    assert [names(own[number]) for number in range(3)] == [["0/4"]] * 3
+    good.clear()
+    with pytest.raises(DataError, match="nothing can be learnt"):
+        own[0]
+
+
+def test_the_stream_is_where_labels_say_what_was_there(shards, tmp_path):
+    own = stream(shards, tmp_path)
+    for batch in map(own.__getitem__, range(4)):
         masked = batch.label_ids > 0
         assert (masked.sum(1) >= 1).all()
         assert (batch.input_ids[masked] == VOCABULARY.mask_id).float().mean() > 0.5
