@@ -139,8 +139,8 @@ def _files(path: Path) -> Iterator[CorpusTable]:
 def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
     """The tables of a Parquet file of a corpus, or the one table of any other file."""
     if file.suffix.lower() in PARQUET and is_corpus(file):
-        for table in read_shard(file):
-            yield replace(table, source=table.source or source)
+        for one in read_shard(file):
+            yield replace(one, source=one.source or source)
         return
     opened = open_table(file)
     table = opened.table(range(min(len(opened), MOST_ROWS)))
