@@ -116,10 +116,8 @@ class TapasSerializer(TextSerializer):
         values = np.full(tokens.shape[1], np.nan, np.float32)
         values[len(prefix) :] = facts.values[cells]
         cut = count_cuts(example, pieces, kept, fit, columns)
-        encoding = TableEncoding(
-            example.example_id, *tokens, numeric_values=values, cut=cut, **_targets(example.answer)
-        )
-        return self._with_features(encoding, reading, cells)
+        known = {"numeric_values": values, "cut": cut, **_targets(example.answer)}
+        return self._with_features(TableEncoding(example.example_id, *tokens, **known), reading, cells)
 
     def _check_size(self, table: Table) -> None:
         super()._check_size(table)
