@@ -1,0 +1,126 @@
+"""Statements as examples to learn from: labels, balance, what is held out, and what is the same in every epoch."""
+
+from collections import Counter
+from math import sqrt
+
+import numpy as np
+import pytest
+from statement_reader import StatementReader
+
+from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.shards import read_shard
+from mate_cli.data.statement_tables import StatementMaker, Statements, StatementTables
+from mate_cli.data.stream import TableStream
+from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC
+from mate_cli.data.table_data_module import Loading
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+SERIALIZER = TapasSerializer(load_tokenizer("sample"), max_tokens=128, sentences=0, drop_rows_to_fit=False)
+HALF = Statements(counterfactual=0.5, max_cells=50)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return StatementTables("nowhere", tmp_path_factory.mktemp("cache"), ["sample"], exclude=())
+
+
+@pytest.fixture(scope="module")
+def tables(corpus):
+    return list(corpus.tables())
+
+
+@pytest.fixture(scope="module")
+def drawn(tables):
+    rng = np.random.default_rng(0)
+    made = [HALF.draw(table, rng) for _ in range(15) for table in tables]
+    return [example for example in made if example]
+
+
+def within_chance(hits, draws, share):
+    """Whether a count is what a share lets expect: a right program fails in one of 100,000 cases."""
+    return abs(hits - draws * share) <= 4.4 * sqrt(draws * share * (1 - share))
+
+
+def few(table, rows):
+    return Table("t", tuple(map(Cell, table)), tuple(tuple(map(Cell, row)) for row in rows))
+
+
+def test_labels_agree_with_the_reader(drawn):
+    synthetic = [example for example in drawn if example.subsets == (SYNTHETIC,)]
+    assert len(synthetic) > 300
+    for example in synthetic:
+        assert StatementReader(example.table).verdicts(example.question) == {example.answer.label}, example.question
+
+
+def test_labels_and_kinds_are_balanced(drawn, tables):
+    assert len(drawn) == 15 * len(tables)
+    labels = Counter(example.answer.label for example in drawn)
+    assert within_chance(labels[1], len(drawn), 0.5)
+    both = {
+        table.key for table in tables if HALF.of_kind(table, COUNTERFACTUAL, 1, np.random.default_rng(0)) is not None
+    }
+    of_both = [example for example in drawn if example.example_id.partition("/")[0] in both]
+    assert len(of_both) > 80
+    assert within_chance(sum(example.subsets == (COUNTERFACTUAL,) for example in of_both), len(of_both), 0.5)
+    only = Statements(counterfactual=0, max_cells=50)
+    assert all(only.draw(table, np.random.default_rng(1)).subsets == (SYNTHETIC,) for table in tables)
+
+
+def test_a_statement_is_about_a_small_part(tables):
+    small = Statements(counterfactual=0, max_cells=12)
+    for table in tables[:20]:
+        part = small.draw(table, np.random.default_rng(3)).table
+        assert len(part.header) * len(part.rows) <= 12
+        assert set(part.rows) <= set(table.table.rows)
+
+
+def test_made_examples_carry_the_label(tables):
+    maker = StatementMaker(SERIALIZER, HALF)
+    for place, table in enumerate(tables[:20]):
+        drawn = HALF.draw(table, np.random.default_rng(place))
+        for encoding in maker.make("3/4", lambda table=table: table, np.random.default_rng(place)):
+            assert (encoding.example_id, encoding.class_id) == ("3/4", drawn.answer.label)
+
+
+@pytest.mark.parametrize("table", [few(["a"], [["1"], ["2"]]), few(["a", "b"], [["1", "2"]]), few(["a"] * 60, [])])
+def test_tables_about_which_nothing_can_be_said(table):
+    one = CorpusTable.of(table, "s")
+    assert HALF.draw(one, np.random.default_rng(0)) is None
+    assert StatementMaker(SERIALIZER, HALF).make("0/0", lambda: one, np.random.default_rng(0)) == []
+
+
+def test_held_out_statements_come_in_pairs_and_are_always_the_same(corpus, tmp_path):
+    examples = corpus.examples("dev")
+    assert len({example.example_id for example in examples}) == len(examples) > 20
+    for first, second in zip(examples[::2], examples[1::2], strict=True):
+        assert first.example_id.removesuffix("true") == second.example_id.removesuffix("false")
+        assert (first.answer.label, second.answer.label) == (1, 0)
+        assert first.subsets == second.subsets
+    assert {example.subsets for example in examples} == {(SYNTHETIC,), (COUNTERFACTUAL,)}
+    again = StatementTables("nowhere", tmp_path, ["sample"], exclude=())
+    assert again.examples("dev") == examples
+    assert again.examples("train") == []
+
+
+def test_held_out_tables_are_never_learnt_from(corpus):
+    held_out = {example.example_id.partition("/")[0] for example in corpus.examples("dev")}
+    learnt = {
+        table.key for shard in corpus.shards for table in list(read_shard(shard.path))[shard.held_out :]
+    }  # what a lane reads, see test_stream.py
+    assert held_out
+    assert not held_out & learnt
+
+
+@pytest.mark.parametrize(("masks", "equal"), [("dynamic", False), ("static", True)])
+def test_statements_are_new_in_every_epoch_or_always_the_same(corpus, tmp_path, masks, equal):
+    loading = Loading(micro_batch=3, workers=0, seed=5, reset_positions=False, max_positions=512, cache=tmp_path)
+    stream = TableStream(corpus.shards[:1], corpus.maker(SERIALIZER), loading, masks)
+    seen: dict[str, set[tuple[int, ...]]] = {}
+    for number in range(2 * -(-len(stream) // 3)):
+        batch = stream[number]
+        for place, name in enumerate(batch.example_ids):
+            words = batch.input_ids[place][batch.attention_mask[place] == 1].tolist()
+            seen.setdefault(name, set()).add(tuple(words))
+    assert any(len(found) > 1 for found in seen.values()) is not equal
