@@ -22,6 +22,7 @@ TELLING: dict[str, Callable[[str], str]] = {
 OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
 NAMED = ("model._target_", "attention._target_", "task._target_", "data._target_", "data.name", "stages")
 ABSENT = "absent"
+STAGES = "stages."
 MOST_LABELS = 3
 
 
@@ -95,8 +96,8 @@ def with_commas(number: str) -> str:
 
 
 def is_pipeline(run: Run) -> bool:
-    """Says whether a run is made of stages."""
-    return any(key.startswith("stages.") for key in run.config)
+    """Says whether a run is made of stages, and not only begins with their weights."""
+    return run.config.get("chain") != "null" and any(key.startswith(STAGES) for key in run.config)
 
 
 def shared(values: Iterable[str]) -> str:
@@ -109,14 +110,16 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
     """Lists the settings in which configurations differ, those that are asked for first in front.
 
     What their names say already (model, attention, init, task) is left out, and so are options that a class has and
-    another class in its place has not.
+    another class in its place has not, and those of stages that only some of them have.
     """
     own = [values_of(group) for group in groups]
     found = []
     for key in dict.fromkeys(key for values in own for key in values):
         values: dict[str, list[str]] = {}
         for label, settled in zip(labels, own, strict=True):
-            if key in settled or key.endswith("._target_") or not replaced(key, settled, own):
+            if has_stage(key, settled) and (
+                key in settled or key.endswith("._target_") or not replaced(key, settled, own)
+            ):
                 values.setdefault(shown(key, settled), []).append(label)
         if len(values) > 1 and not is_named(key):
             found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
@@ -142,6 +145,11 @@ def shown(key: str, settled: Mapping[str, str]) -> str:
 def is_named(key: str) -> bool:
     """Says whether the names of configurations tell this setting already, or it only proposes values for others."""
     return key in NAMED or key.startswith("init.")
+
+
+def has_stage(key: str, settled: Mapping[str, str]) -> bool:
+    """Says whether a configuration has the stage that a setting is of; yes for all other settings."""
+    return not key.startswith(STAGES) or settled.get(key, "null") != "null"
 
 
 def replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:

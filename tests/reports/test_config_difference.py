@@ -69,6 +69,25 @@ def test_a_pipeline_is_not_said_to_train(tmp_path):
     assert only(tmp_path).common == ("62,613 training examples", "init minilm", "on cpu (16 threads)")
 
 
+def test_a_run_is_told_apart_by_its_pre_training_and_still_trains(tmp_path):
+    stage = {"experiment": "x", "overrides": [], "run": None}
+    for name, stages in {"mlm": {"a": stage, "b": None}, "cs": {"a": stage, "b": stage}, "none": None}.items():
+        init = "minilm" + {"mlm": " + a", "cs": " + a + b", "none": ""}[name]
+        build_run(tmp_path / name, init=init, config={"stages": stages, "chain": None, "optimizer": {"lr": 1e-4}})
+    found = only(tmp_path)
+    assert found.labels == ("mate · minilm + a + b", "mate · minilm + a", "mate · minilm")
+    assert "lr 0.0001" in found.common
+    assert found.differences == ()
+
+
+def test_settings_of_stages_are_compared_where_they_are(tmp_path):
+    for name, options in {"short": ["trainer.max_steps=1"], "long": ["trainer.max_steps=2"]}.items():
+        stages = {"a": {"experiment": "x", "overrides": options, "run": None}}
+        build_run(tmp_path / name, config={"stages": stages, "chain": None})
+    (difference,) = only(tmp_path).differences
+    assert difference.key == "stages.a.overrides"
+
+
 def test_long_lists_of_names_are_cut():
     assert listing(["a"]) == "a"
     assert listing(["a", "b"]) == "a and b"
