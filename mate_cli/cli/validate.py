@@ -59,7 +59,7 @@ def validate_stages(config: DictConfig, command: str = "train") -> None:
         if stage is None:
             continue
         try:
-            validate(compose(command, [f"experiment={stage.experiment}", *stage.overrides]), command)
+            validate(compose(command, [f"experiment={stage.experiment}", *stage.get("overrides", [])]), command)
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{name}") from error
 

@@ -179,7 +179,7 @@ def compose_stage(name: str, options: DictConfig, typed: Sequence[str]) -> Stage
         options: its experiment, its own overrides, and a run to take instead.
         typed: what the user typed for it among others.
     """
-    own = [f"experiment={options.experiment}", *typed, *options.overrides]
+    own = [f"experiment={options.experiment}", *typed, *options.get("overrides", [])]
     composed = compose(config_name="train", overrides=own, return_hydra_config=True)
     choices = composed.hydra.runtime.choices
     with open_dict(composed):
