@@ -9,7 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
+from mate_cli.data.stream import TableStream
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.runs.callbacks.checkpoints import Interrupted
 
 STAGE = "data.sources=[sample],data.exclude=[],trainer.batch_size=8,trainer.max_steps=3,trainer.val_every=9"
 TYPED = [
@@ -104,6 +106,28 @@ def test_what_is_done_is_skipped(chain, tmp_path, capsys):
     assert record(copy)["metrics"] == own["metrics"]
     final = "checkpoints/final.safetensors"
     assert (copy / final).read_bytes() == (chain / final).read_bytes()
+
+
+def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch):
+    whole = TableStream.__getitem__
+
+    def until_five(stream, number):
+        if number == 5:  # the last of three steps of two micro-batches
+            raise Interrupted
+        return whole(stream, number)
+
+    words = ["train", *TYPED, f"paths.outputs={tmp_path}", f"{MASKED[:-1]},'trainer.checkpoint_every=1']", CS]
+    monkeypatch.setattr(TableStream, "__getitem__", until_five)
+    assert main(words) != 0
+    monkeypatch.undo()
+    (folder,) = tmp_path.glob("train/hybridqa_mate_from_scratch/*")
+    assert [record(folder / name)["status"] for name in (".", "masked_lm")] == ["interrupted"] * 2
+    assert not (folder / "cs").exists()
+    assert main([*words, "resume=last"]) == 0
+    assert record(folder / "masked_lm")["resumed"] == 1
+    for name in (".", "masked_lm", "cs"):
+        final = f"{name}/checkpoints/final.safetensors"
+        assert (folder / final).read_bytes() == (chain / final).read_bytes()
 
 
 def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
