@@ -71,10 +71,14 @@ def test_control_c_gives_the_terminal_back_and_is_no_error(tmp_path):
         command, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
     ) as process:
         os.close(theirs)
-        text = read_until(ours, lambda text: text.count("Ctrl-C ends") >= 2 and page.exists())
-        assert '<meta http-equiv="refresh" content="15">' in page.read_text()
-        process.send_signal(signal.SIGINT)
-        text += read_until(ours, lambda _: False)
+        try:
+            text = read_until(ours, lambda text: text.count("Ctrl-C ends") >= 2 and page.exists())
+            assert '<meta http-equiv="refresh" content="15">' in page.read_text()
+            process.send_signal(signal.SIGINT)
+            text += read_until(ours, lambda _: False)
+        except BaseException:
+            process.kill()  # else this would be waited for, for ever
+            raise
     os.close(ours)
     assert process.returncode == 0
     assert text.count(SCREEN) == text.count(BACK) == 1
@@ -87,7 +91,7 @@ def test_control_c_gives_the_terminal_back_and_is_no_error(tmp_path):
 
 def read_until(terminal, seen):
     """What a terminal shows until something is seen, or until it is closed."""
-    text, end = "", time.monotonic() + 60
+    text, end = "", time.monotonic() + 120
     while time.monotonic() < end and not seen(text):
         if select.select([terminal], [], [], 0.1)[0]:
             try:
