@@ -60,7 +60,7 @@ def test_every_class_can_be_chosen():
 BREAKS = {
     "trainer/bad_key.yaml": ("# @package trainer\nmax_stepz: 3\n", "trainer.max_stepz: unknown key"),
     "scheduler/bad_target.yaml": ("_target_: mate_cli.no.Such\n", "scheduler._target_: there is no mate_cli.no.Such"),
-    "paths/left_open.yaml": ("outputs: ???\ncache: c\nshared: s\n", "paths.outputs: needs a value"),
+    "paths/left_open.yaml": ("outputs: ???\ncache: c\nshared: s\ndata: d\n", "paths.outputs: needs a value"),
     "extra/orphan.yaml": ("a: 1\n", "orphan"),
     "debug/bad_value.yaml": (
         "# @package _global_\ntrainer:\n  log_every: often\n",

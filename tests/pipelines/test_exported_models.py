@@ -276,7 +276,7 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export, "save_file", full)
+        patch.setattr(export, "write_tensors", full)
         with pytest.raises(ConfigError, match=r"cannot be written: .*No space left"):
             export.export_run(config)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

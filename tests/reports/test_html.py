@@ -243,4 +243,4 @@ def test_package_data_lies_beside_the_code():
     import mate_cli.reports
 
     folder = Path(mate_cli.reports.__file__).parent / "assets"
-    assert {file.name for file in folder.iterdir()} == {"compare.css", *SCRIPTS}
+    assert {file.name for file in folder.iterdir()} == {"answers.css", "compare.css", *SCRIPTS}
