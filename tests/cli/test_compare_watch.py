@@ -68,7 +68,7 @@ def test_control_c_gives_the_terminal_back_and_is_no_error(tmp_path):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "50"}
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+        command, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, preexec_fn=heed_control_c
     ) as process:
         os.close(theirs)
         try:
@@ -76,6 +76,7 @@ def test_control_c_gives_the_terminal_back_and_is_no_error(tmp_path):
             assert '<meta http-equiv="refresh" content="15">' in page.read_text()
             process.send_signal(signal.SIGINT)
             text += read_until(ours, lambda _: False)
+            process.wait(timeout=60)
         except BaseException:
             process.kill()  # else this would be waited for, for ever
             raise
@@ -87,6 +88,11 @@ def test_control_c_gives_the_terminal_back_and_is_no_error(tmp_path):
     assert "Traceback" not in text
     assert "page: outputs/compare.html" in after
     assert 'http-equiv="refresh"' not in page.read_text()
+
+
+def heed_control_c():
+    """Undo that whoever started these tests in the background has Ctrl-C ignored, also by what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def read_until(terminal, seen):
