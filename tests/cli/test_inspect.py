@@ -170,7 +170,8 @@ def test_wide_tables_are_shown_in_parts_that_fit(width):
     assert printed.count("●") == 2, "in the legend and in the cell"
 
 
-def test_masked_examples_show_what_was_there(tmp_path, capsys):
+def test_masked_examples_show_what_was_there(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "118")
     words = ["inspect", "experiment=pretrain_mate", "data.sources=[sample]", "data.exclude=[]", "split=dev"]
     words += ["init=random", "init.size=tiny", "init.tokenizer=sample", "tokens=128"]
     assert main([*words, f"paths.cache={tmp_path}", f"paths.outputs={tmp_path}"]) == 0
