@@ -155,8 +155,9 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     config = known_keys(config_name)
     name = nearest_key(key, config, [folder.name for folder in config_dir().iterdir() if folder.is_dir()])
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
-    assignment = f"={value}" if value else ""
-    return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{assignment}?" if name else None)
+    if name is None:
+        return ConfigError("unknown key", where=key, remedy=f"All keys: mate {config_name} --cfg job")
+    return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{f'={value}' if value else ''}?")
 
 
 def _unused_group(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:

@@ -16,8 +16,8 @@ HYDRA_SEES = {
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",
-    ("train", "qqq=1"): "qqq: unknown key.",
-    ("train", "stages.reading.run=x"): "stages.reading.run: unknown key.",
+    ("train", "qqq=1"): "qqq: unknown key. All keys: mate train --cfg job.",
+    ("train", "stages.reading.run=x"): "stages.reading.run: unknown key. All keys: mate train --cfg job.",
     ("train", "-m", "experiment=quickstart,quickstart_cells", "stages.span_reading.run=x"): (
         "stages.span_reading.run: unknown key. "
         "Before it is known which of several experiments has it, write ++stages.span_reading.run=..."
