@@ -128,7 +128,7 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
     empty = {name: np.zeros(0, _dtype(kind)) for name, kind in FEATURES.items() if not isinstance(kind, Value)}
-    with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", mininterval=0.5, delay=0.5) as bar:
+    with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", delay=0.5, disable=None) as bar:
         for start in range(0, len(examples), CHUNK):
             chunk = examples[start : start + CHUNK]
             for encoding in serializer.encode(chunk):

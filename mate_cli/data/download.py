@@ -146,7 +146,7 @@ def _receive_once(url: str, part: Path) -> None:
         resumed = response.status_code == requests.codes.partial_content
         length = int(response.headers.get("Content-Length", 0))
         start = have if resumed else 0
-        bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem)
+        bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None)
         with part.open("ab" if resumed else "wb") as stream, bar:
             for block in response.iter_content(CHUNK):
                 stream.write(block)

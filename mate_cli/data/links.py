@@ -29,7 +29,7 @@ def link_examples(examples: Sequence[TableExample], folder: Path | None = None) 
         folder: where links are kept, one JSON file per `CHUNK`; None keeps nothing.
     """
     done: list[LinkedExample] = []
-    with tqdm(total=len(examples), desc="linking questions", unit="questions", delay=1, leave=False) as bar:
+    with tqdm(total=len(examples), desc="linking", unit="questions", delay=1, leave=False, disable=None) as bar:
         for start in range(0, len(examples), CHUNK):
             chunk = examples[start : start + CHUNK]
             done += _linked_chunk(chunk, folder)

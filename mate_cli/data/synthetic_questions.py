@@ -103,7 +103,7 @@ class SyntheticQuestions:
             tables = [
                 table for name, table in self.tables.items() if (self._place(name) < self.dev_share) == (split == "dev")
             ]
-            bar = tqdm(tables, desc=f"making questions for {split}", unit="tables", delay=1, leave=False)
+            bar = tqdm(tables, desc=f"making questions for {split}", unit="tables", delay=1, leave=False, disable=None)
             self._made[split] = [made for table in bar for made in self.of_table(table)]
         return self._made[split]
 
