@@ -40,8 +40,8 @@ TERMS: dict[str, Terms] = {
     "sample": Terms("the sample that comes with mate-cli", "apache-2.0", "Apache 2.0; all of it is made up"),
     "sqa": Terms(
         "SQA",
-        "other",
-        "the data terms of Microsoft Research; tables are those of WikiTableQuestions, CC BY-SA 4.0",
+        "ms-pl",
+        "MS-PL, as its card on the Hugging Face hub says; tables are those of WikiTableQuestions, CC BY-SA 4.0",
         "https://www.microsoft.com/en-us/download/details.aspx?id=54253",
         "microsoft/msr_sqa",
     ),
