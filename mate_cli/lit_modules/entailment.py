@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,7 +52,8 @@ class Entailment(TableTask[Verdict]):
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__(encoder)
-        self.head = ClassHead(encoder.size.hidden_size, len(CLASSES))
+        lexical = deepcopy(getattr(encoder.embeddings, "lexical", None))
+        self.head = ClassHead(encoder.size.hidden_size, len(CLASSES), lexical)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Statements with a label."""
@@ -69,7 +71,7 @@ class Entailment(TableTask[Verdict]):
         return [Verdict(*verdict) for verdict in found]
 
     def _logits(self, batch: TableBatch) -> Tensor:
-        logits: Tensor = self.head(self.encoder(batch).pooled)
+        logits: Tensor = self.head(self.encoder(batch).pooled, batch.cell_features)
         return logits.float()
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:

@@ -146,6 +146,15 @@ def test_an_earlier_run_of_ours(tmp_path, heads):
     assert all(torch.equal(tensor, source.state_dict()[name]) for name, tensor in target.state_dict().items())
 
 
+def test_what_a_head_makes_of_lexical_features_comes_from_an_earlier_run_of_ours(tmp_path):
+    earlier, task = (Entailment(Mate(SIZE, attention=Sdpa(), vocab_size=20, lexical_features=True)) for _ in range(2))
+    save_file(earlier.state_dict(), tmp_path / "model.safetensors")
+    report = load(task, tmp_path, kind="path")
+    assert (report.new, report.unused) == ((), ())
+    for name, tensor in earlier.state_dict().items():
+        assert torch.equal(task.state_dict()[name], tensor), name
+
+
 def test_a_head_that_tapas_has_not_comes_from_an_earlier_run_of_ours(tmp_path):
     source, target = task_of(CellSelection), task_of(CellSelection)
     save_file(dict(source.state_dict()), tmp_path / "final.safetensors")

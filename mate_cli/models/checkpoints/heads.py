@@ -33,8 +33,8 @@ NAMES: dict[type[nn.Module], dict[str, str]] = {
     ClassHead: {"weight": "classifier.weight", "bias": "classifier.bias"},
 }
 """The parameters of our heads, and their names in transformers. There a single score has one axis less."""
-OWN = CellSelectionHead
-"""A head that only our own runs have, under the names that it has here."""
+OWN = (CellSelectionHead, ClassHead)
+"""Heads that have more, or all, in our own runs only, under the names that they have here."""
 
 
 class LoadedHeads(NamedTuple):
