@@ -118,6 +118,7 @@ class Evaluate(Section):
     paths: Paths
     run: str
     split: str
+    whole: bool
     data_root: str | None
 
 

@@ -22,7 +22,7 @@ def evaluate_run(cfg: DictConfig) -> dict[str, float]:
     """Re-compute the metrics of a finished run on a split, with its best weights.
 
     Args:
-        cfg: `run`, `split`, and the `hardware` to use.
+        cfg: `run`, `split`, `whole` (also what `trainer.limit_dev` left out), and the `hardware` to use.
 
     Returns:
         Metrics named <split>/<metric>, as in the run's record.
@@ -85,6 +85,8 @@ def run_config(folder: RunFolder, cfg: DictConfig) -> DictConfig:
     config.paths = cfg.paths
     if cfg.get("data_root"):
         config.data.root = cfg.data_root
+    if cfg.get("whole"):
+        config.trainer.limit_dev = None
     return config
 
 

@@ -83,6 +83,15 @@ def test_evaluate_recomputes_what_training_recorded(chain, stage):
 
 
 @pytest.mark.parametrize("stage", ["", "cell_selection"])
+def test_evaluate_can_score_what_training_left_out(chain, stage, tmp_path):
+    copy = shutil.copytree(chain, tmp_path / "copy")
+    assert main(["evaluate", f"run={copy / stage}", "split=test", "whole=true", "hardware.threads=1"]) == 0
+    rows = json.loads((copy / stage / "predictions" / "test.json").read_text())
+    assert [row["question_id"] for row in rows] == [example.example_id for example in Sample().examples("test")]
+    assert len(rows) > 24
+
+
+@pytest.mark.parametrize("stage", ["", "cell_selection"])
 def test_predict_answers_questions_without_answers(chain, stage, tmp_path):
     released = json.loads((Sample().released)["test.json"])
     asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
