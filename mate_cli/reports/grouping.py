@@ -65,13 +65,17 @@ def group_runs(
 
     Args:
         runs: the runs to group.
-        by: record entries or dotted configuration keys to group by; runs that differ elsewhere then share a row.
-            Empty: FIELDS, and every configuration key that is not ignored keeps runs apart.
+        by: record entries or dotted configuration keys to group by; runs that differ elsewhere then share a row, but
+            never those of several datasets. Empty: FIELDS, and every configuration key that is not ignored keeps runs
+            apart.
         ignore: further configuration keys that do not keep runs apart.
         count_all: count unfinished runs too.
         statistic: how repeats are summed up.
     """
+    runs = list(runs)
     keys = tuple(by) or FIELDS
+    if "dataset" not in keys and len({run.setting("dataset") for run in runs}) > 1:
+        keys = (*keys, "dataset")
     families: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         identity = tuple(run.setting(key) for key in keys)

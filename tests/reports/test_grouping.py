@@ -52,6 +52,14 @@ def test_grouping_by_keys_mixes_the_rest(tmp_path):
     assert len(groups_of(tmp_path, by=["trainer.batch_size"])) == 1
 
 
+def test_no_row_is_of_two_datasets(tmp_path):
+    for dataset in ("sqa", "wtq"):
+        for seed in (1, 2):
+            build_run(tmp_path / f"{dataset}{seed}", dataset=dataset, seed=seed)
+    groups = groups_of(tmp_path, by=["model"])
+    assert [(group.label, len(group.counted)) for group in groups] == [("sqa", 2), ("wtq", 2)]
+
+
 def test_a_command_is_named_only_where_it_tells_rows_apart(tmp_path):
     build_run(tmp_path / "a", command="train")
     build_run(tmp_path / "b", command="evaluate")
