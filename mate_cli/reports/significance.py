@@ -125,7 +125,7 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
 def find_group(groups: Sequence[Configuration], asked: str, metric: str | None = None) -> Configuration:
     """Finds the configuration with a label, or the only one whose label has all the words asked for.
 
-    Where several have them, such as a chain and its stages, the one that has the metric is meant.
+    Where a chain and its stages have them, those are meant that have the metric, and then the chain.
 
     Raises:
         ConfigError: naming the choices.
@@ -135,6 +135,7 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
     found = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
     if len(found) > 1:
         found = [group for group in found if metric in group.metric_names] or found
+        found = [group for group in found if not any(run.parent for run in group.runs)] or found
     if len(found) == 1:
         return found[0]
     problem = f"{len(found)} configurations match {asked}" if found else f"no configuration is called {asked}"

@@ -155,6 +155,14 @@ def test_of_several_the_one_with_the_metric_is_meant(tmp_path):
         assert find_group(groups, "mate", metric).runs[0].folder == folder
 
 
+def test_a_chain_goes_before_its_stage_where_both_have_the_metric(tmp_path):
+    chain = build_run(tmp_path / "chain", task="pointr", metrics={"dev/hits@1": 0.5})
+    build_run(chain / "cell_selection", metrics={"dev/hits@1": 0.5})
+    groups = group_runs(load_runs([tmp_path]).runs)
+    assert len(groups) == 2
+    assert find_group(groups, "mate", "dev/hits@1").runs[0].folder == chain
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
