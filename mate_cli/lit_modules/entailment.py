@@ -71,7 +71,7 @@ class Entailment(TableTask[Verdict]):
         return [Verdict(*verdict) for verdict in found]
 
     def _logits(self, batch: TableBatch) -> Tensor:
-        logits: Tensor = self.head(self.encoder(batch).pooled, batch.cell_features)
+        logits: Tensor = self.head(self.encoder(batch).pooled, batch)
         return logits.float()
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:

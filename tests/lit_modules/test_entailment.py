@@ -16,7 +16,8 @@ from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 TABLE = Table("t", (Cell("Name"), Cell("Year")), ((Cell("Ann"), Cell("1996")), (Cell("Ben"), Cell("2001"))))
-STATEMENTS = {"the year of ann is 1996": 1, "the year of ann is 2044": 0, "ben has 2001": 1, "ben has 1812": 0}
+STATEMENTS = {"the year of ann is 1996": 1, "the year of ann is 2001": 0, "ben has 2001": 1, "ben has 1996": 0}
+"""The table has all their words; which of them stand in one row is what tells them apart."""
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +45,17 @@ def test_a_head_learns_from_lexical_features_with_any_network(batch):
     assert [verdict.label for verdict in own.predict(batch)] == list(STATEMENTS.values())
 
 
-def test_the_largest_of_any_cell_count_and_padding_does_not(batch):
-    own = task(lexical_features=True)
-    pooled, features = torch.zeros(len(STATEMENTS), 8), batch.cell_features
-    assert features.min() >= 0
-    padded = torch.cat([features.flip(1), torch.zeros_like(features)], 1)
-    assert torch.equal(own.head(pooled, features), own.head(pooled, padded))
-    assert not torch.equal(own.head(pooled, features), own.head(pooled, features + 1))
+def test_cells_count_wherever_they_stand_and_padding_does_not(batch):
+    own, pooled = task(lexical_features=True), torch.zeros(len(STATEMENTS), 8)
+
+    def scores(features, mask=batch.attention_mask):
+        return own.head(pooled, replace(batch, cell_features=features, attention_mask=mask))
+
+    features, mask = batch.cell_features, batch.attention_mask
+    longer = torch.cat([features, torch.full_like(features, 9.0)], 1)
+    padding = torch.cat([mask, torch.zeros_like(mask)], 1)
+    torch.testing.assert_close(scores(features), scores(longer.flip(1), padding.flip(1)))
+    assert not torch.equal(scores(features), scores(longer, torch.ones_like(padding)))
 
 
 def test_without_them_the_head_is_one_layer(batch):

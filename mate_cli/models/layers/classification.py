@@ -6,6 +6,7 @@ from torch import Tensor
 
 from mate_cli.models.layers.embeddings import FeatureEmbeddings
 from mate_cli.models.layers.score import Score
+from mate_cli.tokenization.layout import TableBatch
 
 
 class ClassHead(Score):
@@ -14,8 +15,8 @@ class ClassHead(Score):
     Args:
         hidden_size: D.
         classes: their number.
-        lexical: embeds the largest lexical features of any cell, which are added to the pooled state: thousands of
-            examples pass before attention brings them there.
+        lexical: embeds the lexical features of cells; the largest numbers of any cell are added to the pooled state:
+            thousands of examples pass before attention brings them there.
 
     Source: google-research/tapas, `tapas_classifier_model.compute_classification_logits` (one layer; the DoT paper
         speaks of a hidden one).
@@ -25,13 +26,14 @@ class ClassHead(Score):
         super().__init__(hidden_size, classes)
         self.lexical = lexical
 
-    def forward(self, pooled: Tensor, features: Tensor | None = None) -> Tensor:
+    def forward(self, pooled: Tensor, batch: TableBatch) -> Tensor:  # type: ignore[override]
         """The scores.
 
         Args:
-            pooled: of each example, [B, D].
-            features: of each token's cell, [B, T, F], none below zero, which is the padding.
+            pooled: of each example of the batch, [B, D].
+            batch: with lexical features, where they are read.
         """
-        if self.lexical is not None and features is not None:
-            pooled = pooled + self.lexical.features(features.amax(1))
+        if self.lexical is not None and batch.cell_features is not None:
+            cells: Tensor = self.lexical.features(batch.cell_features)
+            pooled = pooled + cells.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
         return super().forward(pooled)
