@@ -71,6 +71,15 @@ def cell_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.Gen
     return _value_clue(asked, row, column, rng)
 
 
+def end_rows(column: Column) -> tuple[int, ...]:
+    """The rows with the smallest and the largest number or date of a column; none where too few can be compared."""
+    key = sort_key(column.values.values())
+    if key is None or len(column.values) < 3:
+        return ()
+    ordered = sorted(column.values, key=lambda row: key(column.values[row]))
+    return ordered[0], ordered[-1]
+
+
 def compared_clue(
     asked: QuestionTable, row: int, column: Column, rng: np.random.Generator, among: frozenset[int] | None = None
 ) -> Clue | None:
