@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from made_tables import player_table
 from strategies import tables
 
-from mate_cli.data.synthesis.question_clues import cell_clue
+from mate_cli.data.synthesis.question_clues import cell_clue, end_rows
 from mate_cli.data.synthesis.question_table import QuestionTable
 from mate_cli.data.synthesis.questions import MOST_CANDIDATES, SHARES, make_questions, questions_of
 from mate_cli.tables.table import Cell, Table
@@ -129,6 +129,22 @@ def test_kinds_have_their_shares(many):
     for kind, share in SHARES.items():
         deviation = (share * (1 - share) / len(many)) ** 0.5
         assert abs(counts[kind] / len(many) - share) < 3.3 * deviation, counts
+
+
+def test_first_and_last_ones_are_asked_for_as_often_as_people_do(many):
+    from_cells = [question for _, question in many if question.kind.endswith("by_cell")]
+    compared = [
+        made for made in from_cells if re.search(r"(?<!name )\b(\w+est|most|last|than|after|before)\b", made.text)
+    ]
+    assert 0.25 < len(compared) / len(from_cells) < 0.5
+
+
+@given(tables())
+def test_end_rows_have_the_smallest_and_the_largest_number(table):
+    for column in QuestionTable(table).columns:
+        numbers = [column.values[row] for row in end_rows(column)]
+        if numbers and all(isinstance(value, float) for value in column.values.values()):
+            assert numbers == [min(column.values.values()), max(column.values.values())]
 
 
 def test_there_are_many_ways_to_put_them(many):
