@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from mate_cli.reports.load import Run
 from mate_cli.reports.metric_names import BASELINE
@@ -14,6 +15,8 @@ FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
 SHOWN_DIFFERENCES = 2
+RUN = ".run"
+"""Ends the configuration keys of runs that a run was begun from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +172,12 @@ def distinct(groups: list[Configuration], keys: Sequence[str]) -> int:
 
 
 def short_differences(differences: Mapping[str, str]) -> list[str]:
-    """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are."""
-    texts = [f"{key.rpartition('.')[2]}={value}" for key, value in differences.items()]
+    """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are.
+
+    What a recipe set in several places is said once, and of a run that was begun from its folder's name, last.
+    """
+    ordered = sorted(differences.items(), key=lambda setting: setting[0].endswith(RUN))
+    named = [(key, PurePath(value).name if key.endswith(RUN) else value) for key, value in ordered]
+    texts = list(dict.fromkeys(f"{key.rpartition('.')[2]}={value}" for key, value in named))
     rest = len(texts) - SHOWN_DIFFERENCES
     return texts[:SHOWN_DIFFERENCES] + ([f"+{rest} more"] if rest > 0 else [])

@@ -26,6 +26,13 @@ def test_another_setting_is_another_row_named_by_it(tmp_path):
     assert len(groups_of(tmp_path, ignore=["optimizer."])) == 1
 
 
+def test_what_a_recipe_sets_is_said_once_and_a_run_by_its_name(tmp_path):
+    for name, rate in (("a", 1), ("b", 2)):
+        stages = {"masked_lm": {"run": f"/far/away/{name}"}}
+        build_run(tmp_path / name, config={"stages": stages, "init": {"lr": rate}, "optimizer": {"lr": rate}})
+    assert [group.label for group in groups_of(tmp_path)] == ["mate · lr=1 · run=a", "mate · lr=2 · run=b"]
+
+
 def test_machines_folders_and_loggers_do_not_part_repeats(tmp_path):
     build_run(tmp_path / "a", seed=1, config={"hardware": {"threads": 2}, "paths": {"outputs": "x"}})
     build_run(tmp_path / "b", seed=2, config={"hardware": {"threads": 8}, "paths": {"outputs": "y"}})
