@@ -56,6 +56,9 @@ def test_cells_count_wherever_they_stand_and_padding_does_not(batch):
     padding = torch.cat([mask, torch.zeros_like(mask)], 1)
     torch.testing.assert_close(scores(features), scores(longer.flip(1), padding.flip(1)))
     assert not torch.equal(scores(features), scores(longer, torch.ones_like(padding)))
+    together, apart = torch.zeros_like(features), torch.zeros_like(features)
+    together[:, 1, :2] = apart[:, 1, 0] = apart[:, 2, 1] = 1
+    assert not torch.allclose(scores(together), scores(apart)), "what one cell has counts, not what all have"
 
 
 def test_without_them_the_head_is_one_layer(batch):
