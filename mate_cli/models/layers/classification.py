@@ -26,14 +26,14 @@ class ClassHead(Score):
         super().__init__(hidden_size, classes)
         self.lexical = lexical
 
-    def forward(self, pooled: Tensor, batch: TableBatch) -> Tensor:  # type: ignore[override]
+    def forward(self, pooled: Tensor, batch: TableBatch | None = None) -> Tensor:
         """The scores.
 
         Args:
             pooled: of each example of the batch, [B, D].
-            batch: with lexical features, where they are read.
+            batch: where lexical features are read.
         """
-        if self.lexical is not None and batch.cell_features is not None:
+        if self.lexical is not None and batch is not None and batch.cell_features is not None:
             cells: Tensor = self.lexical.features(batch.cell_features)
             pooled = pooled + cells.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
         return super().forward(pooled)
