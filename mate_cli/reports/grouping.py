@@ -16,7 +16,7 @@ IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
 SHOWN_DIFFERENCES = 2
 RUN = ".run"
-"""Ends the configuration keys of runs that a run was begun from."""
+"""Ends the configuration keys of finished runs that stand in for stages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,10 +174,10 @@ def distinct(groups: list[Configuration], keys: Sequence[str]) -> int:
 def short_differences(differences: Mapping[str, str]) -> list[str]:
     """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are.
 
-    What a recipe set in several places is said once, and of a run that was begun from its folder's name, last.
+    What a recipe set in several places is said once, and of a stage's finished run the folder's name, last.
     """
     ordered = sorted(differences.items(), key=lambda setting: setting[0].endswith(RUN))
-    named = [(key, PurePath(value).name if key.endswith(RUN) else value) for key, value in ordered]
+    named = [(key.removesuffix(RUN), PurePath(value).name if key.endswith(RUN) else value) for key, value in ordered]
     texts = list(dict.fromkeys(f"{key.rpartition('.')[2]}={value}" for key, value in named))
     rest = len(texts) - SHOWN_DIFFERENCES
     return texts[:SHOWN_DIFFERENCES] + ([f"+{rest} more"] if rest > 0 else [])

@@ -30,7 +30,7 @@ def test_what_a_recipe_sets_is_said_once_and_a_run_by_its_name(tmp_path):
     for name, rate in (("a", 1), ("b", 2)):
         stages = {"masked_lm": {"run": f"/far/away/{name}"}}
         build_run(tmp_path / name, config={"stages": stages, "init": {"lr": rate}, "optimizer": {"lr": rate}})
-    assert [group.label for group in groups_of(tmp_path)] == ["mate · lr=1 · run=a", "mate · lr=2 · run=b"]
+    assert [group.label for group in groups_of(tmp_path)] == ["mate · lr=1 · masked_lm=a", "mate · lr=2 · masked_lm=b"]
 
 
 def test_machines_folders_and_loggers_do_not_part_repeats(tmp_path):

@@ -72,9 +72,9 @@ def cell_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.Gen
 
 
 def end_rows(column: Column) -> tuple[int, ...]:
-    """The rows with the smallest and the largest number or date of a column; none where too few can be compared."""
+    """The rows with the smallest and the largest number or date of a column; none where they cannot be compared."""
     key = sort_key(column.values.values())
-    if key is None or len(column.values) < 3:
+    if key is None:
         return ()
     ordered = sorted(column.values, key=lambda row: key(column.values[row]))
     return ordered[0], ordered[-1]
