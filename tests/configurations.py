@@ -31,7 +31,8 @@ USER_GIVES = {
 def files(root: Path) -> list[str]:
     """Every configuration file of a tree."""
     found = (path.relative_to(root).as_posix() for path in root.rglob("*.yaml"))
-    return sorted(file for file in found if not file.startswith("sweep/"))  # these are W&B's
+    # Sweeps are W&B's, and a recipe fits only what its scale, network, task or dataset is chosen with.
+    return sorted(file for file in found if not file.startswith(("sweep/", "recipe/")))
 
 
 def problem(root: Path, file: str) -> str | None:
@@ -51,11 +52,11 @@ def problem(root: Path, file: str) -> str | None:
     return None
 
 
-def composed(root: Path, primary: str, overrides: list[str]) -> DictConfig:
-    """A command's configuration with these overrides."""
+def composed(root: Path, primary: str, overrides: list[str], *, hydra: bool = False) -> DictConfig:
+    """A command's configuration with these overrides, with Hydra's own part or without."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(root), version_base="1.3"):
-        return compose(primary, overrides)
+        return compose(primary, overrides, return_hydra_config=hydra)
 
 
 @cache

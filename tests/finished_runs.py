@@ -12,7 +12,7 @@ from mate_cli.pipelines.checkpoint import NoDataset
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import save_module
 
-SMALL = ["data=sample", "init.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=96", "hardware.threads=1"]
+SMALL = ["data=sample", "model.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=96", "hardware.threads=1"]
 
 
 def hardware_and_paths(folder: Path) -> DictConfig:

@@ -42,4 +42,4 @@ def test_other_networks_differ_in_the_network_only(name):
 def test_small_scales_take_minutes():
     small = config("pretrain_mate", "scale=small")
     assert small.trainer.max_steps * small.trainer.batch_size <= 20_000
-    assert config("pretrain_mate", "init=minilm").trainer.batch_size == 32
+    assert config("pretrain_mate", "scale=minilm").trainer.batch_size == 32

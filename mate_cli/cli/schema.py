@@ -25,11 +25,8 @@ class Init(Section):
     kind: Literal["random", "bert", "tapas", "path", "minilm"]
     checkpoint: str | None = None
     tokenizer: str
-    size: str
-    activation: str
     new_token_types: Literal["zero", "normal"] = "normal"
     heads: bool | Literal["auto"] = "auto"
-    recipe: dict[str, Any] = {}
 
 
 class Trainer(Section):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mate_cli.errors import ConfigError
 
@@ -17,6 +17,7 @@ class EncoderSize:
         num_heads: attention heads N in each.
         intermediate_size: width of the feed-forward layer.
         max_positions: rows of the position table.
+        first_layers: these are but the first layers of a deeper network, whose weights fit.
     """
 
     hidden_size: int
@@ -24,6 +25,7 @@ class EncoderSize:
     num_heads: int
     intermediate_size: int
     max_positions: int = 512
+    first_layers: bool = field(default=False, compare=False)
 
     @property
     def head_size(self) -> int:
@@ -53,12 +55,12 @@ def encoder_size(size: str | EncoderSize) -> EncoderSize:
         return size
     name, _, layers = size.partition(":")
     if name not in SIZES:
-        raise ConfigError(f"no size is called {name!r}", where="init.size", remedy=f"Choose from {', '.join(SIZES)}")
+        raise ConfigError(f"no size is called {name!r}", where="model.size", remedy=f"Choose from {', '.join(SIZES)}")
     most = SIZES[name].num_layers
     if not layers:
         return SIZES[name]
     if not layers.isdecimal() or not 1 <= int(layers) <= most:
         raise ConfigError(
-            f"{size!r} is not a number of layers", where="init.size", remedy=f"Use {name}:1 to {name}:{most}"
+            f"{size!r} is not a number of layers", where="model.size", remedy=f"Use {name}:1 to {name}:{most}"
         )
-    return replace(SIZES[name], num_layers=int(layers))
+    return replace(SIZES[name], num_layers=int(layers), first_layers=True)

@@ -131,10 +131,10 @@ def _about(model: Exported) -> str:
 
 
 def _loading(model: Exported, folder: str) -> str:
-    size, activation = (model.settings["init"][name] for name in ("size", "activation"))
+    size, activation = (model.settings["model"][name] for name in ("size", "activation"))
     lines = [
-        f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} init.size={size} "
-        f"init.activation={activation}  # trains on"
+        f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} model.size={size} "
+        f"model.activation={activation}  # trains on"
     ]
     if model.record.task in QUESTIONS:
         lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{QUESTIONS[model.record.task]}"')

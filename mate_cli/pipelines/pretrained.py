@@ -70,10 +70,12 @@ def _beginning_with(stage: Stage, before: Run | None, record: RunRecord) -> Stag
 
 
 def with_weights(cfg: DictConfig, before: Run) -> DictConfig:
-    """A configuration whose network begins with the last weights of a run; the recipe of its own `init` stays."""
+    """A configuration whose network begins with the last weights of a run."""
     weights = before.folder.checkpoints / "final.safetensors"
-    own = {key: before.cfg.init[key] for key in ("tokenizer", "size", "activation")}
+    shape = {key: before.cfg.model[key] for key in ("size", "activation")}
     found = cfg.copy()
     with open_dict(found):
-        found.init = {**cfg.init, **own, "kind": "path", "checkpoint": str(weights.absolute())}
+        found.model = {**cfg.model, **shape}
+        found.init = {**cfg.init, "kind": "path", "checkpoint": str(weights.absolute())}
+        found.init.tokenizer = before.cfg.init.tokenizer
     return found

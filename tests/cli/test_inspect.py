@@ -20,7 +20,7 @@ from mate_cli.tokenization.sat import SatSerializer
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
-WORDS = ("inspect", "data=sample", "init.size=tiny", "init.tokenizer=sample")
+WORDS = ("inspect", "data=sample", "model.size=tiny", "init.tokenizer=sample")
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +173,6 @@ def test_wide_tables_are_shown_in_parts_that_fit(width):
 def test_masked_examples_show_what_was_there(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "118")
     words = ["inspect", "experiment=pretrain_mate", "data.sources=[sample]", "data.exclude=[]", "split=dev"]
-    words += ["init=random", "init.size=tiny", "init.tokenizer=sample", "tokens=128"]
+    words += ["init=random", "model.size=tiny", "init.tokenizer=sample", "tokens=128"]
     assert main([*words, f"paths.cache={tmp_path}", f"paths.outputs={tmp_path}"]) == 0
     assert "[MASK] for " in capsys.readouterr().out

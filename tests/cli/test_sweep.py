@@ -173,7 +173,7 @@ def test_a_grid_is_run_here_and_what_is_typed_wins():
     assert words == [
         "-m",
         "experiment=hybridqa_mate",
-        "init=minilm",
+        "scale=minilm",
         "model=mate,tapas,sat,linformer,etc",
         "seed=7",
         "logger=none",

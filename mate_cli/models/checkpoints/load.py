@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,21 +33,15 @@ class InitOptions:
         checkpoint: a folder, file, prefix of a TensorFlow checkpoint or name on the Hugging Face hub; None where the
             kind needs none.
         tokenizer: of the checkpoint.
-        size: of the checkpoint, a name in `SIZES`; `minilm:2` takes its first two layers.
-        activation: of the checkpoint's feed-forward layers.
         new_token_types: how token types that the checkpoint lacks begin: zero or normal.
         heads: which heads of the task are loaded: auto for those that fit, true for all or none at all, false for none.
-        recipe: fine-tuning numbers that fit these weights; for experiments to read.
     """
 
     kind: str = "random"
     checkpoint: str | None = None
     tokenizer: str = "bert-base-uncased"
-    size: str = "base"
-    activation: str = "gelu"
     new_token_types: str = "normal"
     heads: bool | str = "auto"
-    recipe: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,7 @@ def load_weights(model: TableEncoder, init: InitOptions, task: nn.Module | None 
     if WORDS not in model.state_dict():
         raise ConfigError("this network reads no words, so no such weights fit", where="init", remedy="Use init=random")
     tensors = _plain_names(files)
-    if ":" in init.size:
+    if model.size.first_layers:
         tensors = _first_layers(tensors, model.size.num_layers)
     _check_fit(model, tensors, files)
     if init.new_token_types == "zero":
@@ -155,13 +148,13 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
     """
     found = _size_of(tensors, files.config, model.size)
     names = [name for name, size in SIZES.items() if replace(size, max_positions=found.max_positions) == found]
-    choice = f"Set init.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
+    choice = f"Set model.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
     words, own_words = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
     activation = files.config.get("hidden_act", model.activation)
     for what, theirs, ours, remedy in (
         ("size", _describe(found), _describe(model.size), choice),
         ("vocabulary", f"{words} word pieces", f"{own_words} word pieces", "Set init.tokenizer to that of the weights"),
-        ("activation", activation, model.activation, f"Set init.activation={activation}"),
+        ("activation", activation, model.activation, f"Set model.activation={activation}"),
     ):
         if theirs != ours:
             raise CheckpointError(f"its {what} is {theirs}, the network's is {ours}", where=files.source, remedy=remedy)

@@ -160,6 +160,8 @@ def activation_named(name: str) -> nn.Module:
     }
     if name not in activations:
         raise ConfigError(
-            f"no activation is called {name!r}", where="init.activation", remedy=f"Choose from {', '.join(activations)}"
+            f"no activation is called {name!r}",
+            where="model.activation",
+            remedy=f"Choose from {', '.join(activations)}",
         )
     return activations[name]()
