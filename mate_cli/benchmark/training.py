@@ -33,6 +33,7 @@ from mate_cli.benchmark.timing import NotRun, Timing
 from mate_cli.data.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.models.table_encoder import TableEncoder
@@ -177,7 +178,8 @@ def take_steps(learner: Learner, autocast: Autocast) -> None:
     """One optimizer step on every batch."""
     for job, labelled in zip(learner.jobs, learner.labelled, strict=True):
         with autocast():
-            cells = learner.head(states_of(job), labelled)
+            states = states_of(job)
+            cells = learner.head(EncoderOutput(states, states[:, 0], labelled))
         loss = marginal_likelihood(cells.logits, cells.mask, cells.candidates).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(learner.weights, CLIP)

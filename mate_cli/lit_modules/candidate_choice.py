@@ -55,11 +55,12 @@ class CandidateChoice(TableTask[Choice]):
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """The mean loss of a batch, a scalar."""
-        found = self.head(self.encoder(batch).states, batch, self.encoder.pooler)
+        found = self.head(self.encoder(batch), self.encoder.pooler)
         return soft_cross_entropy(found.logits, found.mask, found.right).mean()
 
     def predict(self, batch: TableBatch) -> list[Choice]:
         """Choose a candidate of each example."""
-        found = self.head(self.encoder(batch).states, batch, self.encoder.pooler)
+        output = self.encoder(batch)
+        found = self.head(output, self.encoder.pooler)
         best, places = found.logits.masked_fill(~found.mask, -torch.inf).softmax(-1).max(-1)
-        return [Choice(*one) for one in zip(batch.example_ids, places.tolist(), best.tolist(), strict=True)]
+        return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]

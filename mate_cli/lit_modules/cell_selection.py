@@ -72,17 +72,19 @@ class CellSelection(TableTask[CellRanking]):
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """The mean loss of a batch, a scalar."""
-        cells = self.head(self.dropout(self.encoder(batch).states), batch)
+        output = self.encoder(batch)
+        cells = self.head(output.with_states(self.dropout(output.states)))
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
     def predict(self, batch: TableBatch) -> list[CellRanking]:
         """Rank the cells of each example."""
-        cells = self.head(self.encoder(batch).states, batch)
+        output = self.encoder(batch)
+        cells = self.head(output)
         probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
         values, order = probabilities.sort(dim=-1, descending=True, stable=True)
         rows, columns = cells.rows.gather(1, order), cells.columns.gather(1, order)
         rankings = []
-        for index, name in enumerate(batch.example_ids):
+        for index, name in enumerate(output.batch.example_ids):
             count = min(self.keep, int(cells.mask[index].sum()))
             best = zip(rows[index, :count].tolist(), columns[index, :count].tolist(), strict=True)
             shares = tuple(values[index, :count].tolist())

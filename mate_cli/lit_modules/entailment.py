@@ -61,18 +61,16 @@ class Entailment(TableTask[Verdict]):
 
     def loss(self, batch: TableBatch) -> Tensor:
         """The mean loss of a batch, a scalar."""
-        assert batch.class_ids is not None
-        return cross_entropy(self._logits(batch), batch.class_ids)
+        output = self.encoder(batch)
+        assert output.batch.class_ids is not None
+        return cross_entropy(self.head(output).float(), output.batch.class_ids)
 
     def predict(self, batch: TableBatch) -> list[Verdict]:
         """The likelier label of each example."""
-        shares, labels = self._logits(batch).softmax(-1).max(-1)
-        found = zip(batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
+        output = self.encoder(batch)
+        shares, labels = self.head(output).float().softmax(-1).max(-1)
+        found = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in found]
-
-    def _logits(self, batch: TableBatch) -> Tensor:
-        logits: Tensor = self.head(self.encoder(batch).pooled, batch)
-        return logits.float()
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Accuracy of all statements with a label and of parts of them; one without a verdict counts as wrong."""

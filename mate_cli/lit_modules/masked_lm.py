@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.lit_modules.base import TableTask
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
@@ -61,20 +62,21 @@ class MaskedLM(TableTask[MaskedPieces]):
 
     def loss(self, batch: TableBatch) -> Tensor:
         """The mean loss of the masked pieces of a batch, a scalar."""
-        logits, labels, _ = self._masked(batch)
+        logits, labels, _ = self._masked(self.encoder(batch))
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
-    def _masked(self, batch: TableBatch) -> tuple[Tensor, Tensor, Tensor]:
+    def _masked(self, output: EncoderOutput) -> tuple[Tensor, Tensor, Tensor]:
         """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
-        assert batch.label_ids is not None
-        masked = batch.label_ids > 0
-        states = self.encoder(batch).states[masked]
-        logits: Tensor = self.head(states, self.encoder.embeddings.word_embeddings.weight)
-        return logits.float(), batch.label_ids[masked], masked.nonzero()[:, 0]
+        label_ids = output.batch.label_ids
+        assert label_ids is not None
+        masked = label_ids > 0
+        logits: Tensor = self.head(output.states[masked], self.encoder.embeddings.word_embeddings.weight)
+        return logits.float(), label_ids[masked], masked.nonzero()[:, 0]
 
     def predict(self, batch: TableBatch) -> list[MaskedPieces]:
         """What became of the masked pieces of each example."""
-        logits, labels, owner = self._masked(batch)
+        output = self.encoder(batch)
+        logits, labels, owner = self._masked(output)
         each = torch.stack(
             [
                 torch.ones_like(labels, dtype=torch.float32),
@@ -83,8 +85,8 @@ class MaskedLM(TableTask[MaskedPieces]):
             ],
             dim=1,
         )
-        sums = each.new_zeros(len(batch.example_ids), 3).index_add_(0, owner, each).tolist()
-        pairs = zip(batch.example_ids, sums, strict=True)
+        sums = each.new_zeros(len(output.batch.example_ids), 3).index_add_(0, owner, each).tolist()
+        pairs = zip(output.batch.example_ids, sums, strict=True)
         return [MaskedPieces(name, int(masked), int(right), nats) for name, (masked, right, nats) in pairs]
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, float]:

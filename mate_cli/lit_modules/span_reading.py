@@ -25,7 +25,7 @@ class SpanPrediction:
     """The best span of one example.
 
     Args:
-        start: first token of the span, from 0.
+        start: first token of the span in the example's encoding, from 0.
         end: last token of the span.
         probability: the softmax over all spans.
     """
@@ -79,16 +79,19 @@ class SpanReading(TableTask[SpanPrediction]):
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """The mean loss of a batch, a scalar."""
-        assert batch.label_ids is not None
-        logits = self.head(self.dropout(self.encoder(batch).states), batch)
-        return span_loss(logits.float(), batch.label_ids).mean()
+        output = self.encoder(batch)
+        assert output.batch.label_ids is not None
+        logits = self.head(output.with_states(self.dropout(output.states)))
+        return span_loss(logits.float(), output.batch.label_ids).mean()
 
     def predict(self, batch: TableBatch) -> list[SpanPrediction]:
         """The best span of each example."""
-        logits = self.head(self.encoder(batch).states, batch).float()
+        output = self.encoder(batch)
+        logits = self.head(output).float()
         best, index = logits.flatten(1).softmax(-1).max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]
-        spans = zip(batch.example_ids, start.tolist(), (start + length).tolist(), best.tolist(), strict=True)
+        begins, ends = (output.batch.encoded_at(token).tolist() for token in (start, start + length))
+        spans = zip(output.batch.example_ids, begins, ends, best.tolist(), strict=True)
         return [SpanPrediction(*span) for span in spans]
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:

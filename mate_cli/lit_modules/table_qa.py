@@ -21,7 +21,7 @@ from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.layers.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
-from mate_cli.models.table_encoder import EncoderOutput, TableEncoder
+from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
@@ -157,19 +157,20 @@ class TableQA(TableTask[TableAnswer]):
 
     def loss(self, batch: TableBatch) -> Tensor:
         """The mean loss of a batch, a scalar."""
-        states, pooled = self.encoder(batch)
-        logits = self.head(EncoderOutput(self.dropout(states), pooled), batch)
-        return self.criterion(logits, batch).mean()
+        output = self.encoder(batch)
+        logits = self.head(output.with_states(self.dropout(output.states)))
+        return self.criterion(logits, output.batch).mean()
 
     def predict(self, batch: TableBatch) -> list[TableAnswer]:
         """The cells and the aggregation of each example."""
-        logits: AnswerLogits = self.head(self.encoder(batch), batch)
-        cells = likely_cells(logits.probabilities(), batch, self.threshold)
+        output = self.encoder(batch)
+        logits: AnswerLogits = self.head(output)
+        cells = likely_cells(logits.probabilities(), output.batch, self.threshold)
         columns, aggregations = (_best(scores, len(cells)) for scores in (logits.columns, logits.aggregation))
         return [
             TableAnswer(name, *chosen, AGGREGATIONS[aggregation], share, column_share)
             for name, chosen, (aggregation, share), (_, column_share) in zip(
-                batch.example_ids, cells, aggregations, columns, strict=True
+                output.batch.example_ids, cells, aggregations, columns, strict=True
             )
         ]
 

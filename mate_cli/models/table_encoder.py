@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.embeddings import TableEmbeddings
 from mate_cli.models.layers.encoder import Encoder, EncoderLayer, LayerOptions, Pooler
 from mate_cli.models.sizes import EncoderSize, encoder_size
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
 
 INITIAL_DEVIATION = 0.02
 """Of all weights before training, as in BERT."""
-
-
-class EncoderOutput(NamedTuple):
-    """What a network makes of a batch.
-
-    Args:
-        states: of every token, [B, T, D].
-        pooled: of every example, [B, D].
-    """
-
-    states: Tensor
-    pooled: Tensor
 
 
 class TableEncoder(nn.Module):
@@ -99,7 +88,7 @@ class TableEncoder(nn.Module):
         """Encode a batch; no work is spent on padding, whose states are zero."""
         plan = AttentionPlan(self.pattern, batch)
         states = plan.packing.unpack(self.encoder(self.embeddings(batch, plan.packing), plan))
-        return EncoderOutput(states, self.pooler(states))
+        return EncoderOutput(states, self.pooler(states), batch)
 
 
 def initialise(module: nn.Module) -> None:

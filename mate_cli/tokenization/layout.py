@@ -111,6 +111,7 @@ class TableBatch:
         answer_numbers: float32 [B], NaN where the answer is no number.
         aggregation_ids: [B], -1 where not known.
         class_ids: [B], -1 where not known.
+        places: of each token, where it stands in its example's encoding; None where all stand where they did.
     """
 
     input_ids: torch.Tensor
@@ -131,12 +132,27 @@ class TableBatch:
     answer_numbers: torch.Tensor | None = None
     aggregation_ids: torch.Tensor | None = None
     class_ids: torch.Tensor | None = None
+    places: torch.Tensor | None = None
 
     @property
     def in_body(self) -> torch.Tensor:
         """Which tokens are in body cells of the table, Bool [B, T]."""
         in_row = (self.row_ids > 0) & (self.row_ids < SUMMARY_ROW)
         return in_row & (self.column_ids > 0) & (self.attention_mask == 1)
+
+    def keep(self, tokens: torch.Tensor) -> TableBatch:
+        """The same examples with some of their tokens.
+
+        Args:
+            tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
+        """
+        kept: dict[str, Any] = {"places": tokens}
+        kept |= {name: gather_tokens(tensor, tokens) for name, tensor in self.tensors().items() if tensor.ndim > 1}
+        return replace(self, **kept, prepared={})
+
+    def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Where one token of each example [B] stands in its encoding, Int64 [B]."""
+        return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
         """The tensor fields by name, leaving out those that are None."""
@@ -155,6 +171,12 @@ class TableBatch:
         changed: dict[str, Any] = {name: change(tensor) for name, tensor in self.tensors().items()}
         prepared = {name: map_tensors(value, change) for name, value in self.prepared.items()}
         return replace(self, **changed, prepared=prepared)
+
+
+def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """What belongs to some tokens [B, K] of what belongs to all: [B, T, ...] to [B, K, ...]."""
+    index = tokens.view(*tokens.shape, *(1 for _ in values.shape[2:]))
+    return values.gather(1, index.expand(*tokens.shape, *values.shape[2:]))
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting

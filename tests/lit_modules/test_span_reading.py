@@ -15,6 +15,6 @@ def test_the_best_span_is_given_by_its_first_and_last_token():
     task = SpanReading(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size)).eval()
     logits = torch.zeros(*batch.input_ids.shape, 10)
     logits[0, 3, 2] = logits[1, 7, 0] = 50.0  # three tokens from the third, one token at the seventh
-    task.head.forward = lambda states, batch: logits
+    task.head.forward = lambda output: logits
     spans = [(p.example_id, p.start, p.end) for p in task.predict(batch)]
     assert spans == [(batch.example_ids[0], 3, 5), (batch.example_ids[1], 7, 7)]

@@ -149,7 +149,7 @@ def test_counts_of_columns_reach_their_column_and_nothing_selects_them():
     lower.encoder.layer, upper.encoder.layer = lower.encoder.layer[:1], upper.encoder.layer[1:]
     assert reached(lower, batch, 4).tolist() == [False, False, False, False, True, True]
     assert reached(upper, batch, 4).tolist() == [True, False, True, False, True, True]
-    cells = CellSelectionHead(16)(lower(batch).states, batch)
+    cells = CellSelectionHead(16)(lower(batch))
     assert cells.mask.tolist() == [[True, True]]
     assert (cells.rows.tolist(), cells.columns.tolist()) == ([[1, 1]], [[1, 2]])
     spans = allowed_spans(batch, 2)[0, :, 0]

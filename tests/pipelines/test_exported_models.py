@@ -117,7 +117,7 @@ def test_questions_are_scored_alike_by_transformers(tmp_path, name):
     task = parts.task.eval()
     for made in one_by_one(batch()):  # padding changes what transformers makes of choosing no column
         given = {"labels": torch.zeros(made.input_ids.shape)} if name == "free" else {}  # it needs them
-        output, scores = theirs(**inputs(made), **given), task.head(task.encoder(in_place(parts, made)), made)
+        output, scores = theirs(**inputs(made), **given), task.head(task.encoder(in_place(parts, made)))
         final = scores.final()
         # Far below zero, outside the chosen column, 32 bits are too few for more.
         close = final > -1000
@@ -173,7 +173,7 @@ def test_statements_are_judged_alike_by_transformers(tmp_path):
     assert theirs.config.id2label == {0: "refuted", 1: "entailed"}
     parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
     made, task = batch(), parts.task.eval()
-    ours = task.head(task.encoder(in_place(parts, made)).pooled)
+    ours = task.head(task.encoder(in_place(parts, made)))
     torch.testing.assert_close(theirs(**inputs(made)).logits, ours, atol=1e-5, rtol=1e-5)
 
 
