@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.pairs import all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan, Planner
@@ -25,7 +26,8 @@ from mate_cli.benchmark.options import BenchmarkOptions, announce
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.flops import all_pairs, attention_flops, backend_flops, needed_pairs
+from mate_cli.models.flops import attention_flops, work_flops
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.tokenization.layout import TableBatch
 
@@ -37,17 +39,10 @@ SMALL = 64
 """Tokens that are enough to call everything once."""
 
 
-class Attention(NamedTuple):
-    """A variant: what may be seen, and how that is computed."""
-
-    pattern: AttentionPattern
-    backend: AttentionBackend
-
-
 class Ready(NamedTuple):
     """A variant that is prepared for the batch of a case."""
 
-    attention: Attention
+    attention: LayerSpec
     plan: AttentionPlan
 
     @property
@@ -94,7 +89,7 @@ class AttentionBenchmark(BenchmarkOptions):
                 announce(case.name)
                 yield self.measure(case, pace)
 
-    def variants(self, tokens: int) -> dict[str, Attention]:
+    def variants(self, tokens: int) -> dict[str, LayerSpec]:
         """Every variant for so many tokens, dense attention first.
 
         Raises:
@@ -102,10 +97,10 @@ class AttentionBenchmark(BenchmarkOptions):
         """
         full, mate = Full(self.heads), RowColumnHeads(self.heads)
         found = {
-            DENSE: Attention(full, Sdpa()),
-            DENSE_MASK: Attention(mate, Sdpa()),
-            **{name: Attention(mate, backend) for name, backend in self._backends.items()},
-            LINFORMER: Attention(full, MixedAttention(self._mixer(tokens))),
+            DENSE: LayerSpec(full, Sdpa()),
+            DENSE_MASK: LayerSpec(mate, Sdpa()),
+            **{name: LayerSpec(mate, backend) for name, backend in self._backends.items()},
+            LINFORMER: LayerSpec(full, MixedAttention(self._mixer(tokens))),
         }
         return {name: one for name, one in found.items() if self.backends is None or name in self.backends}
 
@@ -155,11 +150,11 @@ class AttentionBenchmark(BenchmarkOptions):
             if refusal:
                 named |= {f"{place}/{direction}/not_run": refusal for direction in DIRECTIONS}
             else:
-                batch, named[f"{place}/plan/ms"] = timed_plan(Planner(*attention), case.batch)
+                batch, named[f"{place}/plan/ms"] = timed_plan(Planner((attention.prepared,)), case.batch)
                 ready[name] = Ready(attention, AttentionPlan(attention.pattern, batch.to(device)))
         return named, ready
 
-    def _refusal(self, name: str, attention: Attention, case: Case) -> str | None:
+    def _refusal(self, name: str, attention: LayerSpec, case: Case) -> str | None:
         if case.tokens > self.longest.get(name, case.tokens):
             return f"more than {self.longest[name]:,} tokens take too much memory"
         try:
@@ -175,8 +170,8 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
         call = partial(attend_and_back if backward else attend, ready, qkv)
-        pattern, backend = ready.attention
-        flops = backend_flops(backend, pattern, batch, self.head_size, backward=backward)
+        work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
+        flops = work_flops(work, self.head_size, backward=backward)
         return Variant(call, flops / 1e9)
 
 

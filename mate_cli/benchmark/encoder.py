@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import DIRECTIONS, SMALL, timed_plan
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
@@ -23,7 +24,7 @@ from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.flops import backend_flops, dense_flops, encoder_flops
+from mate_cli.models.flops import dense_flops, encoder_flops, work_flops
 from mate_cli.models.linformer import Linformer
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize, encoder_size
@@ -131,7 +132,7 @@ class EncoderBenchmark(BenchmarkOptions):
         if name == "tapas":
             return Tapas(self.shape, attention=Sdpa(), vocab_size=VOCABULARY, attention_dropout=0.0)
         if name == "linformer":
-            return Linformer(self.shape, attention=Sdpa(), length=longest, attention_dropout=0.0)
+            return Linformer(self.shape, length=longest, attention_dropout=0.0)
         if name.startswith(MATE):
             backend = find_backends([name.removeprefix(MATE)])[name.removeprefix(MATE)]
             return Mate(self.shape, attention=backend, vocab_size=VOCABULARY, attention_dropout=0.0)
@@ -210,7 +211,8 @@ def job_flops(job: Job, size: EncoderSize, *, backward: bool) -> float:
     """Operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
     if isinstance(job.model, TableEncoder):
         return encoder_flops(job.model, job.counted, backward=backward)
-    attention = backend_flops(Sdpa(), Full(size.num_heads), job.counted, size.head_size, backward=backward)
+    work = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
+    attention = work_flops(work, size.head_size, backward=backward)
     return dense_flops(size, job.counted.input_ids.numel(), backward=backward) + size.num_layers * attention
 
 

@@ -10,6 +10,7 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import DictConfig, open_dict
 
+from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.stream import StreamDataModule, StreamedDataset
 from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
@@ -62,8 +63,9 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
     torch.manual_seed(cfg.seed)
     dataset = instantiate(cfg.data) if dataset is None else dataset
     serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
-    backend = instantiate(cfg.attention)
+    backend: AttentionBackend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
+    _check_attention(encoder, backend)
     task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
     report = load_weights(encoder, InitOptions(**cfg.init), task)
     task.cache = cache = Path(cfg.paths.cache).expanduser()
@@ -93,6 +95,16 @@ def _reader_serializer(serializer: Serializer) -> TapasSerializer:
     if not isinstance(serializer, TapasSerializer):
         raise ConfigError("this encoding cannot be read from", where="encoding", remedy="Use encoding=cell")
     return serializer
+
+
+def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
+    """Refuse a backend that is asked for and would never be."""
+    if not backend.leaves_choice and all(spec.backend is not backend for spec in encoder.specs):
+        raise ConfigError(
+            f"{type(encoder).__name__} computes attention in its own way, and not by {type(backend).__name__}",
+            where="attention",
+            remedy="Use attention=auto, which leaves it to the network",
+        )
 
 
 def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:

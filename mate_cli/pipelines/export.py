@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from safetensors import SafetensorError
@@ -33,7 +34,6 @@ OF_THE_MACHINE = ("hardware", "paths", "logger", "resume", "deterministic", "sta
 """Parts of the configuration that are left out."""
 ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
 """Takes the place of an exact attention backend, which may need a GPU or a compiler."""
-INEXACT = "mate_cli.attention.backends.bucketed.Bucketed"
 
 
 def export_run(cfg: DictConfig) -> Path:
@@ -55,7 +55,7 @@ def export_run(cfg: DictConfig) -> Path:
     target = Path(cfg.to).expanduser().absolute()
     _check_target(target, overwrite=cfg.overwrite)
     config = run_config(folder, cfg)
-    if config.attention["_target_"] != INEXACT:
+    if instantiate(config.attention).exact:
         config.attention = ANY_MACHINE
     parts = load_best(config, folder, NoDataset())
     settings = exported_settings(config)

@@ -18,7 +18,6 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from mate_cli.attention.backends.auto import Auto
 from mate_cli.data.batching import check_shares, plan_schedule
 from mate_cli.data.table_data_module import TableDataModule
 from mate_cli.errors import CheckpointError
@@ -309,9 +308,7 @@ def _score(run: Run, parts: Parts) -> None:
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_result(run.folder, split, result)
         run.trackers.table(f"predictions/{split}", *result.table())
-    backend = parts.task.encoder.planner.backend
-    if isinstance(backend, Auto):
-        run.record.facts["attention"] = backend.summary()
+    run.record.facts |= parts.task.encoder.facts()
     print_results(run.console, run.folder, run.record)
 
 

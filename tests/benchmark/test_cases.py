@@ -4,11 +4,11 @@ import pytest
 import torch
 from golden import shared
 
+from mate_cli.attention.pairs import all_pairs, needed_pairs
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.benchmark.cases import SHAPES, draw_table, drawn_cases, picked_cases, real_lengths, spread
 from mate_cli.benchmark.real_tables import encode_dataset
 from mate_cli.errors import ConfigError
-from mate_cli.models.flops import all_pairs, needed_pairs
 
 
 @pytest.mark.parametrize("shape", SHAPES)

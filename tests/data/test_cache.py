@@ -126,7 +126,7 @@ def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
     pattern = RowColumnHeads(4)
     planned = []
     for workers in (0, 2):
-        options = replace(loading(tmp_path, workers), prepare=Planner(pattern, Segments()))
+        options = replace(loading(tmp_path, workers), prepare=Planner(((pattern, Segments()),)))
         data = TableDataModule(Sample(), serializer, options, list, list)
         data.schedule = Schedule(batch_size=4, micro_batch=4, total_steps=3)
         planned.append([batch.prepared[pattern, "segment_tables"] for batch in data.train_dataloader()])

@@ -8,7 +8,6 @@ from transformers import BertConfig, BertModel, TapasConfig, TapasModel
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.models.checkpoints import InitOptions, load_weights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
@@ -86,7 +85,7 @@ def test_an_unknown_type_adds_nothing_and_a_late_position_is_the_last():
     with torch.no_grad():
         model.embeddings.token_type_embeddings_2.weight.zero_()
         last = TableBatch(**{**given.tensors(), "position_ids": torch.full_like(given.position_ids, 63)})
-        packing = AttentionPlan(model.pattern, given).packing
+        packing = model.plans(given).packing
         torch.testing.assert_close(model.embeddings(beyond, packing), model.embeddings(last, packing))
 
 

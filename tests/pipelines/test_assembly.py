@@ -22,6 +22,14 @@ def test_inputs_longer_than_the_network_takes(overrides, message):
         assemble(config)
 
 
+@pytest.mark.parametrize("network", ["linformer", "etc"])
+def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(network):
+    words = ["experiment=quickstart_cells", f"model={network}", "model.size=tiny"]
+    with pytest.raises(ConfigError, match=r"attention: .*not by Bucketed.* Use attention=auto"):
+        assemble(composed(config_dir(), "train", [*words, "attention=bucketed"]))
+    assert assemble(composed(config_dir(), "train", words)).task.encoder.facts() == {}
+
+
 def test_what_a_chain_costs_is_the_sum_of_its_stages():
     stages = [{"examples_per_second": 6.0, "training_flops_per_example": 2e9}, {"examples_per_second": 3.0}]
     assert joint_throughput(stages) == {"examples_per_second": pytest.approx(2.0)}
