@@ -19,14 +19,12 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Init(Section):
-    """`conf/init`: which weights and tokenizer to start from."""
+class Init(BaseModel):
+    """`conf/init`: a part with a `_target_`, of which the tokenizer is read before it is built."""
 
-    kind: Literal["random", "bert", "tapas", "path", "minilm"]
-    checkpoint: str | None = None
+    model_config = ConfigDict(extra="allow", strict=True)
+
     tokenizer: str
-    new_token_types: Literal["zero", "normal"] = "normal"
-    heads: bool | Literal["auto"] = "auto"
 
 
 class Trainer(Section):

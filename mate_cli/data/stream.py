@@ -215,10 +215,11 @@ class StreamDataModule(TableDataModule):
         """What is learnt from."""
         return self.stream
 
-    def some_batches(self, count: int = 64, size: int = 8) -> list[TableBatch]:
-        """Batches of `count` training examples, to measure what they cost."""
+    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+        """Batches of `count` training examples of the beginning, made when they are asked for."""
         made = self.stream.some(count)
-        return [self.stream.batch(made[start : start + size]) for start in range(0, len(made), size)]
+        for start in range(0, len(made), size):
+            yield self.stream.batch(made[start : start + size])
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """The whole run as one pass, beginning at `first_batch`."""

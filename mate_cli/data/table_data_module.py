@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -179,12 +179,13 @@ class TableDataModule(pl.LightningDataModule):
         """What a record should say of the data, in words; nothing where the record of the configuration says it all."""
         return {}
 
-    def some_batches(self, count: int = 64, size: int = 8) -> list[TableBatch]:
-        """Batches of `count` training examples evenly spread over the split, to measure what they cost."""
+    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+        """Batches of `count` training examples evenly spread over the split, made one by one as they are asked for."""
         encodings = self.encodings("train", training=True)
         places = range(0, len(encodings), max(1, len(encodings) // count))
         batches = Batches(encodings, self.loading)
-        return [batches[list(places[start : start + size])] for start in range(0, len(places), size)]
+        for start in range(0, len(places), size):
+            yield batches[list(places[start : start + size])]
 
     def epoch(self, step: int) -> float:
         """Passes over the training split after `step` optimizer steps."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.stream import StreamDataModule, StreamedDataset
@@ -16,7 +16,7 @@ from mate_cli.data.table_data_module import Loading, TableDataModule, TableDatas
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.models.checkpoints.load import InitOptions, LoadReport, load_weights
+from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
@@ -34,21 +34,25 @@ class Parts:
     Args:
         task: network, head, loss and metrics.
         data: the loaders.
+        serializer: encodes what the network reads.
+        initializer: gave the network its first weights.
         report: which weights the network began with.
     """
 
     task: TableTask[Any]
     data: TableDataModule
     serializer: Serializer
+    initializer: Initializer
     report: LoadReport
 
 
-def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
+def assemble(cfg: DictConfig, dataset: TableDataset | None = None, *, load: bool = True) -> Parts:
     """Build dataset, network and task from a resolved configuration.
 
     Args:
         cfg: the configuration.
         dataset: in place of the one that the configuration names.
+        load: give the network its first weights; False where others will take their place at once.
 
     Raises:
         ConfigError: the parts do not fit together.
@@ -67,7 +71,8 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
     _check_attention(encoder, backend)
     task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
-    report = load_weights(encoder, InitOptions(**cfg.init), task)
+    initializer: Initializer = instantiate(cfg.init)
+    report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     task.cache = cache = Path(cfg.paths.cache).expanduser()
     if isinstance(task, SpanReading):
         task.serializer = _reader_serializer(serializer)
@@ -88,7 +93,7 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
     )
     module: type[TableDataModule] = StreamDataModule if isinstance(dataset, StreamedDataset) else TableDataModule
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
-    return Parts(task, data, serializer, report)
+    return Parts(task, data, serializer, initializer, report)
 
 
 def _reader_serializer(serializer: Serializer) -> TapasSerializer:
@@ -136,9 +141,6 @@ def load_best(cfg: DictConfig, folder: RunFolder, dataset: TableDataset | None =
     weights = folder.checkpoints / "best.safetensors"
     if not weights.is_file():
         raise RunError("this run left no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
-    bare = cfg.copy()
-    with open_dict(bare):
-        bare.init = {**bare.init, "kind": "random"}  # the initial weights would be overwritten at once
-    parts = assemble(bare, dataset)
+    parts = assemble(cfg, dataset, load=False)
     load_module(parts.task, weights)
     return parts

@@ -23,6 +23,7 @@ from mate_cli.tables.example import TableExample
 SETTINGS = "mate.yaml"
 """The configuration of an exported run, without what belongs to the machine."""
 WEIGHTS = HUB_FILES[0]
+INITIAL_WEIGHTS = "mate_cli.models.initialization.initial_weights.InitialWeights"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
 ELSEWHERE = {"seed": 0, "data": None, "trainer": {"limit_train": None, "limit_dev": None}}
@@ -61,7 +62,7 @@ def open_checkpoint(name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
     settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
     check_targets(settings, str(folder))
     weights, is_theirs = _weights(folder), is_tapas(folder)
-    settings = {**settings, **ELSEWHERE, "init": {**settings["init"], "kind": "random", "tokenizer": str(folder)}}
+    settings = {**settings, **ELSEWHERE, "init": {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}}
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
     config = OmegaConf.create(settings)

@@ -20,7 +20,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
 from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.checkpoint import SETTINGS, NoDataset
+from mate_cli.pipelines.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset
 from mate_cli.pipelines.evaluation import CALIBRATION
 from mate_cli.pipelines.finished import run_config
 from mate_cli.pipelines.model_card import Exported, model_card
@@ -102,7 +102,7 @@ def exported_settings(config: DictConfig) -> dict[str, Any]:
     for name in OF_THE_MACHINE:
         settings.pop(name, None)
     settings["data"] = {"name": settings["data"].get("name")}
-    settings["init"] |= {"kind": "random", "checkpoint": None, "tokenizer": "."}
+    settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
     return settings
 
 

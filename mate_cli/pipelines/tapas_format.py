@@ -142,7 +142,6 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
         "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
         "encoding": _encoding(config, folder),
         "task": _task(config),
-        "init": {},
     }
 
 

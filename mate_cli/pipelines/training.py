@@ -231,6 +231,8 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     note_unusable(run.record, data.dataset.examples("train"))
     note_fit(run.record, "train", training)
     run.record.facts |= data.facts
+    if checkpoint is None:
+        run.record.facts |= parts.initializer.prepare(task.encoder, data.some_batches())
     data.first_batch = done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
     print_start(run, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
@@ -252,7 +254,7 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
     """Floating-point operations of a forward and a backward pass, per example, of some of the training split."""
-    batches = data.some_batches()
+    batches = list(data.some_batches())
     total = sum(encoder_flops(encoder, batch, backward=True) for batch in batches)
     return total / sum(len(batch.input_ids) for batch in batches)
 

@@ -13,8 +13,8 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.data.collate import collate
 from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.checkpoints.load import InitOptions, load_weights
 from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.candidates import CandidateHead
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import TableEncoding
@@ -54,7 +54,7 @@ def network(request, bert, tmp_path):
     save_file({name: tensor.contiguous() for name, tensor in bert.state_dict().items()}, folder / "model.safetensors")
     bert.config.save_pretrained(folder)
     model = Candidates(SIZE, attention=request.param(), vocab_size=WORDS).eval()
-    report = load_weights(model, InitOptions("path", str(folder), new_token_types="zero"))
+    report = InitialWeights("path", str(folder), new_token_types="zero").load(model)
     assert not report.new
     return model
 

@@ -14,7 +14,7 @@ from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.span import allowed_spans
@@ -136,7 +136,7 @@ def test_weights_of_bert_leave_nothing_new_in_the_original(tmp_path, new_token_t
     save_file({**bert, "embeddings.token_type_embeddings.weight": segments}, tmp_path / "model.safetensors")
     torch.manual_seed(1)
     model = Sat(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50, variant="original")
-    report = load_weights(model, InitOptions("path", str(tmp_path), new_token_types=new_token_types))
+    report = InitialWeights("path", str(tmp_path), new_token_types=new_token_types).load(model)
     assert not report.new
     assert not report.unused
     assert torch.equal(model.embeddings.token_type_embeddings_0.weight[:2], segments)

@@ -19,7 +19,7 @@ import mate_cli.models.auto_classes
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.sample import Sample
 from mate_cli.errors import CheckpointError, ConfigError, RunError
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines import export
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
@@ -213,7 +213,7 @@ def test_training_can_begin_with_it(tmp_path, overrides):
     folder = exported(tmp_path, overrides)
     parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
     fresh = assemble(composed(config_dir(), "train", [*SMALL, *overrides]), NoDataset()).task.encoder
-    report = load_weights(fresh, InitOptions("path", str(folder), size="tiny"))
+    report = InitialWeights("path", str(folder)).load(fresh)
     assert report.new == ()
     wanted = parts.task.encoder.state_dict()
     assert all(torch.equal(tensor, wanted[name]) for name, tensor in fresh.state_dict().items())

@@ -1,10 +1,10 @@
-"""Put the weights of BERT, TAPAS, MiniLM or an earlier run into a network."""
+"""Begin with random weights, or with those of BERT, TAPAS, MiniLM or an earlier run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.checkpoints.files import CheckpointFiles, read_hub, read_minilm, read_path
 from mate_cli.models.checkpoints.heads import LoadedHeads, load_heads
+from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.sizes import SIZES, EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
@@ -25,8 +26,8 @@ TYPE_TABLES = tuple(f"embeddings.token_type_embeddings_{i}.weight" for i in rang
 
 
 @dataclass(frozen=True)
-class InitOptions:
-    """Where a network's first weights come from.
+class InitialWeights(Initializer):
+    """Random weights, or those of BERT, TAPAS, MiniLM or an earlier run.
 
     Args:
         kind: random, bert, tapas, minilm, or path (an earlier run, or any folder).
@@ -37,77 +38,48 @@ class InitOptions:
         heads: which heads of the task are loaded: auto for those that fit, true for all or none at all, false for none.
     """
 
-    kind: str = "random"
+    kind: Literal["random", "bert", "tapas", "path", "minilm"] = "random"
     checkpoint: str | None = None
     tokenizer: str = "bert-base-uncased"
-    new_token_types: str = "normal"
-    heads: bool | str = "auto"
+    new_token_types: Literal["zero", "normal"] = "normal"
+    heads: bool | Literal["auto"] = "auto"
+
+    def load(self, encoder: TableEncoder, task: nn.Module | None = None) -> LoadReport:
+        """Fill a network in place, and with it the heads of its task that the weights have.
+
+        Raises:
+            ConfigError: the options are wrong.
+            CheckpointError: the weights are missing, damaged or of another size.
+            MissingDependencyError: minilm is not installed.
+        """
+        _check_options(self)
+        files = _read(self)
+        if files is None:
+            return LoadReport(new=tuple(encoder.state_dict()))
+        if WORDS not in encoder.state_dict():
+            problem = "this network reads no words, so no such weights fit"
+            raise ConfigError(problem, where="init", remedy="Use init=random")
+        tensors = _plain_names(files)
+        if encoder.size.first_layers:
+            tensors = _first_layers(tensors, encoder.size.num_layers)
+        _check_fit(encoder, tensors, files)
+        if self.new_token_types == "zero":
+            _zero_missing_types(encoder, tensors)
+        tensors = _spread_bert_types(tensors)
+        heads = LoadedHeads() if task is None else load_heads(task, tensors, self.heads)
+        report = _copy(encoder, tensors)
+        unused = tuple(name for name in report.unused if name not in heads.used)
+        return LoadReport(report.loaded + heads.loaded, report.new + heads.new, unused)
 
 
-@dataclass(frozen=True)
-class LoadReport:
-    """What became of the weights, by name.
-
-    Args:
-        loaded: taken from the checkpoint, wholly or in part.
-        new: not in the checkpoint.
-        unused: in the checkpoint, without a place in the network.
-    """
-
-    loaded: tuple[str, ...] = ()
-    new: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-
-    def summary(self) -> str:
-        """One line for a log."""
-        parts = [f"{len(self.loaded)} tensors loaded"]
-        parts += [f"{len(names)} {word} ({_shorten(names)})" for word, names in self._rest() if names]
-        return ", ".join(parts)
-
-    def _rest(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ("new", self.new), ("unused", self.unused)
-
-
-def load_weights(model: TableEncoder, init: InitOptions, task: nn.Module | None = None) -> LoadReport:
-    """Fill a network in place, and with it the heads of its task that the weights have.
-
-    Args:
-        model: the network.
-        init: where the weights come from.
-        task: what has the heads.
-
-    Raises:
-        ConfigError: the options are wrong.
-        CheckpointError: the weights are missing, damaged or of another size.
-        MissingDependencyError: minilm is not installed.
-    """
-    _check_options(init)
-    files = _read(init)
-    if files is None:
-        return LoadReport(new=tuple(model.state_dict()))
-    if WORDS not in model.state_dict():
-        raise ConfigError("this network reads no words, so no such weights fit", where="init", remedy="Use init=random")
-    tensors = _plain_names(files)
-    if model.size.first_layers:
-        tensors = _first_layers(tensors, model.size.num_layers)
-    _check_fit(model, tensors, files)
-    if init.new_token_types == "zero":
-        _zero_missing_types(model, tensors)
-    tensors = _spread_bert_types(tensors)
-    heads = LoadedHeads() if task is None else load_heads(task, tensors, init.heads)
-    report = _copy(model, tensors)
-    unused = tuple(name for name in report.unused if name not in heads.used)
-    return LoadReport(report.loaded + heads.loaded, report.new + heads.new, unused)
-
-
-def _check_options(init: InitOptions) -> None:
+def _check_options(init: InitialWeights) -> None:
     for key, choices in (("new_token_types", ("zero", "normal")), ("heads", ("auto", True, False))):
         if getattr(init, key) not in choices:
             remedy = f"Choose {' or '.join(str(choice).lower() for choice in choices)}"
             raise ConfigError(f"{getattr(init, key)!r} is no choice", where=f"init.{key}", remedy=remedy)
 
 
-def _read(init: InitOptions) -> CheckpointFiles | None:
+def _read(init: InitialWeights) -> CheckpointFiles | None:
     if init.kind == "random":
         return None
     if init.kind == "minilm":
@@ -213,7 +185,3 @@ def _copy(model: TableEncoder, tensors: dict[str, Tensor]) -> LoadReport:
         state[name][:rows] = tensors[name][:rows]
     new, unused = (tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state)))
     return LoadReport(tuple(loaded), new, unused)
-
-
-def _shorten(names: tuple[str, ...], shown: int = 3) -> str:
-    return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")
