@@ -15,9 +15,10 @@ from mate_cli.errors import RunError
 from mate_cli.lit_modules.gathering import Named, gathered
 from mate_cli.lit_modules.sharding import shard
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tables.example import Coordinates, TableExample
+from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
 
+ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
 
 
@@ -67,7 +68,7 @@ class Selection:
     aggregation: str = "none"
 
 
-class TableTask(pl.LightningModule, Generic[Prediction]):
+class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     """A head on a network, a loss and metrics; which network it is makes no difference.
 
     Args:
@@ -83,7 +84,7 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         encoder.pooler.requires_grad_(self.pools)  # processes wait for the gradient of every trained weight
         self.optimization: Optimization | None = None
         self.cache: Path | None = None
-        self.references: Mapping[str, TableExample] = {}
+        self.references: Mapping[str, ExampleT] = {}
         self._predictions: list[list[Prediction]] = []
 
     pools: ClassVar[bool] = False
@@ -101,15 +102,15 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         """One prediction per example of a batch."""
 
     @abstractmethod
-    def score(self, predictions: Sequence[Prediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
         """Metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
 
     @abstractmethod
-    def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
+    def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
         """The answer text of each prediction, by example."""
 
     @abstractmethod
-    def right(self, prediction: Prediction, example: TableExample) -> bool:
+    def right(self, prediction: Prediction, example: ExampleT) -> bool:
         """Whether a prediction counts as correct, for tables that people read."""
 
     def selection(self, prediction: Prediction) -> Selection | None:
@@ -117,7 +118,7 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         return None
 
     def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+        self, examples: Mapping[str, ExampleT], training: Callable[[], Sequence[ExampleT]]
     ) -> dict[str, float]:
         """Metrics of what needs no network, as `<baseline>/<metric>`; none by default.
 
@@ -127,11 +128,11 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         """
         return {}
 
-    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
         """The examples to learn from; those without a usable label are left out."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
-    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
         """The examples to predict and score."""
         return list(examples)
 
@@ -191,7 +192,7 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         return gathered(kept)
 
 
-def by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+def by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
     """Names of the examples whose answer is in the table, and of those whose answer is in a passage."""
     known = {name: example.answer for name, example in examples.items() if example.answer}
     return {kind: [name for name, a in known.items() if a.source == kind] for kind in ("table", "passage")}

@@ -32,7 +32,7 @@ class Choice:
     probability: float
 
 
-class CandidateChoice(TableTask[Choice]):
+class CandidateChoice(TableTask[LinkedExample, Choice]):
     """Softmax over the candidates of a question, cross entropy towards all right ones alike.
 
     Args:

@@ -35,7 +35,7 @@ class CellRanking:
     probabilities: tuple[float, ...]
 
 
-class CellSelection(TableTask[CellRanking]):
+class CellSelection(TableTask[TableExample, CellRanking]):
     """Mean token logit per cell, softmax over the table, marginal likelihood over the candidate cells.
 
     Args:

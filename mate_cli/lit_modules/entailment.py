@@ -36,7 +36,7 @@ class Verdict:
     probability: float
 
 
-class Entailment(TableTask[Verdict]):
+class Entailment(TableTask[TableExample, Verdict]):
     """Cross entropy of two classes, from the pooled state.
 
     There is no dropout but the network's own (`model.hidden_dropout`).

@@ -14,7 +14,7 @@ from mate_cli.lit_modules.base import TableTask
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
 
 EPSILON = 1e-5
@@ -39,7 +39,7 @@ class MaskedPieces:
     nats: float
 
 
-class MaskedLM(TableTask[MaskedPieces]):
+class MaskedLM(TableTask[Example, MaskedPieces]):
     """Cross entropy of the masked pieces, those whose label is not 0; only they meet the vocabulary.
 
     Args:
@@ -56,7 +56,7 @@ class MaskedLM(TableTask[MaskedPieces]):
         words = encoder.embeddings.word_embeddings.num_embeddings
         self.head = MaskedLMHead(encoder.size.hidden_size, words, encoder.activation)
 
-    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def training_examples(self, examples: Sequence[Example]) -> list[Example]:
         """All: what is learnt needs no answer."""
         return list(examples)
 
@@ -89,7 +89,7 @@ class MaskedLM(TableTask[MaskedPieces]):
         pairs = zip(output.batch.example_ids, sums, strict=True)
         return [MaskedPieces(name, int(masked), int(right), nats) for name, (masked, right, nats) in pairs]
 
-    def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
         """The share of masked pieces that were told, and the perplexity of all masked pieces."""
         masked = sum(one.masked for one in predictions)
         if not masked:
@@ -98,10 +98,10 @@ class MaskedLM(TableTask[MaskedPieces]):
         right = sum(one.right for one in predictions) / masked
         return {"masked_accuracy": right, "perplexity": math.exp(min(nats, MOST_NATS))}
 
-    def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, str]:
+    def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, str]:
         """In words, by example."""
         return {one.example_id: f"{one.right} of {one.masked} masked pieces" for one in predictions}
 
-    def right(self, prediction: MaskedPieces, example: TableExample) -> bool:
+    def right(self, prediction: MaskedPieces, example: Example) -> bool:
         """Whether all masked pieces were told."""
         return prediction.right == prediction.masked

@@ -15,7 +15,7 @@ from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
 from mate_cli.models.layers.span import SpanHead
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.tapas import TapasSerializer
 
@@ -36,7 +36,7 @@ class SpanPrediction:
     probability: float
 
 
-class SpanReading(TableTask[SpanPrediction]):
+class SpanReading(TableTask[TableExample, SpanPrediction]):
     """Span = MLP over [start; end], softmax over all spans inside one cell.
 
     Args:
@@ -110,7 +110,7 @@ class SpanReading(TableTask[SpanPrediction]):
         return {f"gold_{name}": value for name, value in scores.items()}
 
 
-def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
+def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
     """Exact match and F1 of answers; a question without an answer of ours counts as wrong.
 
     Args:

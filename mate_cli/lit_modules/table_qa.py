@@ -56,7 +56,7 @@ class TableAnswer:
         return cells * self.column_probability * self.aggregation_probability
 
 
-class TableQA(TableTask[TableAnswer]):
+class TableQA(TableTask[TableExample, TableAnswer]):
     """Cells whose tokens are likely on average, in one column or anywhere, and an aggregation of them.
 
     Args:

@@ -39,7 +39,7 @@ class Parts:
         report: which weights the network began with.
     """
 
-    task: TableTask[Any]
+    task: TableTask[Any, Any]
     data: TableDataModule
     serializer: Serializer
     initializer: Initializer
@@ -70,7 +70,7 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None, *, load: bool
     backend: AttentionBackend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
     _check_attention(encoder, backend)
-    task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
+    task: TableTask[Any, Any] = instantiate(cfg.task, encoder=encoder)
     initializer: Initializer = instantiate(cfg.init)
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     task.cache = cache = Path(cfg.paths.cache).expanduser()

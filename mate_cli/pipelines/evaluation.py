@@ -36,7 +36,7 @@ class Result:
         metrics: fractions by name; empty where no answer is known.
     """
 
-    task: TableTask[Any]
+    task: TableTask[Any, Any]
     examples: dict[str, TableExample]
     predictions: list[Any]
     answers: dict[str, str]
@@ -97,12 +97,12 @@ def predict_in_turn(parts: Parts, cfg: DictConfig, examples: Sequence[TableExamp
     return list(found.values())
 
 
-def _cells(task: TableTask[Any], prediction: Any | None) -> Coordinates:  # noqa: ANN401 - a task's own type
+def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  # noqa: ANN401 - a task's own type
     selection = task.selection(prediction) if prediction else None
     return selection.cells if selection else ()
 
 
-def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
+def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
     """Score predictions of examples; those whose answer is unknown are only predicted."""
     by_name = {example.example_id: example for example in examples}
     known = {name: example for name, example in by_name.items() if example.answer}
@@ -111,7 +111,7 @@ def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: l
     return Result(task, by_name, predictions, task.answers(predictions, by_name), metrics)
 
 
-def predict(task: TableTask[Any], loader: DataLoader[TableBatch], cfg: DictConfig) -> list[Any]:
+def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: DictConfig) -> list[Any]:
     """All predictions of a loader."""
     with quiet_lightning():
         pl.Trainer(**placement(cfg.hardware), **quiet()).predict(task, loader, return_predictions=False)
@@ -153,7 +153,7 @@ def save_result(folder: RunFolder, split: str, result: Result) -> None:
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
 
 
-def details_of(task: TableTask[Any], prediction: Any) -> dict[str, Any]:  # noqa: ANN401 - a task's own type
+def details_of(task: TableTask[Any, Any], prediction: Any) -> dict[str, Any]:  # noqa: ANN401 - a task's own type
     """What a prediction points at: the cells that it ranks or selects, as [row, column, probability], and the rest."""
     if isinstance(prediction, CellRanking):
         return {"cells": _with_probabilities(prediction)}

@@ -53,7 +53,7 @@ class RowFitter:
         task: whose head may tell fewer rows and columns apart than the serializer gives.
     """
 
-    def __init__(self, serializer: Serializer, task: TableTask[Any]) -> None:
+    def __init__(self, serializer: Serializer, task: TableTask[Any, Any]) -> None:
         self.serializer = serializer
         self.rows = min(MAX_LINES, getattr(serializer, "max_rows", MAX_LINES))
         self.columns = min(MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))

@@ -24,7 +24,7 @@ from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.serializer import Serializer
 
 QUESTIONS, STATEMENTS = "TapasForQuestionAnswering", "TapasForSequenceClassification"
-CLASSES: dict[type[TableTask[Any]], str] = {TableQA: QUESTIONS, Entailment: STATEMENTS}
+CLASSES: dict[type[TableTask[Any, Any]], str] = {TableQA: QUESTIONS, Entailment: STATEMENTS}
 """The class of transformers that does what our task does."""
 OPTIONS = {
     "temperature": "temperature",
@@ -50,14 +50,14 @@ MOST_TOKENS = 512
 ENCODER, THEIRS = "encoder.", "tapas."
 
 
-def tapas_class(task: TableTask[Any]) -> str | None:
+def tapas_class(task: TableTask[Any, Any]) -> str | None:
     """The class of transformers that computes what a task with its network does; None where there is none."""
     if type(task.encoder) is not Tapas or task.encoder.embeddings.lexical is not None:
         return None
     return CLASSES.get(type(task))
 
 
-def tapas_weights(task: TableTask[Any]) -> dict[str, Tensor]:
+def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
     """All weights of a task by the names of transformers; a model there always scores columns, so ours may score 0."""
     heads, weights = head_names(task), {}
     for name, tensor in task.state_dict().items():
@@ -72,7 +72,7 @@ def tapas_weights(task: TableTask[Any]) -> dict[str, Tensor]:
     return weights
 
 
-def tapas_config(task: TableTask[Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
+def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
     """config.json of a task as transformers' TAPAS wants it."""
     size, model = task.encoder.size, settings["model"]
     return {

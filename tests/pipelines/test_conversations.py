@@ -33,7 +33,7 @@ class Next:
     row: int
 
 
-class NextRow(TableTask[Next]):
+class NextRow(TableTask[TableExample, Next]):
     """Answers with the row after the previous answer's, and with row 1 where there is none."""
 
     def loss(self, batch):
