@@ -72,11 +72,11 @@ class MaskingBenchmark:
 
 def _measure(stream: TableStream) -> tuple[dict[str, float], float]:
     """Examples per second of each of `EPOCHS`, and the mean number of tokens of an example."""
-    per_epoch = len(stream) // stream.micro_batch
+    per_epoch = len(stream) // stream.loading.micro_batch
     speed, tokens = {}, 0
     for place, epoch in enumerate(EPOCHS):
         start = time.process_time()
         for number in range(place * per_epoch, (place + 1) * per_epoch):
             tokens += int(stream[number].attention_mask.sum())
-        speed[epoch] = per_epoch * stream.micro_batch / (time.process_time() - start)
-    return speed, tokens / (len(EPOCHS) * per_epoch * stream.micro_batch)
+        speed[epoch] = per_epoch * stream.loading.micro_batch / (time.process_time() - start)
+    return speed, tokens / (len(EPOCHS) * per_epoch * stream.loading.micro_batch)

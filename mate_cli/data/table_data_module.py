@@ -126,9 +126,8 @@ class TableDataModule(pl.LightningDataModule):
         super().__init__()
         self.dataset, self.serializer, self.loading = dataset, serializer, loading
         self.training_examples, self.evaluation_examples = training_examples, evaluation_examples
-        self.schedule: Schedule | None = None
-        self.sampler: LengthGroupedBatches | None = None
-        self.first_batch = 0
+        self._schedule: Schedule | None = None
+        self._first_batch = 0
         self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
@@ -187,18 +186,27 @@ class TableDataModule(pl.LightningDataModule):
         for start in range(0, len(places), size):
             yield batches[list(places[start : start + size])]
 
+    def follow(self, schedule: Schedule, first_batch: int = 0) -> None:
+        """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
+        self._schedule, self._first_batch = schedule, first_batch
+
+    @property
+    def schedule(self) -> Schedule:
+        """Sizes of batches and of the run."""
+        if self._schedule is None:
+            raise RuntimeError("there is no schedule: call `follow` before training")
+        return self._schedule
+
     def epoch(self, step: int) -> float:
         """Passes over the training split after `step` optimizer steps."""
-        assert self.schedule is not None
         return round(step * self.schedule.batch_size / len(self.training()), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, beginning at `first_batch`."""
-        assert self.schedule is not None
+        """The whole run as one pass, or the rest of it."""
         encodings, own = self.encodings("train", training=True), self.loading
-        self.sampler = LengthGroupedBatches(encodings.lengths.tolist(), self.schedule, own.seed, own.rank)
-        self.sampler.start = self.first_batch
-        return self._batches(Batches(encodings, own), self.sampler)
+        lengths, first = encodings.lengths.tolist(), self._first_batch
+        order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
+        return self._batches(Batches(encodings, own), order)
 
     def val_dataloader(self) -> DataLoader[TableBatch]:
         """The development split."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pytorch_lightning as pl
@@ -17,6 +16,7 @@ from mate_cli.lit_modules.sharding import shard
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializer import Label
 
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
@@ -68,24 +68,46 @@ class Selection:
     aggregation: str = "none"
 
 
+@dataclass(frozen=True)
+class AboutTables:
+    """How a task answers about any table.
+
+    Args:
+        question: an example of what can be asked of it.
+        verdict: the answer is a verdict on the table, and not of its cells.
+    """
+
+    question: str = "which region sold most?"
+    verdict: bool = False
+
+
 class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     """A head on a network, a loss and metrics; which network it is makes no difference.
 
     Args:
         encoder: the network, called with a batch; its states are [B, T, D].
-
-    Attributes:
-        cache: where what is worked out of examples may be kept; None for nowhere.
     """
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__()
         self.encoder = encoder
         encoder.pooler.requires_grad_(self.pools)  # processes wait for the gradient of every trained weight
-        self.optimization: Optimization | None = None
-        self.cache: Path | None = None
-        self.references: Mapping[str, ExampleT] = {}
+        self._optimization: Optimization | None = None
+        self._development: Mapping[str, ExampleT] = {}
         self._predictions: list[list[Prediction]] = []
+
+    takes: ClassVar[tuple[str, ...]] = ()
+    """What its constructor is given by name beside the network and its own options: `serializer`, which encodes its
+    examples, or `cache`, a folder for what is worked out of them."""
+
+    label: ClassVar[Label | None] = None
+    """What an encoding must mark for it (`Serializer.marks`); None where it learns from no mark."""
+
+    about_tables: ClassVar[AboutTables | None] = None
+    """How it answers about any table; None where its predictions say nothing that people could look up in one."""
+
+    transformers_class: ClassVar[str | None] = None
+    """The class of transformers that does the same with a TAPAS."""
 
     pools: ClassVar[bool] = False
     """Whether the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is."""
@@ -113,6 +135,19 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def right(self, prediction: Prediction, example: ExampleT) -> bool:
         """Whether a prediction counts as correct, for tables that people read."""
 
+    @property
+    def table_limits(self) -> tuple[int | None, int | None]:
+        """Body rows and columns that it tells apart; None for as many as there are."""
+        return None, None
+
+    def details(self, prediction: Prediction) -> dict[str, Any]:
+        """What a file of predictions says of one besides its answer: cells as [row, column, probability], and more."""
+        selection = self.selection(prediction)
+        if selection is None:
+            return {}
+        cells = with_probabilities(selection.cells, selection.probabilities)
+        return {"cells": cells, "aggregation": selection.aggregation, "confidence": selection.confidence}
+
     def selection(self, prediction: Prediction) -> Selection | None:
         """What a prediction points at; None where that is no cell of the question's table, nor a class."""
         return None
@@ -136,6 +171,10 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """The examples to predict and score."""
         return list(examples)
 
+    def fit_with(self, optimization: Optimization, development: Mapping[str, ExampleT]) -> None:
+        """Say how the weights are moved, and which examples validations score, by name; comes before any training."""
+        self._optimization, self._development = optimization, development
+
     def configure_model(self) -> None:
         """Cut the weights in shards where the strategy is made for it; Lightning calls this before training."""
         if self.device_mesh is not None:
@@ -143,10 +182,11 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""
-        assert self.optimization is not None
+        if self._optimization is None:
+            raise RuntimeError("nothing says how to train: call `fit_with` first")
         # Under 16-mixed Lightning unscales the gradients before they are clipped, which a fused optimizer prevents.
-        optimizer = self.optimization.optimizer.build(self, fused=self.trainer.precision != "16-mixed")
-        schedule = self.optimization.schedule.build(optimizer, self.optimization.total_steps)
+        optimizer = self._optimization.optimizer.build(self, fused=self.trainer.precision != "16-mixed")
+        schedule = self._optimization.schedule.build(optimizer, self._optimization.total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(
@@ -179,7 +219,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
     def on_validation_epoch_end(self) -> None:
         """Log the metrics of the whole split under `dev/`."""
-        metrics = self.score(self.collected(), self.references)
+        metrics = self.score(self.collected(), self._development)
         self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
 
     def predict_step(self, batch: TableBatch, batch_index: int) -> None:
@@ -190,6 +230,11 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """The predictions kept since the last call, by all processes."""
         kept, self._predictions = self._predictions, []
         return gathered(kept)
+
+
+def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
+    """Cells as [row, column, probability]."""
+    return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
 
 
 def by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:

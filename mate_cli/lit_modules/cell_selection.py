@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import Selection, TableTask, by_source
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, by_source, with_probabilities
 from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.models.layers.cell_selection import CellSelectionHead
@@ -49,6 +49,8 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     """
 
     monitor = "dev/hits@1"
+    label = "cells"
+    about_tables = AboutTables()
 
     def __init__(
         self,
@@ -103,6 +105,10 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     def right(self, prediction: CellRanking, example: TableExample) -> bool:
         """Whether the best cell is a candidate."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
+
+    def details(self, prediction: CellRanking) -> dict[str, Any]:
+        """All cells of the ranking."""
+        return {"cells": with_probabilities(prediction.cells, prediction.probabilities)}
 
     def selection(self, prediction: CellRanking) -> Selection | None:
         """The best cell."""

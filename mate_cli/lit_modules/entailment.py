@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.guesses import majority_label
-from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.layers.classification import ClassHead
 from mate_cli.models.table_encoder import TableEncoder
@@ -48,6 +48,8 @@ class Entailment(TableTask[TableExample, Verdict]):
     """
 
     monitor = "dev/accuracy"
+    about_tables = AboutTables("the north sold most", verdict=True)
+    transformers_class = "TapasForSequenceClassification"
     pools: ClassVar[bool] = True
 
     def __init__(self, encoder: TableEncoder) -> None:

@@ -50,6 +50,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
     """
 
     monitor = "dev/masked_accuracy"
+    label = "pieces"
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__(encoder)

@@ -20,9 +20,11 @@ class NodeRanking(CandidateChoice):
 
     Args:
         encoder: any network.
+        cache: where links are kept; None for nowhere.
     """
 
     monitor = "dev/row_accuracy"
+    label = "nodes"
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:

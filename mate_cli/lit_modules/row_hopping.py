@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -25,12 +26,21 @@ class RowHopping(CandidateChoice):
     Args:
         encoder: any network.
         nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
+        cache: where links are kept; None for nowhere.
     """
 
     monitor = "dev/hop_accuracy"
 
-    def __init__(self, encoder: TableEncoder, nodes_per_question: Annotated[int, Field(gt=0)] | None = None) -> None:
-        super().__init__(encoder)
+    label = "hops"
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        nodes_per_question: Annotated[int, Field(gt=0)] | None = None,
+        *,
+        cache: Path | None = None,
+    ) -> None:
+        super().__init__(encoder, cache=cache)
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:

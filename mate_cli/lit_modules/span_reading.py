@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -17,7 +17,7 @@ from mate_cli.models.layers.span import SpanHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializer import SpanSerializer
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,14 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         max_span_length: the most word pieces of an answer.
         cells_per_question: candidate cells to learn from per question, in the order of the table; None for all.
         dropout: on the states before the head.
+        serializer: encoded what is read; says what a span of tokens is in words.
 
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
 
     monitor = "dev/gold_f1"
+    label = "span"
+    takes: ClassVar[tuple[str, ...]] = ("serializer",)
 
     def __init__(
         self,
@@ -56,12 +59,14 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        *,
+        serializer: SpanSerializer,
     ) -> None:
         super().__init__(encoder)
         self.head = SpanHead(encoder.size.hidden_size, max_length=max_span_length)
         self.dropout = torch.nn.Dropout(dropout)
         self.cells_per_question = cells_per_question
-        self.serializer: TapasSerializer | None = None
+        self.serializer = serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Every candidate cell of every question, up to `cells_per_question` each."""
@@ -96,7 +101,6 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """The text of each predicted span, by example."""
-        assert self.serializer is not None
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
 
     def right(self, prediction: SpanPrediction, example: TableExample) -> bool:

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.lit_modules.losses.scalar_answer import AverageApproximation
 from mate_cli.lit_modules.losses.selection import LabelWeighting
 from mate_cli.lit_modules.losses.table_answer import Supervision, TableAnswerLoss
@@ -88,6 +88,9 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     """
 
     monitor = "dev/denotation_accuracy"
+    label = "cells"
+    about_tables = AboutTables()
+    transformers_class = "TapasForQuestionAnswering"
 
     def __init__(
         self,
@@ -141,6 +144,12 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         self.head = TableAnswerHead(encoder.size.hidden_size, self.options)
         self.dropout = torch.nn.Dropout(dropout)
         self.threshold = threshold
+
+    @property
+    def table_limits(self) -> tuple[int | None, int | None]:
+        """With one column to choose, as many as have scores of their own; the header and the question take one each."""
+        own = self.options
+        return (own.max_rows - 1, own.max_columns - 1) if own.select_one_column else (None, None)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Examples whose answer says what is to be learnt."""

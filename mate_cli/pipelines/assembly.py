@@ -11,19 +11,16 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.data.stream import StreamDataModule, StreamedDataset
 from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
-from mate_cli.tokenization.serializer import Serializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializer import LABELLED, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -65,17 +62,18 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None, *, load: bool
     if cfg.hardware.threads:
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
-    dataset = instantiate(cfg.data) if dataset is None else dataset
     serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
+    build_task = instantiate(cfg.task, _partial_=True)
+    _check_label(build_task.func, serializer)
+    dataset = instantiate(cfg.data) if dataset is None else dataset
     backend: AttentionBackend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
     _check_attention(encoder, backend)
-    task: TableTask[Any, Any] = instantiate(cfg.task, encoder=encoder)
+    cache = Path(cfg.paths.cache).expanduser()
+    given = {"serializer": serializer, "cache": cache}
+    task: TableTask[Any, Any] = build_task(encoder, **{name: given[name] for name in build_task.func.takes})
     initializer: Initializer = instantiate(cfg.init)
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
-    task.cache = cache = Path(cfg.paths.cache).expanduser()
-    if isinstance(task, SpanReading):
-        task.serializer = _reader_serializer(serializer)
     _check_length(serializer, encoder)
     loading = Loading(
         micro_batch=cfg.hardware.micro_batch,
@@ -91,15 +89,19 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None, *, load: bool
         rank=ranks.number(),
         ranks=ranks.count(),
     )
-    module: type[TableDataModule] = StreamDataModule if isinstance(dataset, StreamedDataset) else TableDataModule
+    module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
     return Parts(task, data, serializer, initializer, report)
 
 
-def _reader_serializer(serializer: Serializer) -> TapasSerializer:
-    if not isinstance(serializer, TapasSerializer):
-        raise ConfigError("this encoding cannot be read from", where="encoding", remedy="Use encoding=cell")
-    return serializer
+def _check_label(task: type[TableTask[Any, Any]], serializer: Serializer) -> None:
+    """Refuse an encoding whose labels mean something else to the task: it would learn that, and nothing would fail."""
+    if task.label is not None and task.label != serializer.marks:
+        raise ConfigError(
+            f"{task.__name__} learns from labels of {task.label}, those of this encoding are of {serializer.marks}",
+            where="encoding",
+            remedy=f"Use {LABELLED[task.label]}",
+        )
 
 
 def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:

@@ -146,7 +146,7 @@ def _load(parts: Parts, weights: Path) -> None:
 def _assembled(config: DictConfig, folder: Path) -> Parts:
     try:
         return assemble(config, NoDataset())
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, TypeError) as error:
         cause: BaseException | None = error
         while cause and not isinstance(cause, MateError):
             cause = cause.__cause__

@@ -12,8 +12,7 @@ import pytorch_lightning as pl
 from omegaconf import DictConfig
 from torch.utils.data import DataLoader
 
-from mate_cli.lit_modules.base import Selection, TableTask
-from mate_cli.lit_modules.cell_selection import CellRanking
+from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.placement import placement
@@ -149,20 +148,5 @@ def save_result(folder: RunFolder, split: str, result: Result) -> None:
         name = example.example_id
         return result.task.score([own[name]] if name in own else [], {name: example})
 
-    details = {name: details_of(result.task, prediction) for name, prediction in own.items()}
+    details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
-
-
-def details_of(task: TableTask[Any, Any], prediction: Any) -> dict[str, Any]:  # noqa: ANN401 - a task's own type
-    """What a prediction points at: the cells that it ranks or selects, as [row, column, probability], and the rest."""
-    if isinstance(prediction, CellRanking):
-        return {"cells": _with_probabilities(prediction)}
-    selection = task.selection(prediction)
-    if selection is None:
-        return {}
-    found = {"aggregation": selection.aggregation, "confidence": selection.confidence}
-    return {"cells": _with_probabilities(selection), **found}
-
-
-def _with_probabilities(chosen: CellRanking | Selection) -> list[list[float]]:
-    return [[*cell, share] for cell, share in zip(chosen.cells, chosen.probabilities, strict=True)]

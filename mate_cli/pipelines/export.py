@@ -67,7 +67,7 @@ def export_run(cfg: DictConfig) -> Path:
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
         if (folder.path / CALIBRATION).is_file():
             shutil.copy(folder.path / CALIBRATION, partial)
-        card = Exported(record, settings, config.init, name, cfg.license)
+        card = Exported(record, settings, config.init, name, parts.task.about_tables, cfg.license)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
     _tell(target, cfg.to, name)
     return target

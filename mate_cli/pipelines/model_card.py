@@ -12,6 +12,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from mate_cli.data.licences import TERMS, Terms
+from mate_cli.lit_modules.base import AboutTables
 from mate_cli.runs.record import RunRecord
 
 HUB_METRICS = {
@@ -27,9 +28,6 @@ HUB_METRICS = {
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-QUESTION = "which region sold most?"
-QUESTIONS = {"cell_selection": QUESTION, "table_qa": QUESTION, "entailment": "the north sold most"}
-"""What can be asked of tasks that answer about any table."""
 UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
 """What was typed for the machine, and not for the result."""
 UNKNOWN = Terms("a dataset of its user", "other", "not known to mate-cli")
@@ -44,6 +42,7 @@ class Exported:
         settings: what mate.yaml holds.
         init: the weights that training began with: `kind` and `checkpoint`.
         transformers_class: the class of transformers that loads it.
+        about_tables: how it answers about any table; None where it does not.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
     """
 
@@ -51,12 +50,18 @@ class Exported:
     settings: Mapping[str, Any]
     init: Mapping[str, Any]
     transformers_class: str
+    about_tables: AboutTables | None
     licence: str | None = None
 
     @property
     def terms(self) -> Terms:
         """Of the training data."""
         return TERMS.get(self.record.dataset, UNKNOWN)
+
+    @property
+    def gives_verdicts(self) -> bool:
+        """Whether its answers are verdicts on a table."""
+        return self.about_tables is not None and self.about_tables.verdict
 
     @property
     def base_model(self) -> str | None:
@@ -107,7 +112,7 @@ def front_matter(model: Exported) -> dict[str, Any]:
         "license": licence,
         "license_name": f"terms-of-{record.dataset}" if licence == "other" else None,
         "library_name": "transformers",
-        "pipeline_tag": "text-classification" if record.task == "entailment" else "table-question-answering",
+        "pipeline_tag": "text-classification" if model.gives_verdicts else "table-question-answering",
         "tags": ["mate-cli", record.model, record.task, "tables"],
         "datasets": [terms.hub] if terms.hub else None,
         "metrics": list(metrics) or None,
@@ -136,8 +141,8 @@ def _loading(model: Exported, folder: str) -> str:
         f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} model.size={size} "
         f"model.activation={activation}  # trains on"
     ]
-    if model.record.task in QUESTIONS:
-        lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{QUESTIONS[model.record.task]}"')
+    if model.about_tables:
+        lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{model.about_tables.question}"')
     shell = "\n".join(lines)
     return f"```bash\n{shell}\n```\n\n```python\n{_in_python(model, folder)}\n```"
 
@@ -155,7 +160,7 @@ def _in_python(model: Exported, folder: str) -> str:
         f'tokenizer = TapasTokenizer.from_pretrained("{folder}")',
         f'model = {known}.from_pretrained("{folder}")',
         'table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})',
-        f'inputs = tokenizer(table=table, queries=["{QUESTION}"], return_tensors="pt")',
+        f'inputs = tokenizer(table=table, queries=["{AboutTables().question}"], return_tensors="pt")',
     ]
     if model.settings["model"].get("lexical_features"):
         return "\n".join([*lines, "# It reads cell_features, too, which only encodings of mate have."])

@@ -9,7 +9,6 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from mate_cli.errors import ConfigError, DataError, RunError
-from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import NoDataset, find_checkpoint, open_checkpoint
@@ -50,10 +49,10 @@ def open_model(cfg: DictConfig) -> Model:
         problem = "needs a value" if cfg.run is None else "is given beside checkpoint"
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
     model = _of_run(cfg) if cfg.checkpoint is None else _of_checkpoint(cfg)
-    task = type(model.parts.task)
-    if task.selection is TableTask.selection:
+    task = model.parts.task
+    if task.about_tables is None:
         raise RunError(
-            f"{task.__name__} points at no cell of a table, and gives no verdict on it",
+            f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",
             where=model.name,
             remedy="Use a model of task=table_qa, entailment or cell_selection",
         )

@@ -14,7 +14,6 @@ from omegaconf import DictConfig, ListConfig
 
 from mate_cli.errors import DataError, MateError
 from mate_cli.lit_modules.base import Selection
-from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation import predict, predict_in_turn
 from mate_cli.pipelines.opened import Model, open_model
@@ -147,13 +146,14 @@ def _answer(model: Model, questions: Sequence[Question], cfg: DictConfig) -> lis
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(found, by_name)
     predictions = {prediction.example_id: prediction for prediction in found}
-    answers = []
+    answers, about = [], parts.task.about_tables
+    verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id
         answered = _bare(question, cfg.abstain, _cut_said(question, cuts.get(name), parts.serializer.max_tokens))
         if name in predictions:
             selection = parts.task.selection(predictions[name])
-            answered = _filled(answered, selection, texts.get(name, ""), isinstance(parts.task, Entailment))
+            answered = _filled(answered, selection, texts.get(name, ""), verdict)
             answered = _calibrated(answered, model.calibration)
         else:
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))

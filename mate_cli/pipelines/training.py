@@ -210,7 +210,7 @@ def checkpoint_step(path: Path | None) -> int | None:
 def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     cfg, data, task = run.cfg, parts.data, parts.task
     training = ranks.first_then_all(data.training)
-    data.schedule = schedule = plan_schedule(
+    schedule = plan_schedule(
         len(training),
         batch_size=cfg.trainer.batch_size,
         micro_batch=cfg.hardware.micro_batch,
@@ -219,8 +219,12 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
         ranks=ranks.count(),
     )
     development = ranks.first_then_all(lambda: data.encodings("dev"))
-    task.references = {example.example_id: example for example in data.examples("dev")}
-    task.optimization = Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps)
+    done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
+    data.follow(schedule, first_batch=done)
+    task.fit_with(
+        Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps),
+        {example.example_id: example for example in data.examples("dev")},
+    )
     run.record.total_steps = schedule.total_steps
     run.record.parameters = sum(parameter.numel() for parameter in task.parameters())
     run.record.data = {
@@ -233,7 +237,6 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     run.record.facts |= data.facts
     if checkpoint is None:
         run.record.facts |= parts.initializer.prepare(task.encoder, data.some_batches())
-    data.first_batch = done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
     print_start(run, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
@@ -259,7 +262,7 @@ def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
     return total / sum(len(batch.input_ids) for batch in batches)
 
 
-def _validation_interval(cfg: DictConfig, data: Any) -> int:  # noqa: ANN401
+def _validation_interval(cfg: DictConfig, data: TableDataModule) -> int:
     """Micro-batches between two validations; whole optimizer steps."""
     schedule = data.schedule
     examples = len(data.training())

@@ -13,7 +13,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 
 
 @dataclass(eq=False)
@@ -28,6 +28,11 @@ class LexicalSerializer(Serializer):
 
     max_tokens: Annotated[int, Field(ge=8)] = 4096
     reset_positions: bool = True
+
+    @property
+    def marks(self) -> Label:
+        """The cells of an answer."""
+        return "cells"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""

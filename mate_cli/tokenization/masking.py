@@ -17,7 +17,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.pieces import PieceCache, TablePieces
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 from mate_cli.tokenization.table_facts import TableFacts
 from mate_cli.tokenization.table_in_pieces import LONG_TEXT, SplitTexts, TableInPieces
 
@@ -97,6 +97,11 @@ class MaskingSerializer(Serializer):
         self._pieces = PieceCache(self.tokenizer, capacity=20_000)
         self._tables: dict[str, TableInPieces] = {}
         self._remembered = 0
+
+    @property
+    def marks(self) -> Label:
+        """Masked word pieces."""
+        return "pieces"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples, always with the same masks; each line of the question is one text."""

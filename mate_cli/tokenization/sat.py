@@ -18,6 +18,7 @@ from pydantic import Field
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding
 from mate_cli.tokenization.pieces import TablePieces
+from mate_cli.tokenization.serializer import Label
 from mate_cli.tokenization.table_facts import TableFacts
 from mate_cli.tokenization.text_serializer import Reading, TextSerializer
 from mate_cli.tokenization.truncation import fit_table, smallest_table
@@ -71,6 +72,11 @@ class SatSerializer(TextSerializer):
     facts_of: ClassVar[type[TableFacts]] = SatFacts
 
     rows: Annotated[int, Field(ge=3)] | None = 5
+
+    @property
+    def marks(self) -> Label:
+        """The cells of an answer."""
+        return "cells"
 
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
         return (example.question, " ".join(filter(None, (example.table.title, example.table.section_title))))

@@ -21,7 +21,7 @@ from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_te
 from mate_cli.tokenization.expansion import whole_passages
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.pieces import TablePieces
-from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.serializer import EncodingFailure, Label
 from mate_cli.tokenization.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
 from mate_cli.tokenization.truncation import Fit, fit_table, smallest_table
 
@@ -53,6 +53,11 @@ class TapasSerializer(TextSerializer):
     title: bool = False
     lost_answers: Literal["keep", "fail"] = "keep"
     truncation: Literal["cell_concatenation", "hem"] = "cell_concatenation"
+
+    @property
+    def marks(self) -> Label:
+        """What `label` says."""
+        return self.label
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """What a span of an example's encoding says in the table or passage, as it is written there.

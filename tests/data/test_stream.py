@@ -79,8 +79,7 @@ class Corpus(StreamedDataset):
 def module(shards, tmp_path, kind="masked", first_batch=0, ranks=1, rank=0, **options):
     own = loading(tmp_path, rank=rank, ranks=ranks, **options)
     data = StreamDataModule(Corpus(shards, kind), MASKING, own, list, list)
-    data.schedule = Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks)
-    data.first_batch = first_batch
+    data.follow(Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks), first_batch)
     return data
 
 

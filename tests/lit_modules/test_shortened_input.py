@@ -79,9 +79,10 @@ def made(kind):
     torch.manual_seed(2)
     lexical = bool(options.get("lexical_features"))
     encoder = Forgetful("tiny", attention=Sdpa(), vocab_size=VOCABULARY.vocab_size, lexical_features=lexical)
-    task = kind(encoder, **({"aggregation": "weak"} if kind is TableQA else {})).eval()
-    if isinstance(task, SpanReading):
-        task.serializer = serializer
+    given = {"aggregation": "weak"} if kind is TableQA else {}
+    if "serializer" in kind.takes:
+        given["serializer"] = serializer
+    task = kind(encoder, **given).eval()
     batch = collate(serializer.encode(examples), reset_positions=False, max_positions=512)
     return task, batch, {example.example_id: example for example in examples}
 
