@@ -36,6 +36,10 @@ SUMMARY_ROW = TOKEN_TYPES["row_ids"]
 no embedding and cannot be selected."""
 
 
+ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
+"""What every encoding has for each token."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableEncoding:
     """One example as flat integer arrays [T], without padding.
@@ -83,6 +87,30 @@ class TableEncoding:
         """Of each token: "question" (all before the table), "header", "body", or "counts" of a column's values."""
         pairs = zip(self.segment_ids.tolist(), self.row_ids.tolist(), strict=True)
         return ["question" if segment == 0 else _kind_of_row(row) for segment, row in pairs]
+
+
+class TokenArrays:
+    """The arrays of an encoding while it is laid out; zero where nothing is filled in.
+
+    Args:
+        tokens: their number T.
+    """
+
+    def __init__(self, tokens: int) -> None:
+        self._values: dict[str, Any] = dict(zip(ARRAYS, np.zeros((len(ARRAYS), tokens), np.int32), strict=True))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        found: np.ndarray = self._values[name]
+        return found
+
+    def fill(self, start: int = 0, end: int | None = None, **values: np.ndarray | int) -> None:
+        """Set arrays by name, from one token on and up to another one, not included."""
+        for name, value in values.items():
+            self._values[name][start:end] = value
+
+    def encoding(self, example_id: str, **known: Any) -> TableEncoding:  # noqa: ANN401 - passed on
+        """The encoding with these arrays and what else is known of it."""
+        return TableEncoding(example_id, **self._values, **known)
 
 
 def _kind_of_row(row: int) -> str:
