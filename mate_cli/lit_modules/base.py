@@ -90,7 +90,7 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
     """Whether the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is."""
 
     monitor: str
-    """The validation metric that chooses the best weights; larger is better."""
+    """The validation metric that chooses the best weights; its `MetricSpec` says whether more or less is better."""
 
     @abstractmethod
     def loss(self, batch: TableBatch) -> torch.Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.lit_modules.base import TableTask
+from mate_cli.metrics.masked_pieces import masked_scores
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
@@ -18,8 +18,6 @@ from mate_cli.tokenization.layout import TableBatch
 
 EPSILON = 1e-5
 """Added to the number of masked pieces, as the reference does."""
-MOST_NATS = 50.0
-"""A perplexity beyond e to this is not told apart from it."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +87,11 @@ class MaskedLM(TableTask[MaskedPieces]):
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """The share of masked pieces that were told, and the perplexity of all masked pieces."""
-        masked = sum(one.masked for one in predictions)
-        if not masked:
-            return {}
-        nats = sum(one.nats for one in predictions) / masked
-        right = sum(one.right for one in predictions) / masked
-        return {"masked_accuracy": right, "perplexity": math.exp(min(nats, MOST_NATS))}
+        return masked_scores(
+            masked=sum(one.masked for one in predictions),
+            right=sum(one.right for one in predictions),
+            nats=sum(one.nats for one in predictions),
+        )
 
     def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """In words, by example."""
