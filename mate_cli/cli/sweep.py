@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.explain import omegaconf_error
-from mate_cli.errors import MateError
+from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
     from mate_cli.runs.record import RunFolder, RunRecord
@@ -86,8 +86,8 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
     Returns:
         The monitored metric, for a search; None for a job without one.
     """
-    from mate_cli.cli.train import main_result
     from mate_cli.runs.record import RunFolder
+    from mate_cli.runs.result import result_of
 
     hydra = HydraConfig.get()
     overrides, number = list(hydra.overrides.task), int(hydra.job.num)
@@ -98,6 +98,7 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
     notes.write_json(f"{number}.json", note)
     try:
+        check_direction(config)
         folder, record, before = open_job(config, overrides, number)
         notes.write_json(f"{number}.json", {**note, "folder": str(folder.path.absolute()), "before": before})
         if record.status == "running" and not before:
@@ -105,8 +106,31 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
     except MateError as error:  # not even a folder could be made, or the one to resume is another run's
         notes.write_json(f"{number}.json", {**note, "reason": str(error)})
         return FAILED
-    found = main_result(record.metrics) if record.status == "finished" else None
-    return found[1] if found else FAILED
+    found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
+    return found.value if found else FAILED
+
+
+def check_direction(config: DictConfig) -> None:
+    """Refuse a search that looks the wrong way.
+
+    Raises:
+        ConfigError: it minimises what is better when greater, or the other way round.
+    """
+    asked = HydraConfig.get().sweeper.get("direction")
+    if asked is None or config.chain:
+        return
+    from hydra.utils import get_class
+
+    from mate_cli.metrics.names import spec_to_follow
+
+    task: Any = get_class(config.task._target_)
+    wanted = "maximize" if spec_to_follow(task.monitor).direction > 0 else "minimize"
+    if str(getattr(asked, "name", asked)) != wanted:
+        raise ConfigError(
+            f"a search looks at {task.monitor}, of which {'more' if wanted == 'maximize' else 'less'} is better",
+            where="hydra.sweeper.direction",
+            remedy=f"Add hydra.sweeper.direction={wanted}",
+        )
 
 
 def open_job(config: DictConfig, overrides: list[str], number: int) -> tuple[RunFolder, RunRecord, bool]:

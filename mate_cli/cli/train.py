@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.sweep_file import expand
@@ -11,12 +11,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CONFIG = "train"
-MONITORED = (
-    *("dev/f1", "dev/hits@1", "dev/gold_f1", "dev/row_accuracy", "dev/hop_accuracy"),
-    *("dev/denotation_accuracy", "dev/accuracy", "dev/masked_accuracy"),
-)
-"""Of a chain, of a selector of cells, of a reader, and of the first two stages of Hybrider; of answers computed from
-cells, of verdicts, and of masked language modelling."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -33,6 +27,7 @@ def run(cfg: DictConfig) -> float | None:
     from mate_cli.pipelines.pretrained import train_after_stages
     from mate_cli.runs.launch import together
     from mate_cli.runs.names import Names
+    from mate_cli.runs.result import result_of
 
     hydra = HydraConfig.get()
     names, overrides = Names.of(hydra.runtime.choices), list(hydra.overrides.task)
@@ -40,10 +35,6 @@ def run(cfg: DictConfig) -> float | None:
     with together(cfg.hardware):
         if cfg.chain:
             return train_stages(cfg, names, overrides, job=job)
-        found = main_result(train_after_stages(cfg, names, overrides, job=job).record.metrics)
-    return found[1] if found else None
-
-
-def main_result(metrics: Mapping[str, float]) -> tuple[str, float] | None:
-    """Name and value of the metric that a search over configurations maximises."""
-    return next(((name, metrics[name]) for name in MONITORED if name in metrics), None)
+        record = train_after_stages(cfg, names, overrides, job=job).record
+    found = result_of(record.monitor, record.metrics)
+    return found.value if found else None

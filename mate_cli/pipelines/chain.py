@@ -134,6 +134,7 @@ def train_stages(cfg: DictConfig, names: Names, overrides: list[str], *, job: in
         console.print(f"{folder.path} is finished already: nothing to do")
         return record.metrics["dev/f1"]
     clock = Clock(record.wall_seconds)
+    record.monitor = "dev/f1"
     folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     folder.write_record(record)
     with recorded(folder, record, clock) as close_with:

@@ -12,18 +12,9 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from mate_cli.data.licences import TERMS, Terms
+from mate_cli.metrics.names import MetricName, subset_rank
 from mate_cli.runs.record import RunRecord
 
-HUB_METRICS = {
-    "denotation_accuracy": "accuracy",
-    "official_accuracy": "accuracy",
-    "accuracy": "accuracy",
-    "em": "exact_match",
-    "gold_em": "exact_match",
-    "f1": "f1",
-    "gold_f1": "f1",
-}
-"""Our scores by their names on the Hugging Face hub; others have none there."""
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
@@ -101,7 +92,8 @@ def front_matter(model: Exported) -> dict[str, Any]:
     """What the Hugging Face hub reads."""
     record, terms = model.record, model.terms
     licence = model.licence or terms.licence
-    metrics = dict.fromkeys(HUB_METRICS[name] for name in _scores(record.metrics) if name in HUB_METRICS)
+    own = [name.spec for name in map(MetricName.parse, record.metrics) if not name.baseline]
+    metrics = dict.fromkeys(spec.hub_name for spec in sorted(own, key=lambda spec: spec.order) if spec.hub_name)
     matter = {
         "language": "en",
         "license": licence,
@@ -114,11 +106,6 @@ def front_matter(model: Exported) -> dict[str, Any]:
         "base_model": model.base_model,
     }
     return {name: value for name, value in matter.items() if value is not None}
-
-
-def _scores(metrics: Mapping[str, float]) -> list[str]:
-    """Names of the scores, without split and part."""
-    return list(dict.fromkeys(name.split("/")[1] for name in metrics if not name.startswith("baseline/")))
 
 
 def _about(model: Exported) -> str:
@@ -168,22 +155,28 @@ def _imports(names: str, ours: bool) -> list[str]:
 
 
 def _results(metrics: Mapping[str, float]) -> str:
-    """A table of all metrics, in percent: a row each, a column per split and per baseline."""
-    columns: dict[str, dict[str, float]] = {}
-    for name, value in metrics.items():
-        words = name.split("/")
-        place = 3 if words[0] == "baseline" else 1
-        column = words[0] if place == 1 else f"{words[2]}, {words[1]}"
-        columns.setdefault(column, {})["/".join(words[place:])] = value
-    if not columns:
+    """A table of all metrics, shares in percent: a row each, a column per split and per baseline."""
+    if not metrics:
         return "The run recorded no metrics."
-    rows = dict.fromkeys(name for values in columns.values() for name in values)
-    cells = [
-        [f"`{name}`", *(f"{100 * values[name]:.1f}" if name in values else "-" for values in columns.values())]
-        for name in rows
-    ]
-    table = [["in percent", *columns], ["---", *(["---:"] * len(columns))], *cells]
+    names = [MetricName.parse(name) for name in metrics]
+    texts = {(_row(name), _column(name)): name.spec.text(metrics[name.full]) for name in names}
+    rows = dict.fromkeys(
+        map(_row, sorted(names, key=lambda name: (bool(name.part), subset_rank(name.part), name.spec.order)))
+    )
+    columns = dict.fromkeys(map(_column, names))
+    cells = [[row, *(texts.get((row, column), "-") for column in columns)] for row in rows]
+    table = [["shares in percent", *columns], ["---", *(["---:"] * len(columns))], *cells]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
+
+
+def _row(name: MetricName) -> str:
+    """The metric and the subset, with the name it is logged under: `EM, In-Table (em/table)`."""
+    logged = "/".join(filter(None, [name.score, name.part]))
+    return f"{name.short}, {name.part_title} (`{logged}`)" if name.part else f"{name.short} (`{logged}`)"
+
+
+def _column(name: MetricName) -> str:
+    return f"{name.split}, {name.baseline}" if name.baseline else name.split
 
 
 def _data(model: Exported) -> str:

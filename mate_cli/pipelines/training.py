@@ -110,6 +110,7 @@ def train(
     with recorded(folder, record, clock) as close_with:
         check_shares(cfg.trainer.batch_size, ranks.count())
         parts = assemble(prepare(folder, record) if prepare else cfg)
+        record.monitor = parts.task.monitor
         step = checkpoint_step(checkpoint)
         trackers = open_trackers(cfg, folder, record, config, step)
         close_with(trackers)
