@@ -85,6 +85,9 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
 
     Returns:
         The monitored metric, for a search; None for a job without one.
+
+    Raises:
+        ConfigError: a search looks the wrong way.
     """
     from mate_cli.runs.record import RunFolder
     from mate_cli.runs.result import result_of
@@ -94,11 +97,11 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
     if is_follower():
         join_job([*command[:2], *config_flags(command), *without_resume(overrides)])
         return FAILED
+    check_direction(config)
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
     notes.write_json(f"{number}.json", note)
     try:
-        check_direction(config)
         folder, record, before = open_job(config, overrides, number)
         notes.write_json(f"{number}.json", {**note, "folder": str(folder.path.absolute()), "before": before})
         if record.status == "running" and not before:

@@ -18,6 +18,8 @@ from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweep import config_flags, quoted, reason
 from mate_cli.cli.sweep_file import expand
+from mate_cli.cli.sweep_summary import best_of_search, read_job
+from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.runs.liveness import is_dead, own_process
 
 SMALL = [
@@ -131,6 +133,36 @@ def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
     shown = capsys.readouterr().out
     assert shown.count("must be greater than or equal to 0") == 2
     assert "2 failed" in shown
+
+
+@pytest.mark.parametrize(("monitor", "asked"), [("dev/hits@1", "minimize"), ("dev/perplexity", "maximize")])
+def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkeypatch, monitor, asked):
+    if not installed("hydra_plugins.hydra_optuna_sweeper"):
+        pytest.skip('not installed: pip install "mate-cli[sweeps]"')
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(CellSelection, "monitor", monitor)
+    words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(-3,-4)"]
+    assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
+    other = "maximize" if asked == "minimize" else "minimize"
+    shown = capsys.readouterr()
+    assert f"Add hydra.sweeper.direction={other}" in shown.err
+    assert not list(tmp_path.glob("train"))
+    assert sweep(tmp_path, *words, f"hydra.sweeper.direction={other}") == 1
+    assert "must be greater than or equal to 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("metric", "text"), [("dev/f1", "dev/f1 25.0"), ("dev/perplexity", "dev/perplexity 0.2")])
+def test_the_result_of_a_job_is_its_monitored_metric(tmp_path, metric, text):
+    metrics = {"dev/hits@1": 0.5, metric: 0.25}
+    (tmp_path / "record.json").write_text(json.dumps({"status": "finished", "monitor": metric, "metrics": metrics}))
+    note = {"job": 0, "overrides": [], "folder": str(tmp_path), "before": False, "reason": None}
+    (tmp_path / "0.json").write_text(json.dumps(note))
+    job = read_job(tmp_path / "0.json")
+    assert str(job.result) == text
+    (tmp_path / "optimization_results.yaml").write_text("name: optuna\nbest_params: {seed: 3}\nbest_value: 0.125\n")
+    assert (
+        best_of_search(tmp_path, [job.result]) == f"best: seed=3 ({metric} {'12.5' if metric == 'dev/f1' else '0.1'})"
+    )
 
 
 def installed(plugin: str) -> bool:
