@@ -148,7 +148,7 @@ def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkey
     assert f"Add hydra.sweeper.direction={other}" in shown.err
     assert not list(tmp_path.glob("train"))
     assert sweep(tmp_path, *words, f"hydra.sweeper.direction={other}") == 1
-    assert "must be greater than or equal to 0" in capsys.readouterr().out
+    assert "must be greater than or equal to 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("metric", "text"), [("dev/f1", "dev/f1 25.0"), ("dev/perplexity", "dev/perplexity 0.2")])
