@@ -106,8 +106,8 @@ def test_a_model_card_names_it_as_the_hub_does():
     names = {"experiment": "e", "dataset": "sample", "model": "mate", "attention": "auto", "init": "random"}
     record = RunRecord("train", overrides=[], task="cell_selection", seed=1, **names)
     record.metrics = {"dev/surprise": 1.5, "dev/em": 0.5, "baseline/tfidf/dev/f1": 0.25}
-    settings = {"encoding": {"max_tokens": 64, "_target_": "x"}, "init": {"size": "tiny", "activation": "gelu"}}
-    settings |= {"task": {}, "model": {}}
+    settings = {"encoding": {"max_tokens": 64, "_target_": "x"}, "init": {}}
+    settings |= {"task": {}, "model": {"size": "tiny", "activation": "gelu"}}
     model = Exported(record, settings, {"kind": "random"}, "Mate")
     assert front_matter(model)["metrics"] == ["exact_match", "brier_score"]
     assert "| Surprise (`surprise`) | 1.50 | - |" in model_card(model, "folder")
