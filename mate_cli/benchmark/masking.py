@@ -28,7 +28,7 @@ class MaskingBenchmark:
     Seconds are those of the processor, so that other work on the machine hardly counts.
 
     Args:
-        root: the folder in which each dataset has a folder of its name.
+        datasets: the folder in which each dataset has a folder of its name.
         cache: where the prepared corpus is kept.
         sources: of the corpus, see `TableCorpus`.
         tokenizer: name of a vocabulary, see `load_tokenizer`.
@@ -39,7 +39,7 @@ class MaskingBenchmark:
 
     def __init__(
         self,
-        root: str | Path,
+        datasets: str | Path,
         cache: str | Path,
         sources: Sequence[str] = ("wtq", "tabfact"),
         tokenizer: str = "minilm",
@@ -47,7 +47,7 @@ class MaskingBenchmark:
         tables: Annotated[int, Field(gt=0)] = 1600,
         batch: Annotated[int, Field(gt=0)] = 32,
     ) -> None:
-        self.corpus = TableCorpus(root, cache, tuple(sources), exclude=())
+        self.corpus = TableCorpus(datasets, cache, tuple(sources), exclude=())
         self.tokenizer, self.lengths, self.tables, self.batch = tokenizer, tuple(lengths), tables, batch
 
     def __iter__(self) -> Iterator[dict[str, float]]:

@@ -175,7 +175,7 @@ class Data(Section):
 
     data: Node
     paths: Paths
-    action: Literal["check", "download"]
+    action: Literal["list", "check", "download"]
     report: str | None
 
 

@@ -84,7 +84,7 @@ def run_config(folder: RunFolder, cfg: DictConfig) -> DictConfig:
     config.hardware = {**config.hardware, **{key: cfg.hardware[key] for key in ("accelerator", "workers", "threads")}}
     config.paths = cfg.paths
     if cfg.get("data_root"):
-        config.data.root = cfg.data_root
+        config.data["datasets" if "datasets" in config.data else "root"] = cfg.data_root
     if cfg.get("whole"):
         config.trainer.limit_dev = None
     return config

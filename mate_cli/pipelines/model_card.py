@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from mate_cli.data.licences import TERMS, Terms
+from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
 from mate_cli.runs.record import RunRecord
 
 HUB_METRICS = {
@@ -32,7 +32,9 @@ QUESTIONS = {"cell_selection": QUESTION, "table_qa": QUESTION, "entailment": "th
 """What can be asked of tasks that answer about any table."""
 UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
 """What was typed for the machine, and not for the result."""
-UNKNOWN = Terms("a dataset of its user", "other", "not known to mate-cli")
+UNKNOWN = DatasetInfo(
+    "", "a dataset of its user", "other", "not known to mate-cli", splits=(), evaluation=(), reader=""
+)
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,9 @@ class Exported:
     licence: str | None = None
 
     @property
-    def terms(self) -> Terms:
-        """Of the training data."""
-        return TERMS.get(self.record.dataset, UNKNOWN)
+    def dataset(self) -> DatasetInfo:
+        """The training data."""
+        return find_dataset(self.record.dataset) if self.record.dataset in dataset_names() else UNKNOWN
 
     @property
     def base_model(self) -> str | None:
@@ -99,8 +101,8 @@ def model_card(model: Exported, folder: str) -> str:
 
 def front_matter(model: Exported) -> dict[str, Any]:
     """What the Hugging Face hub reads."""
-    record, terms = model.record, model.terms
-    licence = model.licence or terms.licence
+    record, dataset = model.record, model.dataset
+    licence = model.licence or dataset.licence
     metrics = dict.fromkeys(HUB_METRICS[name] for name in _scores(record.metrics) if name in HUB_METRICS)
     matter = {
         "language": "en",
@@ -109,7 +111,7 @@ def front_matter(model: Exported) -> dict[str, Any]:
         "library_name": "transformers",
         "pipeline_tag": "text-classification" if record.task == "entailment" else "table-question-answering",
         "tags": ["mate-cli", record.model, record.task, "tables"],
-        "datasets": [terms.hub] if terms.hub else None,
+        "datasets": [dataset.hub_name] if dataset.hub_name else None,
         "metrics": list(metrics) or None,
         "base_model": model.base_model,
     }
@@ -125,7 +127,7 @@ def _about(model: Exported) -> str:
     record, encoding = model.record, model.settings["encoding"]
     return (
         f"A table encoder of mate-cli: network `{record.model}`, task `{record.task}`, {record.parameters:,} "
-        f"parameters. It was trained on {model.terms.title} from {model.began_with}, and reads a question and its "
+        f"parameters. It was trained on {model.dataset.title} from {model.began_with}, and reads a question and its "
         f"table together, up to {encoding['max_tokens']:,} word pieces."
     )
 
@@ -187,10 +189,10 @@ def _results(metrics: Mapping[str, float]) -> str:
 
 
 def _data(model: Exported) -> str:
-    terms, counts = model.terms, model.record.data
+    dataset, counts = model.dataset, model.record.data
     told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
-    home = f" ([source]({terms.home}))" if terms.home else ""
-    return f"{terms.title}{home}. Licence: {terms.said}.\n\nExamples: {told}."
+    home = f" ([source]({dataset.homepage}))" if dataset.homepage else ""
+    return f"{dataset.title}{home}. Licence: {dataset.terms}.\n\nExamples: {told}."
 
 
 def _making(model: Exported) -> str:

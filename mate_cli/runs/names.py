@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 REPEATED = (
     *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
-    *("experiment_name", "run", "deterministic", "data.download", "data.root", "data.cache"),
+    *("experiment_name", "run", "deterministic", "data.download", "data.root", "data.datasets", "data.cache"),
     *("trainer.log_every", "trainer.checkpoint_minutes"),
 )
 """What may differ between two repeats of an experiment; a final dot stands for everything below that key."""

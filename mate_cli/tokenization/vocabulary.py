@@ -95,13 +95,17 @@ def load_tokenizer(name: str) -> Vocabulary:
     if name == "minilm":
         return _read(_minilm_vocabulary())
     if name == "sample":
-        return _read(Path(str(resources.files("mate_cli"))) / "data" / "sample" / "vocab.txt")
+        return _read(_sample_vocabulary())
     path = Path(name).expanduser()
     if path.is_file():
         return _read(path)
     if (path / "vocab.txt").is_file():
         return _read(path / "vocab.txt")
     return _from_transformers(name)
+
+
+def _sample_vocabulary() -> Path:
+    return Path(str(resources.files("mate_cli"))).joinpath("data", "datasets", "sample", "release", "vocab.txt")
 
 
 def _minilm_vocabulary() -> Path:

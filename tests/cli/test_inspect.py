@@ -10,7 +10,7 @@ from table_releases import WRITERS
 
 from mate_cli.cli.app import main
 from mate_cli.cli.inspect import arrays, cell_lengths, find_example, linked_texts
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import DataError
 from mate_cli.reports.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample

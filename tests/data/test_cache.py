@@ -10,7 +10,7 @@ from mate_cli.attention.plan import Planner
 from mate_cli.data.batching import Schedule
 from mate_cli.data.cache import encode_split
 from mate_cli.data.collate import ARRAYS, collate
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell

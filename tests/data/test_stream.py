@@ -10,9 +10,9 @@ import torch
 
 from mate_cli.data.batching import Schedule
 from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.lanes import BLOCK, Lane
 from mate_cli.data.masked_tables import MaskedTables
-from mate_cli.data.sample import Sample
 from mate_cli.data.shards import open_shards, write_shard
 from mate_cli.data.statement_tables import StatementMaker, Statements
 from mate_cli.data.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream

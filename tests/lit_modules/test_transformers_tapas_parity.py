@@ -11,10 +11,10 @@ from golden import shared
 from tapas_twins import MAX_TOKENS, answers, batches, frame, inputs, questions_twin, statements_twin, tokenizer
 from transformers import TapasConfig
 
-from mate_cli.data.sqa import SQA
-from mate_cli.data.tabfact import TabFact
-from mate_cli.data.wikisql import WikiSQL
-from mate_cli.data.wtq import WikiTableQuestions
+from mate_cli.data.datasets.sqa.reader import SQA
+from mate_cli.data.datasets.tabfact.reader import TabFact
+from mate_cli.data.datasets.wikisql.reader import WikiSQL
+from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import is_empty

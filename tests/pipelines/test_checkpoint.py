@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification, TapasTokenizer
 
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.data.sample import SAMPLE_ROOT
+from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
 from mate_cli.errors import CheckpointError
 from mate_cli.pipelines.checkpoint import open_checkpoint
 from mate_cli.pipelines.evaluation import predict

@@ -7,7 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.table_data_module import Loading, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.metrics.calibration import Calibration

@@ -17,7 +17,7 @@ from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, Ta
 
 import mate_cli.models.auto_classes
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.models.checkpoints import InitOptions, load_weights
 from mate_cli.pipelines import export

@@ -11,18 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Literal
 
-from mate_cli.data.archive import unpack
 from mate_cli.data.check import Problem
-from mate_cli.data.csv_tables import CsvTables, decode, parse_csv_table
-from mate_cli.data.release import Release
+from mate_cli.data.datasets.csv_tables import CsvTables, decode, parse_csv_table
+from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
-
-if TYPE_CHECKING:
-    from mate_cli.data.download import RemoteFile
 
 COLUMNS = ("id", "annotator", "position", "question", "table_file", "answer_coordinates", "answer_text")
 
@@ -53,6 +48,7 @@ class Turn:
         return f"{self.conversation}_{self.position}"
 
 
+@dataclass(eq=False, kw_only=True)
 class SQA(Release):
     """The SQA release as it lies on disk: files of questions, and table_csv as a folder or an archive.
 
@@ -60,27 +56,16 @@ class SQA(Release):
     <id>-<annotator>_<position>, as in google-research/tapas; its sequence is called <id>-<annotator>.
 
     Args:
-        root: holds train.tsv, test.tsv, random-split-*.tsv and table_csv.
+        root: holds train.tsv, test.tsv, random-split-*.tsv and table_csv; for the other options see `Release`.
         fold: which of the five divisions is train and dev.
         whole_train: train on all of train.tsv, which holds the questions of dev too.
-        download: "auto" fetches the public release into `root` when nothing is there; False never does.
-        damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
-        name: the dataset's name in commands and records.
     """
 
-    published: ClassVar[Mapping[str, int]] = {"questions": 17_553, "tables": 982, "sequences": 6_066}
+    fold: Literal[1, 2, 3, 4, 5] = 1
+    whole_train: bool = False
 
-    def __init__(
-        self,
-        root: str | Path,
-        fold: Literal[1, 2, 3, 4, 5] = 1,
-        whole_train: bool = False,
-        download: Literal["auto", False] = False,
-        damaged: Literal["error", "skip"] = "error",
-        name: str = "sqa",
-    ) -> None:
-        super().__init__(root, download, damaged, name)
-        self.fold, self.whole_train = fold, whole_train
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._tables = CsvTables(self.content, self._parse)
 
     @property
@@ -88,18 +73,6 @@ class SQA(Release):
         """The questions of each split."""
         train = "train.tsv" if self.whole_train else f"random-split-{self.fold}-train.tsv"
         return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
-
-    @property
-    def remote_files(self) -> Sequence[RemoteFile]:
-        """The public release."""
-        from mate_cli.data.public_releases import SQA_RELEASE
-
-        return SQA_RELEASE
-
-    def download(self) -> None:
-        """Fetch the public release into `root` and unpack it; what is there and intact is kept."""
-        super().download()
-        unpack(self.root / self.remote_files[0].destination, self.root, ("", "table_csv"), (".tsv", ".csv"))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound questions of a split, in the order of the file; see `Release.read`.

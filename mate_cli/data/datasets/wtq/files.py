@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mate_cli.data.check import Problem
-from mate_cli.data.csv_tables import decode
+from mate_cli.data.datasets.csv_tables import decode
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "p": "|"}

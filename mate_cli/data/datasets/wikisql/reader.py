@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from mate_cli.data.check import Problem, is_ragged, parse_json_as
-from mate_cli.data.release import Release
-from mate_cli.data.wikisql_sql import TYPES, Query, execute_sql
+from mate_cli.data.datasets.release import Release
+from mate_cli.data.datasets.wikisql.sql import TYPES, Query, execute_sql
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, supervise
 from mate_cli.tables.table import Cell, Table
-
-if TYPE_CHECKING:
-    from mate_cli.data.download import RemoteFile
 
 NO_ROWS = "table without rows"
 NO_MATCH = "no row fits"
@@ -38,6 +34,7 @@ class TypedTable(NamedTuple):
     cells: CellFinder
 
 
+@dataclass(eq=False, kw_only=True)
 class WikiSQL(Release):
     """The WikiSQL release as it lies on disk: <split>.jsonl and <split>.tables.jsonl, or data.tar.bz2 which holds them.
 
@@ -50,37 +47,17 @@ class WikiSQL(Release):
         root: the folder of the files, or of the folder data or data.tar.bz2 with the files.
         supervision: what the train split says of an answer.
         require_rows: leave out questions on tables that have no rows, as partial copies of the data have many.
-        download: "auto" fetches the public release into `root` when nothing is there; False never does.
-        damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
-        name: the dataset's name in commands and records.
     """
 
     folders: ClassVar[Sequence[str]] = ("", "data")
-    published: ClassVar[Mapping[str, int]] = {"questions": 80_654, "tables": 24_241}
 
-    def __init__(
-        self,
-        root: str | Path,
-        supervision: Literal["weak", "full"] = "weak",
-        require_rows: bool = True,
-        download: Literal["auto", False] = False,
-        damaged: Literal["error", "skip"] = "error",
-        name: str = "wikisql",
-    ) -> None:
-        super().__init__(root, download, damaged, name)
-        self.supervision, self.require_rows = supervision, require_rows
+    supervision: Literal["weak", "full"] = "weak"
+    require_rows: bool = True
 
     @property
     def split_files(self) -> Mapping[str, str]:
         """The questions of each split."""
         return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
-
-    @property
-    def remote_files(self) -> Sequence[RemoteFile]:
-        """The public release."""
-        from mate_cli.data.public_releases import WIKISQL
-
-        return WIKISQL
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound questions of a split, in the order of the file; see `Release.read`.

@@ -14,7 +14,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
 if TYPE_CHECKING:
-    from mate_cli.data.release import Release
+    from mate_cli.data.datasets.release import Release
 
 ALL = "all"
 """The row of counts over all splits."""

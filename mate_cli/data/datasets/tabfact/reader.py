@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from pathlib import PurePath
+from typing import Any
 
 from mate_cli.data.archive import find_store, read_members
 from mate_cli.data.check import Problem, is_ragged, parse_json_as
-from mate_cli.data.release import Release
+from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-
-if TYPE_CHECKING:
-    from mate_cli.data.download import RemoteFile
 
 LABELS = ("refuted", "entailed")
 """Names of the labels 0 and 1."""
@@ -39,21 +36,10 @@ class TabFact(Release):
 
     Args:
         root: the folder of the files; each may be packed by itself, all_csv may be an archive here or in data.
-        download: "auto" fetches the public release into `root` when nothing is there; False never does.
-        damaged: "error" refuses a split with damaged entries; "skip" leaves those statements out and warns.
-        name: the dataset's name in commands and records.
     """
 
-    published: ClassVar[Mapping[str, int]] = {"questions": 118_275, "tables": 16_573}
-
-    def __init__(
-        self,
-        root: str | Path,
-        download: Literal["auto", False] = False,
-        damaged: Literal["error", "skip"] = "error",
-        name: str = "tabfact",
-    ) -> None:
-        super().__init__(root, download, damaged, name)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._raw: dict[str, bytes] = {}
         self._tables: dict[str, tuple[Table | None, list[Problem]]] = {}
 
@@ -62,13 +48,6 @@ class TabFact(Release):
         """The statements of each split; the authors call dev "val"."""
         names = {"train": "train", "dev": "val", "test": "test"}
         return {split: f"tokenized_data/{name}_examples.json" for split, name in names.items()}
-
-    @property
-    def remote_files(self) -> Sequence[RemoteFile]:
-        """The public release."""
-        from mate_cli.data.public_releases import TABFACT
-
-        return TABFACT
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound statements of a split, in the order of the file; see `Release.read`.

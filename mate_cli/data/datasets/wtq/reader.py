@@ -6,29 +6,26 @@ ppasupat/WikiTableQuestions 1.0.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import PurePosixPath
+from typing import Literal
 
-from mate_cli.data.archive import unpack
 from mate_cli.data.check import Problem
-from mate_cli.data.csv_tables import CsvTables, parse_csv_table
-from mate_cli.data.release import Release
-from mate_cli.data.wtq_files import NO_VALUE, items, rows, unescape
+from mate_cli.data.datasets.csv_tables import CsvTables, parse_csv_table
+from mate_cli.data.datasets.release import Release
+from mate_cli.data.datasets.wtq.files import NO_VALUE, items, rows, unescape
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import wtq_normalize
 
-if TYPE_CHECKING:
-    from mate_cli.data.download import RemoteFile
-
 COLUMNS = ("id", "utterance", "context", "targetValue")
 TITLES = "misc/table-metadata.tsv"
 
 
+@dataclass(eq=False, kw_only=True)
 class WikiTableQuestions(Release):
     """The WikiTableQuestions release as it lies on disk: data, csv, and where they are there misc and tagged.
 
@@ -48,27 +45,15 @@ class WikiTableQuestions(Release):
             and so on), as the reference does; headers stay as they are.
         missing: what the reference's tables say in a cell that is empty, "NA", "null" or the like: "nan". None
             leaves such cells as they are.
-        download: "auto" fetches the public release into `root` when nothing is there; False never does.
-        damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
-        name: the dataset's name in commands and records.
     """
 
-    published: ClassVar[Mapping[str, int]] = {"questions": 22_033, "tables": 2_108}
+    fold: Literal[1, 2, 3, 4, 5] = 1
+    whole_train: bool = False
+    normalize_cells: bool = True
+    missing: str | None = None
 
-    def __init__(
-        self,
-        root: str | Path,
-        fold: Literal[1, 2, 3, 4, 5] = 1,
-        whole_train: bool = False,
-        normalize_cells: bool = True,
-        missing: str | None = None,
-        download: Literal["auto", False] = False,
-        damaged: Literal["error", "skip"] = "error",
-        name: str = "wtq",
-    ) -> None:
-        super().__init__(root, download, damaged, name)
-        self.fold, self.whole_train = fold, whole_train
-        self.normalize_cells, self.missing = normalize_cells, missing
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._tables = CsvTables(self.content, self._parse)
         self._finders: dict[str, CellFinder] = {}
 
@@ -82,18 +67,6 @@ class WikiTableQuestions(Release):
             "seen": "pristine-seen-tables",
         }
         return {split: f"data/{name}.tsv" for split, name in names.items()}
-
-    @property
-    def remote_files(self) -> Sequence[RemoteFile]:
-        """The public release."""
-        from mate_cli.data.public_releases import WTQ
-
-        return WTQ
-
-    def download(self) -> None:
-        """Fetch the public release into `root` and unpack its tables; what is there and intact is kept."""
-        super().download()
-        unpack(self.root / self.remote_files[-1].destination, self.root, ("csv",), (".csv",))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound questions of a split, in the order of the file; see `Release.read`.

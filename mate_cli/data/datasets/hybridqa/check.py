@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem, Sizes
-from mate_cli.data.dataset_check import shared
-from mate_cli.data.hybridqa_files import Question, attach_passages, parse_reference, parse_table
+from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_reference, parse_table
+from mate_cli.data.datasets.release_check import shared
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
 
 if TYPE_CHECKING:
-    from mate_cli.data.hybridqa import HybridQA
+    from mate_cli.data.datasets.hybridqa.reader import HybridQA
 
 
 def check_hybridqa(dataset: HybridQA) -> CheckReport:
@@ -31,7 +31,7 @@ def check_hybridqa(dataset: HybridQA) -> CheckReport:
     problems: list[Problem] = []
     splits = {split: dataset.questions(split, problems) for split in dataset.splits}
     for split, questions in splits.items():
-        _check_reference(split, questions, dataset.released, problems)
+        _check_reference(split, questions, dataset.released(f"{split}.json"), problems)
     _check_ids(splits, problems)
     tables = _read_tables(dataset, problems)
     for split, questions in splits.items():

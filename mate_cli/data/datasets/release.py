@@ -6,27 +6,29 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from mate_cli.data.archive import find_file, find_store, read_file, read_members
+from mate_cli.data.archive import find_file, find_store, read_file, read_members, unpack
 from mate_cli.data.check import CheckReport, Problem, raise_problems
+from mate_cli.data.datasets.catalogue import info_of
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 
-if TYPE_CHECKING:
-    from mate_cli.data.download import RemoteFile
 
-
+@dataclass(eq=False)
 class Release(ABC):
     """A dataset as its authors ship it, on disk. A subclass says which files there are and how to read a split.
+
+    What is known of the release as a whole is in the `release.json` beside the subclass, see `DatasetInfo`.
 
     Args:
         root: the folder of the files; each may be packed by itself, folders may be archives.
         download: "auto" fetches the public release into `root` when nothing is there; False never does.
         damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
-        name: the dataset's name in commands and records.
+        name: the dataset's name in commands and records; "" for that of its folder.
 
     Attributes:
         notes: what a subclass met when it read the files that is worth knowing, but no damage.
@@ -34,23 +36,21 @@ class Release(ABC):
 
     folders: ClassVar[Sequence[str]] = ("",)
     """Where files may lie, below the root."""
-    published: ClassVar[Mapping[str, int]] = {}
-    """How many questions, tables, ... the whole release has, by its authors."""
 
-    def __init__(
-        self,
-        root: str | Path,
-        download: Literal["auto", False] = False,
-        damaged: Literal["error", "skip"] = "error",
-        name: str = "",
-    ) -> None:
-        self.root = Path(root).expanduser()
-        self.name = name
-        self.damaged = damaged
-        self._download = download
+    root: Path
+    _: KW_ONLY
+    download: Literal["auto", False] = False
+    damaged: Literal["error", "skip"] = "error"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        self.root = Path(self.root).expanduser()
+        self.info = info_of(type(self))
+        self.name = self.name or (self.info.name if self.info else "")
+        self.notes: list[Problem] = []
         self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
         self._kept: dict[str, list[TableExample]] = {}
-        self.notes: list[Problem] = []
+        self._archives: dict[str, dict[str, bytes]] = {}
 
     @property
     @abstractmethod
@@ -58,9 +58,14 @@ class Release(ABC):
         """The file of questions of each split (train, dev, test), relative to the root and without .gz."""
 
     @property
-    @abstractmethod
-    def remote_files(self) -> Sequence[RemoteFile]:
-        """The public release."""
+    def wanted_files(self) -> Sequence[str]:
+        """The files and folders that are looked for, for people."""
+        return tuple(self.split_files.values())
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How many questions, tables, ... the whole release has, by its authors."""
+        return self.info.published if self.info else {}
 
     @abstractmethod
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
@@ -119,15 +124,23 @@ class Release(ABC):
 
     def check(self) -> CheckReport:
         """Read everything to its end and report every problem, the counts and the sizes."""
-        from mate_cli.data.dataset_check import check_release
+        from mate_cli.data.datasets.release_check import check_release
 
         return check_release(self)
 
-    def download(self) -> None:
-        """Fetch the public release into `root`; what is there and intact is kept."""
+    def fetch(self) -> None:
+        """Fetch the public release into `root` and unpack what has to be; what is there and intact is kept.
+
+        Raises:
+            DataError: there is no public release, or a file of it cannot be fetched.
+        """
         from mate_cli.data.download import fetch_all
 
-        fetch_all(self.remote_files, self.root)
+        if self.info is None or not self.info.files:
+            raise DataError("has no public release to fetch", where=self.name or type(self).__name__)
+        fetch_all(self.info.remote_files, self.root)
+        for archive, wanted in self.info.unpack.items():
+            unpack(self.root / archive, self.root, wanted["folders"], tuple(wanted["suffixes"]))
 
     def content(self, file: str) -> bytes | None:
         """A file's content: as it is below the root, packed by itself, or in an archive of a folder above it; or None.
@@ -167,11 +180,11 @@ class Release(ABC):
         found = self._found_splits()
         if found:
             return found
-        refusal = self.refusal(tuple(self.split_files.values()))
-        if not self._download:
+        refusal = self.refusal(self.wanted_files)
+        if not self.download:
             raise refusal
         try:
-            self.download()
+            self.fetch()
         except DataError as error:
             problem = f"{refusal.problem}; {error.problem}"
             raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
@@ -192,10 +205,6 @@ class Release(ABC):
         path = PurePosixPath(file)
         found = (self._archived(str(folder)).get(str(path.relative_to(folder))) for folder in path.parents)
         return next((content for content in found if content is not None), None)
-
-    @cached_property
-    def _archives(self) -> dict[str, dict[str, bytes]]:
-        return {}
 
     def _archived(self, folder: str) -> dict[str, bytes]:
         """The files in an archive of a folder, read in one pass because unpacking takes its time."""

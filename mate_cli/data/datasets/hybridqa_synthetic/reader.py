@@ -2,7 +2,7 @@
 
 Write a file that HybridQA reads like its own questions:
 
-    python -c "from mate_cli.data.synthetic_questions import SyntheticQuestions as Made; \
+    python -c "from mate_cli.data.datasets.hybridqa_synthetic.reader import SyntheticQuestions as Made; \
         Made('data/hybridqa').write('train', 'data/hybridqa/released_data/synthetic.json')"
     mate train experiment=hybridqa_mate data.extra_train=[released_data/synthetic.json]
 """
@@ -23,9 +23,9 @@ from tqdm.auto import tqdm
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.dataset_check import sizes
-from mate_cli.data.hybridqa import HybridQA
-from mate_cli.data.hybridqa_files import attach_passages, parse_table
+from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_table
+from mate_cli.data.datasets.hybridqa.reader import HybridQA
+from mate_cli.data.datasets.release_check import sizes
 from mate_cli.data.synthesis.questions import MOST_CANDIDATES, MadeQuestion, as_example, make_questions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
@@ -59,7 +59,7 @@ class SyntheticQuestions:
 
     def __init__(
         self,
-        root: str | Path,
+        root: Path,
         extra_train: Sequence[str] = (),
         tables: Literal["train", "all"] = "train",
         apart: Literal["table", "page"] = "table",
@@ -71,7 +71,7 @@ class SyntheticQuestions:
         damaged: Literal["error", "skip"] = "error",
         name: str = "hybridqa_synthetic",
     ) -> None:
-        self.release = HybridQA(root, extra_train, download, damaged)
+        self.release = HybridQA(root, extra_train=extra_train, download=download, damaged=damaged)
         self.root, self.name = self.release.root, name
         self.tables_of, self.apart, self.per_table = tables, apart, per_table
         self.dev_share, self.gold_only, self.seed = dev_share, gold_only, seed
@@ -144,9 +144,9 @@ class SyntheticQuestions:
         examples = {split: [example for example, _ in made] for split, made in splits.items()}
         return CheckReport((), counts, sizes(examples).percentiles(), (Problem(str(self.root), "", note),))
 
-    def download(self) -> None:
+    def fetch(self) -> None:
         """Fetch the public release into `root`; what is there and intact is kept."""
-        self.release.download()
+        self.release.fetch()
 
     def write(self, split: str, path: str | Path) -> Path:
         """Write a split in the format of HybridQA's files, with a .traced.json beside it; see `data.extra_train`.
