@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Column, Table
 
-from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets
+from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets, find_dataset
 from mate_cli.reports.format import NOTHING
 
 
@@ -25,12 +25,13 @@ def print_datasets(root: Path, console: Console) -> None:
             info.name, info.title, f"{questions:,}" if questions else NOTHING, info.licence, whereabouts(info, root)
         )
     console.print(table)
+    console.print("Fetch a public release with: mate data download data=<name>", markup=False)
 
 
 def whereabouts(info: DatasetInfo, root: Path) -> str:
-    """Where the files of a dataset are, or what brings them."""
+    """Where the files of a dataset are, or whether they can be fetched."""
     if info.shipped:
         return "with the package"
     if (root / info.folder).is_dir():
         return str(root / info.folder)
-    return f"mate data download data={info.folder}" if info.files or info.made_from else "no public release"
+    return "public" if find_dataset(info.folder).files else "not public"
