@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from rich.console import Console
@@ -25,7 +27,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     rest: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         (folders if before not in TAKES_VALUE and is_folder(word) else rest).append(spelled(word))
-    return [*rest, f"runs=[{','.join(map(quoted, folders))}]"] if folders else rest
+    return [*rest, f"runs={quoted_list(folders)}"] if folders else rest
 
 
 def spelled(word: str) -> str:
@@ -33,20 +35,12 @@ def spelled(word: str) -> str:
     if word == "--watch":
         return "watch=true"
     key, sign, label = word.partition("=")
-    plain = label == "null" or label.startswith(("'", '"', "${"))
-    return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not plain else word
+    return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
 
 
 def is_folder(word: str) -> bool:
     """Say whether a word names a folder: one that exists, or anything that is no flag and no `key=value`."""
     return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
-
-
-def quoted(folder: str) -> str:
-    """Return a folder as a quoted string of Hydra's grammar."""
-    slashes = len(folder) - len(folder.rstrip("\\"))
-    escaped = folder.replace("'", "\\'") + "\\" * slashes
-    return f"'{escaped}'"
 
 
 def run(cfg: DictConfig) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,28 +28,21 @@ def arguments(words: Sequence[str]) -> list[str]:
     for word in words:
         key, sign, value = word.partition("=")
         if sign and key in TEXTS and not is_grammar(value):
-            found.setdefault(key, []).append(quoted(value))
+            found.setdefault(key, []).append(value)
         else:
             rest.append(word)
     given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
-    return [*rest, *(f"{key}={values[0] if len(values) == 1 else listed(values)}" for key, values in given.items())]
+    return [*rest, *(f"{key}={in_grammar(values)}" for key, values in given.items())]
+
+
+def in_grammar(values: Sequence[str]) -> str:
+    """Return one text as such, and several as a list."""
+    return quoted(values[0]) if len(values) == 1 else quoted_list(values)
 
 
 def is_grammar(value: str) -> bool:
-    """Whether a value is written for Hydra: a list, a quoted text, null, an interpolation."""
-    enclosed = len(value) > 1 and value[0] + value[-1] in ("[]", "''", '""')
-    return enclosed or value in ("", "null", "???") or value.startswith("${")
-
-
-def quoted(text: str) -> str:
-    """A text in quotation marks of Hydra's grammar."""
-    slashes = len(text) - len(text.rstrip("\\"))
-    return "'" + text.replace("'", "\\'") + "\\" * slashes + "'"
-
-
-def listed(values: Sequence[str]) -> str:
-    """A list of Hydra's grammar."""
-    return f"[{','.join(values)}]"
+    """Say whether a value is written for Hydra: a list, or what `is_written` knows."""
+    return value[:1] + value[-1:] == "[]" or is_written(value)
 
 
 def run(cfg: DictConfig) -> float | None:
