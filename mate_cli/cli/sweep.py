@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
+from mate_cli.cli.config.quoting import quoted
 from mate_cli.cli.explain import omegaconf_error
+from mate_cli.cli.sweep_file import key, typed_parameters
 from mate_cli.errors import MateError
 
 if TYPE_CHECKING:
@@ -32,13 +34,17 @@ CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", 
 
 
 class Bookkeeping(Callback):
-    """Keeps in mind where the sweep of this process has its folder."""
+    """Keeps in mind where the sweep of this process has its folder, and lets what is typed replace its parameters."""
 
     folder: Path | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ANN401 - Hydra's signature
         """Hydra calls this before it makes the jobs."""
         Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
+        parameters = config.hydra.sweeper.get("params") or {}
+        with read_write(config.hydra), open_dict(config.hydra):
+            for name in typed_parameters(parameters, config.hydra.overrides.task):
+                del parameters[name]
 
 
 def run_sweep(start: Callable[[], object]) -> int:
@@ -90,9 +96,9 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
     from mate_cli.runs.record import RunFolder
 
     hydra = HydraConfig.get()
-    overrides, number = list(hydra.overrides.task), int(hydra.job.num)
+    overrides, number = without(hydra.overrides.task, "sweep"), int(hydra.job.num)
     if is_follower():
-        join_job([*command[:2], *config_flags(command), *without_resume(overrides)])
+        join_job([*command[:2], *config_flags(command), *without(overrides, "resume")])
         return FAILED
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
@@ -101,7 +107,7 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
         folder, record, before = open_job(config, overrides, number)
         notes.write_json(f"{number}.json", {**note, "folder": str(folder.path.absolute()), "before": before})
         if record.status == "running" and not before:
-            record = follow(folder, [*command[:2], *config_flags(command), *without_resume(overrides)])
+            record = follow(folder, [*command[:2], *config_flags(command), *without(overrides, "resume")])
     except MateError as error:  # not even a folder could be made, or the one to resume is another run's
         notes.write_json(f"{number}.json", {**note, "reason": str(error)})
         return FAILED
@@ -126,10 +132,10 @@ def open_job(config: DictConfig, overrides: list[str], number: int) -> tuple[Run
     if config.resume == "missing" and (same := find_same(outputs, "train", experiment, values)) and is_running(same):
         return same, same.read_record(), True
     folder = choose_folder(config.resume, outputs, "train", experiment, values, number)
-    argv = ["mate", "train", *without_resume(overrides)]
+    argv = ["mate", "train", *without(overrides, "resume")]
     names = names.of_chain(config.chain) if config.chain else names.after(config.stages)
     record = RunRecord(
-        command="train", overrides=without_resume(overrides), seed=config.seed, argv=argv, **asdict(names)
+        command="train", overrides=without(overrides, "resume"), seed=config.seed, argv=argv, **asdict(names)
     )
     if (folder.path / "record.json").exists():
         record = folder.read_record()
@@ -160,7 +166,7 @@ def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
     """
     errors = folder.path / "stderr.txt"
     print(f"job: mate {' '.join(words[1:])}", flush=True)
-    command = [sys.executable, *words, f"resume={quoted(folder.path)}"]
+    command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
     with errors.open("wb") as file, subprocess.Popen(command, stderr=file) as process:
         try:
@@ -205,11 +211,6 @@ def config_flags(words: Sequence[str]) -> list[str]:
     return flags
 
 
-def without_resume(overrides: Sequence[str]) -> list[str]:
-    """The overrides that say what is trained."""
-    return [item for item in overrides if not item.lstrip("+").startswith("resume=")]
-
-
-def quoted(path: Path) -> str:
-    """A path as a quoted string of Hydra's grammar."""
-    return "'" + os.fspath(path).replace("\\", "\\\\").replace("'", "\\'") + "'"
+def without(overrides: Sequence[str], name: str) -> list[str]:
+    """The overrides of other keys; neither `sweep` nor `resume` says what is trained."""
+    return [item for item in overrides if key(item) != name]
