@@ -37,7 +37,7 @@ def expand(words: Sequence[str]) -> list[str]:
 
 
 def typed_parameters(parameters: Collection[str], typed: Sequence[str]) -> list[str]:
-    """Return the parameters of a sweep that are typed as well, with or without + and ++: what is typed replaces them."""
+    """Return the parameters of a sweep that what is typed replaces, with or without + and ++."""
     keys = {key(word) for word in typed}
     return [name for name in parameters if key(name) in keys]
 

@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.errors import CheckpointError, MateError
+from mate_cli.files.hub import hub_file
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, assemble
@@ -100,21 +101,14 @@ def find_checkpoint(name: str) -> Path:
 
 
 def _fetched(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    repository, _, revision = name.partition("@")
-    try:
-        folder = Path(snapshot_download(repository, revision=revision or None, allow_patterns=[*DESCRIPTION, WEIGHTS]))
-        if not (folder / WEIGHTS).is_file():
-            snapshot_download(repository, revision=revision or None, allow_patterns=[*DESCRIPTION, *HUB_FILES])
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
+    found = [path for file in DESCRIPTION if (path := hub_file(name, file))]
+    if not found or not any(hub_file(name, file) for file in HUB_FILES):
         raise CheckpointError(
             f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
             where="checkpoint",
             remedy="Check the name, or go online once",
-        ) from error
-    return folder
+        )
+    return found[0].parent
 
 
 def _exported(folder: Path) -> dict[str, Any]:
