@@ -19,11 +19,12 @@ from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
+from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.options import BenchmarkOptions, announce
+from mate_cli.benchmark.options import BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
-from mate_cli.benchmark.timing import Timing, clock, timed, warm_up
+from mate_cli.benchmark.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.flops import all_pairs, attention_flops, backend_flops, needed_pairs
 from mate_cli.models.linformer import MixedAttention, Mixer
@@ -33,8 +34,8 @@ DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
 DIRECTIONS = {"forward": False, "forward_backward": True}
 PLAN_ROUNDS = 3
-SMALL = 64
-"""Tokens that are enough to call everything once."""
+SMALL, TRIAL = 64, 512
+"""Tokens that are enough to call everything once, and to see how fast it is."""
 
 
 class Attention(NamedTuple):
@@ -88,10 +89,11 @@ class AttentionBenchmark(BenchmarkOptions):
             ConfigError: a name is unknown, or the device is not there.
         """
         with self.pace() as pace:
-            self.rehearse(pace.device)
+            speeds = self.rehearse(pace.device)
             yield machine_facts(pace.device)
-            for case in self.cases():
-                announce(case.name)
+            cases = {case.name: case for case in self.cases()}
+            expected = {name: self._expected(case, speeds) for name, case in cases.items()}
+            for _, case in counted(cases, expected):
                 yield self.measure(case, pace)
 
     def variants(self, tokens: int) -> dict[str, Attention]:
@@ -119,12 +121,34 @@ class AttentionBenchmark(BenchmarkOptions):
             return find_backends([name for name in known_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
-    def rehearse(self, device: torch.device) -> None:
-        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed."""
-        (case,) = drawn_cases(["square"], [SMALL], [1])
-        _, ready = self._prepared(case, device)
-        for one in ready.values():
-            warm_up(partial(attend_and_back, one, self._projections(SMALL, device)), clock(device), device)
+    def rehearse(self, device: torch.device) -> dict[str, float]:
+        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed.
+
+        Returns:
+            GFLOP per second of each in a second call on a larger table, to tell how long the benchmark will take.
+        """
+        spent = {}
+        for case in drawn_cases(["square"], [SMALL, TRIAL], [1]):
+            ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
+            for name, one in ready.items():
+                spent[name] = warm_up(partial(attend_and_back, one, qkv), clock(device), device)
+        work = self._gflop(case, backward=True)
+        return {
+            name: work[name] / one[0] for name, one in spent.items() if name in work and not isinstance(one, NotRun)
+        }
+
+    def _expected(self, case: Case, speeds: Mapping[str, float]) -> float:
+        """About how many seconds a case takes."""
+        work = [self._gflop(case, backward=backward) for backward in DIRECTIONS.values()]
+        return sum(self.expected_seconds(one, speeds) for one in work)
+
+    def _gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
+        """The work of one call of each variant that can do a case."""
+        able = {n: one for n, one in self.variants(case.tokens).items() if not self._refusal(n, one, case)}
+        return {
+            name: backend_flops(one.backend, one.pattern, case.batch, self.head_size, backward=backward) / 1e9
+            for name, one in able.items()
+        }
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""

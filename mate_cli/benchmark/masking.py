@@ -11,6 +11,7 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from mate_cli.benchmark.countdown import counted
 from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.stream import TableStream
 from mate_cli.data.table_corpus import TableCorpus
@@ -60,14 +61,26 @@ class MaskingBenchmark:
         table = RichTable(title="Masked examples made per second of one core")
         for heading in ("tokens, at most", "tokens, mean", "first epoch", "later epochs"):
             table.add_column(heading, justify="right")
-        for length in self.lengths:
+
+        def stream(length: int) -> TableStream:
             loading = Loading(self.batch, 0, 1, length > 512, 512, self.corpus.cache, limit_train=self.tables)
-            maker = MaskedTables(MaskingSerializer(vocabulary, max_tokens=length))
-            speed, mean = _measure(TableStream(shards, maker, loading))
+            return TableStream(shards, MaskedTables(MaskingSerializer(vocabulary, max_tokens=length)), loading)
+
+        lengths = {f"{length:,} tokens": length for length in self.lengths}
+        expected = {name: _expected(stream(length)) for name, length in lengths.items()}
+        for _, length in counted(lengths, expected):
+            speed, mean = _measure(stream(length))
             table.add_row(f"{length:,}", f"{mean:.0f}", *(f"{speed[epoch]:,.0f}" for epoch in EPOCHS))
             found = {f"{epoch}_epoch/examples_per_second": value for epoch, value in speed.items()}
             yield {f"masking/{length}/{name}": value for name, value in {**found, "mean_tokens": mean}.items()}
         Console().print(table)
+
+
+def _expected(stream: TableStream) -> float:
+    """About how many seconds a length takes, from its first batch."""
+    began = time.perf_counter()
+    len(stream[0].input_ids)
+    return len(EPOCHS) * (len(stream) // stream.micro_batch) * (time.perf_counter() - began)
 
 
 def _measure(stream: TableStream) -> tuple[dict[str, float], float]:

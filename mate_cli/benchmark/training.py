@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,6 +14,7 @@ from torch import nn
 
 from mate_cli.benchmark.attention import timed_plan
 from mate_cli.benchmark.cases import real_lengths, together
+from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
@@ -26,7 +27,6 @@ from mate_cli.benchmark.encoder import (
     with_padding_declared_real,
 )
 from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.options import announce
 from mate_cli.benchmark.real_tables import encode_dataset
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import NotRun, Timing
@@ -93,12 +93,31 @@ class TrainingBenchmark(EncoderBenchmark):
         """
         with self.pace() as pace:
             yield machine_facts(pace.device)
-            for name, root in (self.real or {}).items():
-                encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
-                for order in self.orders:
-                    announce(f"{name} {order}")
-                    batches = [batch.to(pace.device) for batch in draw_batches(encodings, order, self)]
-                    yield self.measure_steps(f"{self.max_tokens}/{name}/{self.batch_size}_{order}", batches, pace)
+            orders = self._batches_of_orders()
+            for case, batches in counted(orders, self._expected_steps(orders, pace.device)):
+                yield self.measure_steps(case, [batch.to(pace.device) for batch in batches], pace)
+
+    def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
+        """The batches of every order of every dataset, by the name of the case."""
+        found: dict[str, list[TableBatch]] = {}
+        for name, root in (self.real or {}).items():
+            encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
+            for order in self.orders:
+                case = f"{self.max_tokens}/{name}/{self.batch_size}_{order}"
+                found[case] = draw_batches(encodings, order, self)
+        return found
+
+    def _expected_steps(self, orders: Mapping[str, Sequence[TableBatch]], device: torch.device) -> dict[str, float]:
+        """About how many seconds each case takes."""
+        models = self.models(device)
+        speeds = self.rehearse(models, device)
+        return {
+            case: self.expected_seconds({name: self._gflop(model, batches) for name, model in models.items()}, speeds)
+            for case, batches in orders.items()
+        }
+
+    def _gflop(self, model: nn.Module, batches: Sequence[TableBatch]) -> float:
+        return sum(job_flops(Job(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """All figures of one order of questions; those named forward_backward are of a whole step."""
