@@ -19,8 +19,8 @@ BACKENDS = sorted(Path(ROOT, "conf", "attention").glob("*.yaml"))
 
 def exact_backends(pattern):
     """The backends, by name, that compute this pattern here and do not approximate it."""
-    found = {path.stem: hydra.utils.instantiate(OmegaConf.load(path)) for path in BACKENDS if path.stem != "bucketed"}
-    return {name: backend for name, backend in found.items() if not refuses(backend, pattern)}
+    found = {path.stem: hydra.utils.instantiate(OmegaConf.load(path)) for path in BACKENDS}
+    return {name: backend for name, backend in found.items() if backend.exact and not refuses(backend, pattern)}
 
 
 def refuses(backend, pattern, dropout=0.0):

@@ -31,8 +31,8 @@ USER_GIVES = {
 def files(root: Path) -> list[str]:
     """Every configuration file of a tree."""
     found = (path.relative_to(root).as_posix() for path in root.rglob("*.yaml"))
-    # Sweeps are W&B's, and a recipe fits only what its scale, network, task or dataset is chosen with.
-    return sorted(file for file in found if not file.startswith(("sweep/", "recipe/")))
+    # A recipe fits only what its scale, network, task or dataset is chosen with.
+    return sorted(file for file in found if not file.startswith("recipe/"))
 
 
 def problem(root: Path, file: str) -> str | None:

@@ -12,7 +12,6 @@ from configurations import composed
 
 from mate_cli.cli import app
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.sweep_file import expand
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -40,8 +39,6 @@ def test_links(document):
 def test_commands(line):
     command, *words = shlex.split(line, comments=True)[1:]
     assert command in app.commands()
-    if command == "train":
-        words = expand(words)
     module = importlib.import_module(f"mate_cli.cli.{command}")
     if hasattr(module, "arguments"):
         words = module.arguments(words)

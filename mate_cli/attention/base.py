@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -64,31 +65,64 @@ class SegmentedPattern(Protocol):
         """Which tokens see and are seen by all: Bool [B, T]."""
 
 
-class AttentionBackend(Protocol):
-    """A way to compute a pattern; equal to the others wherever `supports` lets it pass."""
+class Work(NamedTuple):
+    """What is computed in one layer on one batch besides its dense layers on tokens.
 
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+    Args:
+        pairs: of queries and keys, over all heads.
+        mixed: pairs of tokens and slots into which a dense layer mixes keys, and then values, over all heads.
+        memory: states beside those of tokens, which go through the dense layers too.
+    """
+
+    pairs: int
+    mixed: int = 0
+    memory: int = 0
+
+
+class Attention(ABC):
+    """How a layer computes its pattern; it may have weights, and then it is part of one network."""
+
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:  # noqa: B027 - most need not refuse
         """Accept the pattern, and the share of attention weights to be dropped in training.
 
         Raises:
-            ConfigError: this backend cannot compute it.
+            ConfigError: it cannot be computed this way.
         """
 
-    def prepare(self, plan: AttentionPlan) -> None:
-        """Derive what `forward` will ask of the plan; runs where batches are made, on the CPU."""
+    @abstractmethod
+    def work(self, plan: AttentionPlan) -> Work:
+        """What it computes on a batch, counted."""
 
+    @abstractmethod
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend among the P real tokens of a batch.
 
         Args:
             qkv: query, key and value of every token, [P, 3, N, H].
-            plan: the pattern on this batch, shared by all layers.
+            plan: the pattern on this batch, shared by all layers that have it.
             key_bias: added to the scaled scores of every key, [P].
             dropout: the probability of dropping an attention weight.
 
         Returns:
             The attended values [P, N, H].
         """
+
+
+class AttentionBackend(Attention):
+    """A way to compute patterns, without weights: any network can be given it, and processes that make batches too."""
+
+    exact: ClassVar[bool] = True
+    """Whether it equals the others wherever `supports` lets it pass."""
+
+    leaves_choice: ClassVar[bool] = False
+    """Whether it asks for no way in particular, so that a network with attention of its own may pass it over."""
+
+    def prepare(self, plan: AttentionPlan) -> None:
+        """Derive what `forward` will ask of the plan; runs where batches are made, on the CPU."""
+
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of its work so far, in words."""
+        return {}
 
 
 def global_tokens(batch: TableBatch) -> Tensor:

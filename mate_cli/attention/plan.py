@@ -1,8 +1,8 @@
-"""A pattern on one batch: what backends derive from it, derived once and shared by all layers."""
+"""Patterns on one batch: what backends derive from them, derived once and shared by all layers of a pattern."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -25,11 +25,14 @@ class AttentionPlan:
     Args:
         pattern: the definition.
         batch: the tokens it is applied to; what was prepared with it is not derived again.
+        derived: where to keep what is derived, when other plans of the batch keep theirs there too.
     """
 
-    def __init__(self, pattern: AttentionPattern, batch: TableBatch) -> None:
+    def __init__(
+        self, pattern: AttentionPattern, batch: TableBatch, derived: dict[Hashable, object] | None = None
+    ) -> None:
         self.pattern, self.batch = pattern, batch
-        self.derived: dict[Hashable, object] = dict(batch.prepared)
+        self.derived = dict(batch.prepared) if derived is None else derived
         self.packing: Packing = self.derive("packing", find_packing)
 
     @cached_property
@@ -54,20 +57,41 @@ class AttentionPlan:
         return self.packing.pack(output.transpose(1, 2))
 
 
+class Plans:
+    """The plans of all layers of a network on one batch; layers of equal patterns have the same one.
+
+    Args:
+        patterns: of the layers.
+        batch: the tokens.
+    """
+
+    def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch) -> None:
+        self.derived: dict[Hashable, object] = dict(batch.prepared)
+        self._plans = {pattern: AttentionPlan(pattern, batch, self.derived) for pattern in dict.fromkeys(patterns)}
+
+    def __getitem__(self, pattern: AttentionPattern) -> AttentionPlan:
+        return self._plans[pattern]
+
+    @property
+    def packing(self) -> Packing:
+        """Where the real tokens of the batch lie."""
+        return next(iter(self._plans.values())).packing
+
+
 @dataclass(frozen=True)
 class Planner:
     """Derives what attention will ask of a batch ahead of time, where batches are made.
 
     Args:
-        pattern: the definition.
-        backend: what will compute it.
+        layers: the patterns of a network, each with what will compute it; None for what stays with its weights.
     """
 
-    pattern: AttentionPattern
-    backend: AttentionBackend
+    layers: tuple[tuple[AttentionPattern, AttentionBackend | None], ...]
 
     def __call__(self, batch: TableBatch) -> TableBatch:
-        """The batch with its plan prepared, to be pinned and moved with it."""
-        plan = AttentionPlan(self.pattern, batch)
-        self.backend.prepare(plan)
-        return replace(batch, prepared=plan.derived)
+        """The batch with its plans prepared, to be pinned and moved with it."""
+        plans = Plans((pattern for pattern, _ in self.layers), batch)
+        for pattern, backend in self.layers:
+            if backend is not None:
+                backend.prepare(plans[pattern])
+        return replace(batch, prepared=plans.derived)

@@ -14,18 +14,21 @@ from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.pairs import all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan, Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
+from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.options import BenchmarkOptions, announce
+from mate_cli.benchmark.options import BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
-from mate_cli.benchmark.timing import Timing, clock, timed, warm_up
+from mate_cli.benchmark.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.flops import all_pairs, attention_flops, backend_flops, needed_pairs
+from mate_cli.models.flops import attention_flops, work_flops
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.tokenization.layout import TableBatch
 
@@ -33,21 +36,14 @@ DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
 DIRECTIONS = {"forward": False, "forward_backward": True}
 PLAN_ROUNDS = 3
-SMALL = 64
-"""Tokens that are enough to call everything once."""
-
-
-class Attention(NamedTuple):
-    """A variant: what may be seen, and how that is computed."""
-
-    pattern: AttentionPattern
-    backend: AttentionBackend
+SMALL, TRIAL = 64, 512
+"""Tokens that are enough to call everything once, and to see how fast it is."""
 
 
 class Ready(NamedTuple):
     """A variant that is prepared for the batch of a case."""
 
-    attention: Attention
+    attention: LayerSpec
     plan: AttentionPlan
 
     @property
@@ -88,13 +84,14 @@ class AttentionBenchmark(BenchmarkOptions):
             ConfigError: a name is unknown, or the device is not there.
         """
         with self.pace() as pace:
-            self.rehearse(pace.device)
+            speeds = self.rehearse(pace.device)
             yield machine_facts(pace.device)
-            for case in self.cases():
-                announce(case.name)
+            cases = {case.name: case for case in self.cases()}
+            expected = {name: self._expected(case, speeds) for name, case in cases.items()}
+            for _, case in counted(cases, expected):
                 yield self.measure(case, pace)
 
-    def variants(self, tokens: int) -> dict[str, Attention]:
+    def variants(self, tokens: int) -> dict[str, LayerSpec]:
         """Every variant for so many tokens, dense attention first.
 
         Raises:
@@ -102,10 +99,10 @@ class AttentionBenchmark(BenchmarkOptions):
         """
         full, mate = Full(self.heads), RowColumnHeads(self.heads)
         found = {
-            DENSE: Attention(full, Sdpa()),
-            DENSE_MASK: Attention(mate, Sdpa()),
-            **{name: Attention(mate, backend) for name, backend in self._backends.items()},
-            LINFORMER: Attention(full, MixedAttention(self._mixer(tokens))),
+            DENSE: LayerSpec(full, Sdpa()),
+            DENSE_MASK: LayerSpec(mate, Sdpa()),
+            **{name: LayerSpec(mate, backend) for name, backend in self._backends.items()},
+            LINFORMER: LayerSpec(full, MixedAttention(self._mixer(tokens))),
         }
         return {name: one for name, one in found.items() if self.backends is None or name in self.backends}
 
@@ -119,12 +116,37 @@ class AttentionBenchmark(BenchmarkOptions):
             return find_backends([name for name in known_backends() if name != "sdpa"])
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
-    def rehearse(self, device: torch.device) -> None:
-        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed."""
-        (case,) = drawn_cases(["square"], [SMALL], [1])
-        _, ready = self._prepared(case, device)
-        for one in ready.values():
-            warm_up(partial(attend_and_back, one, self._projections(SMALL, device)), clock(device), device)
+    def rehearse(self, device: torch.device) -> dict[str, float]:
+        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed.
+
+        Returns:
+            GFLOP per second of each in a second call on a larger table, to tell how long the benchmark will take.
+        """
+        spent = {}
+        for case in drawn_cases(["square"], [SMALL, TRIAL], [1]):
+            ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
+            for name, one in ready.items():
+                spent[name] = warm_up(partial(attend_and_back, one, qkv), clock(device), device)
+        work = self._gflop(case, backward=True)
+        return {
+            name: work[name] / one[0] for name, one in spent.items() if name in work and not isinstance(one, NotRun)
+        }
+
+    def _expected(self, case: Case, speeds: Mapping[str, float]) -> float:
+        """About how many seconds a case takes."""
+        work = [self._gflop(case, backward=backward) for backward in DIRECTIONS.values()]
+        return sum(self.expected_seconds(one, speeds) for one in work)
+
+    def _gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
+        """The work of one call of each variant that can do a case."""
+        able = {n: one for n, one in self.variants(case.tokens).items() if not self._refusal(n, one, case)}
+        return {
+            name: work_flops(
+                one.backend.work(AttentionPlan(one.pattern, case.batch)), self.head_size, backward=backward
+            )
+            / 1e9
+            for name, one in able.items()
+        }
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""
@@ -155,11 +177,11 @@ class AttentionBenchmark(BenchmarkOptions):
             if refusal:
                 named |= {f"{place}/{direction}/not_run": refusal for direction in DIRECTIONS}
             else:
-                batch, named[f"{place}/plan/ms"] = timed_plan(Planner(*attention), case.batch)
+                batch, named[f"{place}/plan/ms"] = timed_plan(Planner((attention.prepared,)), case.batch)
                 ready[name] = Ready(attention, AttentionPlan(attention.pattern, batch.to(device)))
         return named, ready
 
-    def _refusal(self, name: str, attention: Attention, case: Case) -> str | None:
+    def _refusal(self, name: str, attention: LayerSpec, case: Case) -> str | None:
         if case.tokens > self.longest.get(name, case.tokens):
             return f"more than {self.longest[name]:,} tokens take too much memory"
         try:
@@ -175,8 +197,8 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
         call = partial(attend_and_back if backward else attend, ready, qkv)
-        pattern, backend = ready.attention
-        flops = backend_flops(backend, pattern, batch, self.head_size, backward=backward)
+        work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
+        flops = work_flops(work, self.head_size, backward=backward)
         return Variant(call, flops / 1e9)
 
 

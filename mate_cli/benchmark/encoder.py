@@ -14,16 +14,18 @@ from torch import Tensor, nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
-from mate_cli.benchmark.attention import DIRECTIONS, SMALL, timed_plan
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.benchmark.attention import DIRECTIONS, SMALL, TRIAL, timed_plan
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
+from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.options import BenchmarkOptions, announce
+from mate_cli.benchmark.options import BenchmarkOptions
 from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.flops import backend_flops, dense_flops, encoder_flops
+from mate_cli.models.flops import dense_flops, encoder_flops, work_flops
 from mate_cli.models.linformer import Linformer
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize, encoder_size
@@ -86,10 +88,11 @@ class EncoderBenchmark(BenchmarkOptions):
         """
         with self.pace() as pace:
             models = self.models(pace.device)
-            self.rehearse(models, pace.device)
+            speeds = self.rehearse(models, pace.device)
             yield machine_facts(pace.device)
-            for case in self.cases():
-                announce(case.name)
+            cases = {case.name: case for case in self.cases()}
+            expected = {name: self._expected(case, models, speeds) for name, case in cases.items()}
+            for _, case in counted(cases, expected):
                 yield self.measure(case, models, pace)
 
     @property
@@ -131,7 +134,7 @@ class EncoderBenchmark(BenchmarkOptions):
         if name == "tapas":
             return Tapas(self.shape, attention=Sdpa(), vocab_size=VOCABULARY, attention_dropout=0.0)
         if name == "linformer":
-            return Linformer(self.shape, attention=Sdpa(), length=longest, attention_dropout=0.0)
+            return Linformer(self.shape, length=longest, attention_dropout=0.0)
         if name.startswith(MATE):
             backend = find_backends([name.removeprefix(MATE)])[name.removeprefix(MATE)]
             return Mate(self.shape, attention=backend, vocab_size=VOCABULARY, attention_dropout=0.0)
@@ -140,12 +143,30 @@ class EncoderBenchmark(BenchmarkOptions):
             f"no variant is called {name!r}", where="benchmark.variants", remedy=f"Choose from {', '.join(known)}"
         )
 
-    def rehearse(self, models: Mapping[str, nn.Module], device: torch.device) -> None:
-        """Run every model once on a small table, so that what is compiled or loaded at first use is not timed."""
-        (case,) = drawn_cases(["square"], [SMALL], [1])
-        jobs, _ = self._jobs(case, models, device)
-        for job in jobs.values():
-            warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
+    def rehearse(self, models: Mapping[str, nn.Module], device: torch.device) -> dict[str, float]:
+        """Run every model once on a small table, so that what is compiled or loaded at first use is not timed.
+
+        Returns:
+            GFLOP per second of each on a larger table, to tell how long the benchmark will take.
+        """
+        longest = max([*self.lengths, self.max_tokens])
+        spent: dict[str, tuple[float, float | None] | NotRun] = {}
+        for case in drawn_cases(["square"], [SMALL, min(TRIAL, longest)], [1]):
+            jobs, _ = self._jobs(case, models, device)
+            for name, job in jobs.items():
+                spent[name] = warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
+        work = {name: job_flops(job, self.shape, backward=True) / 1e9 for name, job in jobs.items()}
+        return {name: work[name] / one[0] for name, one in spent.items() if not isinstance(one, NotRun)}
+
+    def _expected(self, case: Case, models: Mapping[str, nn.Module], speeds: Mapping[str, float]) -> float:
+        """About how many seconds a case takes."""
+        jobs = {name: Job(model, case.batch, case.batch) for name, model in models.items()}
+        return sum(
+            self.expected_seconds(
+                {name: job_flops(job, self.shape, backward=backward) / 1e9 for name, job in jobs.items()}, speeds
+            )
+            for backward in DIRECTIONS.values()
+        )
 
     def measure(self, case: Case, models: Mapping[str, nn.Module], pace: Pace) -> Figures:
         """All figures of one case."""
@@ -210,7 +231,8 @@ def job_flops(job: Job, size: EncoderSize, *, backward: bool) -> float:
     """Operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
     if isinstance(job.model, TableEncoder):
         return encoder_flops(job.model, job.counted, backward=backward)
-    attention = backend_flops(Sdpa(), Full(size.num_heads), job.counted, size.head_size, backward=backward)
+    work = Sdpa().work(AttentionPlan(Full(size.num_heads), job.counted))
+    attention = work_flops(work, size.head_size, backward=backward)
     return dense_flops(size, job.counted.input_ids.numel(), backward=backward) + size.num_layers * attention
 
 

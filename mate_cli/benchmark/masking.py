@@ -11,6 +11,7 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from mate_cli.benchmark.countdown import counted
 from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.stream import TableStream
 from mate_cli.data.table_corpus import TableCorpus
@@ -28,7 +29,7 @@ class MaskingBenchmark:
     Seconds are those of the processor, so that other work on the machine hardly counts.
 
     Args:
-        root: the folder in which each dataset has a folder of its name.
+        datasets: the folder in which each dataset has a folder of its name.
         cache: where the prepared corpus is kept.
         sources: of the corpus, see `TableCorpus`.
         tokenizer: name of a vocabulary, see `load_tokenizer`.
@@ -39,7 +40,7 @@ class MaskingBenchmark:
 
     def __init__(
         self,
-        root: str | Path,
+        datasets: str | Path,
         cache: str | Path,
         sources: Sequence[str] = ("wtq", "tabfact"),
         tokenizer: str = "minilm",
@@ -47,7 +48,7 @@ class MaskingBenchmark:
         tables: Annotated[int, Field(gt=0)] = 1600,
         batch: Annotated[int, Field(gt=0)] = 32,
     ) -> None:
-        self.corpus = TableCorpus(root, cache, tuple(sources), exclude=())
+        self.corpus = TableCorpus(datasets, cache, tuple(sources), exclude=())
         self.tokenizer, self.lengths, self.tables, self.batch = tokenizer, tuple(lengths), tables, batch
 
     def __iter__(self) -> Iterator[dict[str, float]]:
@@ -60,23 +61,35 @@ class MaskingBenchmark:
         table = RichTable(title="Masked examples made per second of one core")
         for heading in ("tokens, at most", "tokens, mean", "first epoch", "later epochs"):
             table.add_column(heading, justify="right")
-        for length in self.lengths:
+
+        def stream(length: int) -> TableStream:
             loading = Loading(self.batch, 0, 1, length > 512, 512, self.corpus.cache, limit_train=self.tables)
-            maker = MaskedTables(MaskingSerializer(vocabulary, max_tokens=length))
-            speed, mean = _measure(TableStream(shards, maker, loading))
+            return TableStream(shards, MaskedTables(MaskingSerializer(vocabulary, max_tokens=length)), loading)
+
+        lengths = {f"{length:,} tokens": length for length in self.lengths}
+        expected = {name: _expected(stream(length)) for name, length in lengths.items()}
+        for _, length in counted(lengths, expected):
+            speed, mean = _measure(stream(length))
             table.add_row(f"{length:,}", f"{mean:.0f}", *(f"{speed[epoch]:,.0f}" for epoch in EPOCHS))
             found = {f"{epoch}_epoch/examples_per_second": value for epoch, value in speed.items()}
             yield {f"masking/{length}/{name}": value for name, value in {**found, "mean_tokens": mean}.items()}
         Console().print(table)
 
 
+def _expected(stream: TableStream) -> float:
+    """About how many seconds a length takes, from its first batch."""
+    began = time.perf_counter()
+    len(stream[0].input_ids)
+    return len(EPOCHS) * (len(stream) // stream.loading.micro_batch) * (time.perf_counter() - began)
+
+
 def _measure(stream: TableStream) -> tuple[dict[str, float], float]:
     """Examples per second of each of `EPOCHS`, and the mean number of tokens of an example."""
-    per_epoch = len(stream) // stream.micro_batch
+    per_epoch = len(stream) // stream.loading.micro_batch
     speed, tokens = {}, 0
     for place, epoch in enumerate(EPOCHS):
         start = time.process_time()
         for number in range(place * per_epoch, (place + 1) * per_epoch):
             tokens += int(stream[number].attention_mask.sum())
-        speed[epoch] = per_epoch * stream.micro_batch / (time.process_time() - start)
-    return speed, tokens / (len(EPOCHS) * per_epoch * stream.micro_batch)
+        speed[epoch] = per_epoch * stream.loading.micro_batch / (time.process_time() - start)
+    return speed, tokens / (len(EPOCHS) * per_epoch * stream.loading.micro_batch)

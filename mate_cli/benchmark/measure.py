@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -16,6 +19,27 @@ from mate_cli.runs.record import RunFolder, RunRecord, now
 Figures = Mapping[str, float | str]
 
 
+class BenchmarkStopped(KeyboardInterrupt):
+    """A benchmark that somebody stopped, and the folder that keeps what it had measured."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        super().__init__()
+        self.folder = folder
+
+
+@contextmanager
+def stopped_by_sigterm() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C, where this is the main thread and signals can be had."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
+
+
 def measure(cfg: DictConfig) -> RunFolder:
     """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
 
@@ -26,6 +50,9 @@ def measure(cfg: DictConfig) -> RunFolder:
 
     Returns:
         The folder.
+
+    Raises:
+        BenchmarkStopped: by Ctrl-C or SIGTERM; the folder keeps what was measured before.
     """
     hydra = HydraConfig.get()
     name = str(hydra.runtime.choices["benchmark"])
@@ -44,14 +71,15 @@ def measure(cfg: DictConfig) -> RunFolder:
     )
     clock = Clock()
     try:
-        for figures in _parts(instantiate(cfg.benchmark)):
-            keep(record, figures)
-            record.wall_seconds = round(clock(), 1)
-            folder.write_record(record)
+        with stopped_by_sigterm():
+            for figures in _parts(instantiate(cfg.benchmark)):
+                keep(record, figures)
+                record.wall_seconds = round(clock(), 1)
+                folder.write_record(record)
         record.status = "finished"
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         record.status = "interrupted"
-        raise
+        raise BenchmarkStopped(folder) from stop
     except BaseException as error:
         record.status, record.reason = "failed", f"{type(error).__name__}: {error}"
         raise

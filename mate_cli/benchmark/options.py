@@ -2,7 +2,7 @@
 
 # Without `from __future__ import annotations`: subclasses in other modules share these fields, and their types must
 # be known there when the configuration is checked.
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +15,7 @@ from mate_cli.benchmark.cases import Case, drawn_cases, picked_cases
 from mate_cli.benchmark.machine import DTYPES, find_device, threads
 from mate_cli.benchmark.real_tables import encode_dataset
 from mate_cli.benchmark.results import Pace
+from mate_cli.benchmark.timing import expected_seconds
 from mate_cli.errors import DataError, MissingDependencyError
 
 
@@ -80,7 +81,12 @@ class BenchmarkOptions:
             pace.measure_peak(seconds=0.5)
             yield pace
 
+    def expected_seconds(self, work: Mapping[str, float], speeds: Mapping[str, float]) -> float:
+        """Return about how long all rounds of one case and direction take.
 
-def announce(name: str) -> None:
-    """Say on the terminal's error stream what is measured now."""
-    Console(stderr=True, highlight=False).print(f"measuring {name}", style="dim")
+        Args:
+            work: GFLOP of a call of each variant.
+            speeds: GFLOP per second of each, from its trial; those without one are not run.
+        """
+        calls = [gflop / speeds[name] for name, gflop in work.items() if name in speeds]
+        return expected_seconds(calls, rounds=self.rounds, seconds=self.seconds)

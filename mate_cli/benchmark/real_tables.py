@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from mate_cli.data.hybridqa import HybridQA
-from mate_cli.data.sample import Sample
-from mate_cli.data.sqa import SQA
-from mate_cli.data.tabfact import TabFact
-from mate_cli.data.table_data_module import TableDataset
-from mate_cli.data.wikisql import WikiSQL
-from mate_cli.data.wtq import WikiTableQuestions
-from mate_cli.errors import ConfigError
+from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.tapas import TapasSerializer
@@ -23,36 +16,18 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 LARGEST = 16
 """Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
-DATASETS: dict[str, Callable[[Path], TableDataset]] = {
-    "sqa": SQA,
-    "wtq": WikiTableQuestions,
-    "tabfact": TabFact,
-    "wikisql": WikiSQL,
-    "hybridqa": HybridQA,
-    "sample": lambda root: Sample(),
-}
-"""The datasets that tables can be taken from, by a folder that is not looked at for the last one."""
 
 
 def read_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
     """The first development questions of a dataset, those of a table side by side, without their answers.
 
     Raises:
-        ConfigError: there is no such dataset.
-        DataError: its files are not there.
+        DataError: there is no such dataset, or its files are not there.
     """
     by_table: dict[int, list[TableExample]] = defaultdict(list)
-    for example in _dataset(name, Path(root)).examples("dev"):
+    for example in find_dataset(name).open(Path(root)).examples("dev"):
         by_table[id(example.table)].append(replace(example, answer=None, history=(), previous_cells=()))
     return list(islice((example for examples in by_table.values() for example in examples), limit))
-
-
-def _dataset(name: str, root: Path) -> TableDataset:
-    if name not in DATASETS:
-        raise ConfigError(
-            f"no dataset is called {name!r}", where="benchmark", remedy=f"Choose from {', '.join(DATASETS)}"
-        )
-    return DATASETS[name](root)
 
 
 def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int) -> list[TableEncoding]:
@@ -61,8 +36,7 @@ def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int)
     Linked sentences are appended where there are any.
 
     Raises:
-        ConfigError: there is no such dataset.
-        DataError: its files are not there.
+        DataError: there is no such dataset, or its files are not there.
     """
     examples = read_questions(name, root)
     if name == "wtq":

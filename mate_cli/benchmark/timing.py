@@ -73,13 +73,24 @@ def interleaved(
     ready = {name: one for name, one in first.items() if not isinstance(one, NotRun)}
     for name in [name for name, (spent, _) in ready.items() if spent > seconds]:
         refused[name] = NotRun(f"one call took {ready.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
-    rounds = max(1, min(rounds, int(seconds / max(sum(spent for spent, _ in ready.values()), 1e-9))))
+    rounds = rounds_within([spent for spent, _ in ready.values()], rounds=rounds, seconds=seconds)
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
     for _ in range(rounds):
         for name, times in taken.items():
             times.append(timed(calls[name], read))
     timings = {name: _median(times, ready[name][1]) for name, times in taken.items()}
     return {name: timings.get(name) or refused[name] for name in calls}
+
+
+def rounds_within(calls: Sequence[float], *, rounds: int, seconds: float) -> int:
+    """Return how many rounds of calls that take so many seconds fit the time; at least one, at most `rounds`."""
+    return max(1, min(rounds, int(seconds / max(sum(calls), 1e-9))))
+
+
+def expected_seconds(calls: Sequence[float], *, rounds: int, seconds: float) -> float:
+    """Return how long `interleaved` takes for calls of so many seconds; those over the limit are not run."""
+    ready = [call for call in calls if call <= seconds]
+    return sum(ready) * (1 + rounds_within(ready, rounds=rounds, seconds=seconds))
 
 
 def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timing:

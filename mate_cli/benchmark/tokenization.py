@@ -15,6 +15,7 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.real_tables import read_questions
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
@@ -23,6 +24,8 @@ from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
 OURS, THEIRS = "mate", "transformers"
+TRIED = 5
+"""Questions that show how long a dataset takes."""
 
 
 class TokenizationBenchmark:
@@ -59,8 +62,9 @@ class TokenizationBenchmark:
             DataError: its files are not there.
         """
         vocabulary, table = load_tokenizer(self.tokenizer), _table(self.max_tokens)
-        for name, root in self.data.items():
-            examples = read_questions(name, root, self.examples)
+        questions = {name: read_questions(name, root, self.examples) for name, root in self.data.items()}
+        expected = {name: self._expected(examples, vocabulary) for name, examples in questions.items()}
+        for name, examples in counted(questions, expected):
             speed, agreement = compare(examples, vocabulary, self.max_tokens, self.rounds)
             ratio = speed[OURS] / speed[THEIRS]
             table.add_row(
@@ -76,6 +80,12 @@ class TokenizationBenchmark:
                 f"tokenization/{name}/agreement": agreement,
             }
         Console().print(table)
+
+    def _expected(self, examples: Sequence[TableExample], vocabulary: Vocabulary) -> float:
+        """About how many seconds a dataset takes, from its first questions."""
+        tried, began = examples[:TRIED], time.perf_counter()
+        compare(tried, vocabulary, self.max_tokens, rounds=1)
+        return self.rounds * (time.perf_counter() - began) * len(examples) / max(len(tried), 1)
 
 
 def compare(

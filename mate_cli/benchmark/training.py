@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,6 +14,7 @@ from torch import nn
 
 from mate_cli.benchmark.attention import timed_plan
 from mate_cli.benchmark.cases import real_lengths, together
+from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
@@ -26,13 +27,13 @@ from mate_cli.benchmark.encoder import (
     with_padding_declared_real,
 )
 from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.options import announce
 from mate_cli.benchmark.real_tables import encode_dataset
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import NotRun, Timing
 from mate_cli.data.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.models.table_encoder import TableEncoder
@@ -93,12 +94,31 @@ class TrainingBenchmark(EncoderBenchmark):
         """
         with self.pace() as pace:
             yield machine_facts(pace.device)
-            for name, root in (self.real or {}).items():
-                encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
-                for order in self.orders:
-                    announce(f"{name} {order}")
-                    batches = [batch.to(pace.device) for batch in draw_batches(encodings, order, self)]
-                    yield self.measure_steps(f"{self.max_tokens}/{name}/{self.batch_size}_{order}", batches, pace)
+            orders = self._batches_of_orders()
+            for case, batches in counted(orders, self._expected_steps(orders, pace.device)):
+                yield self.measure_steps(case, [batch.to(pace.device) for batch in batches], pace)
+
+    def _batches_of_orders(self) -> dict[str, list[TableBatch]]:
+        """The batches of every order of every dataset, by the name of the case."""
+        found: dict[str, list[TableBatch]] = {}
+        for name, root in (self.real or {}).items():
+            encodings = encode_dataset(name, root, self.tokenizer, self.max_tokens)
+            for order in self.orders:
+                case = f"{self.max_tokens}/{name}/{self.batch_size}_{order}"
+                found[case] = draw_batches(encodings, order, self)
+        return found
+
+    def _expected_steps(self, orders: Mapping[str, Sequence[TableBatch]], device: torch.device) -> dict[str, float]:
+        """About how many seconds each case takes."""
+        models = self.models(device)
+        speeds = self.rehearse(models, device)
+        return {
+            case: self.expected_seconds({name: self._gflop(model, batches) for name, model in models.items()}, speeds)
+            for case, batches in orders.items()
+        }
+
+    def _gflop(self, model: nn.Module, batches: Sequence[TableBatch]) -> float:
+        return sum(job_flops(Job(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """All figures of one order of questions; those named forward_backward are of a whole step."""
@@ -177,7 +197,8 @@ def take_steps(learner: Learner, autocast: Autocast) -> None:
     """One optimizer step on every batch."""
     for job, labelled in zip(learner.jobs, learner.labelled, strict=True):
         with autocast():
-            cells = learner.head(states_of(job), labelled)
+            states = states_of(job)
+            cells = learner.head(EncoderOutput(states, states[:, 0], labelled))
         loss = marginal_likelihood(cells.logits, cells.mask, cells.candidates).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(learner.weights, CLIP)

@@ -119,40 +119,33 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         print(texts.command(module.CONFIG))
         return 0
     with explained(module, words), hydra_process(name, words) as argv:
-        import hydra
-
-        entry = hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=module.CONFIG)
-        start = entry(checked(module, argv))
-        if name == "train" and {"-m", "--multirun"} & set(words):
-            from mate_cli.cli.sweep import run_sweep
-
-            return run_sweep(start)
+        if hasattr(module, "run_words"):
+            return int(module.run_words(words, argv))
+        start = hydra_entry(module.CONFIG, checked(module, argv))
         start()
     return 0
 
 
-def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], float | None]:
+def hydra_entry(config_name: str, task: Callable[[DictConfig], object]) -> Callable[[], object]:
+    """Return Hydra's main function of a command, which composes its configuration and hands it to a task."""
+    import hydra
+
+    entry: Callable[[], object] = hydra.main(
+        version_base="1.3", config_path=str(config_dir()), config_name=config_name
+    )(task)
+    return entry
+
+
+def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]:
     """Return the command's function with the check of its configuration in front."""
 
-    def task(config: DictConfig) -> float | None:
-        from hydra.core.hydra_config import HydraConfig
-        from hydra.types import RunMode
-
-        from mate_cli.cli.validate import validate, validate_stages
+    def task(config: DictConfig) -> None:
+        from mate_cli.cli.validate import validate
 
         sys.argv = list(argv)
-        if module.CONFIG == "train" and HydraConfig.get().mode == RunMode.MULTIRUN:
-            from mate_cli.cli.sweep import run_job
-
-            return run_job(config, argv)
         try:
-            validate(config, module.CONFIG)
-            validate_stages(config, module.CONFIG)
-            return module.run(config)
+            module.run(validate(config, module.CONFIG))
         except MateError as error:
-            # In a sweep the other jobs go on, and Hydra raises this error when all are done.
-            if HydraConfig.get().mode == RunMode.MULTIRUN:
-                raise
             raise SystemExit(report(error)) from None
 
     return task

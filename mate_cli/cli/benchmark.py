@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,20 +16,64 @@ CONFIG = "benchmark"
 
 def run(cfg: DictConfig) -> float | None:
     """Run the benchmark that was chosen and write its figures to a new run folder, or show a finished one again."""
-    from mate_cli.reports.benchmark_results import read_results, show_results
+    from mate_cli.reports.benchmark_results import read_results
 
     if cfg.show is not None:
-        show(show_results(cfg.show))
+        show(cfg.show)
         return None
-    from mate_cli.benchmark.measure import measure
+    from mate_cli.benchmark.measure import BenchmarkStopped, measure
 
-    results = read_results(measure(cfg).path)
+    try:
+        results = read_results(measure(cfg).path)
+    except BenchmarkStopped as stop:
+        show_stopped(stop.folder.path)
+        raise
     if results is not None:
-        show(results)
+        show_results(results)
     return None
 
 
-def show(results: BenchmarkResults) -> None:
+def show(folder: str | Path) -> None:
+    """Show a benchmark's record again: tables, figures and page, or the figures as they are.
+
+    Raises:
+        RunError: there is no record, or it is none of a benchmark, or it has no figures.
+    """
+    from mate_cli.reports.benchmark_results import parse_results, read_benchmark
+    from mate_cli.reports.benchmark_terminal import print_figures
+    from mate_cli.reports.terminal import report_console
+
+    benchmark = read_benchmark(folder)
+    results = parse_results(benchmark)
+    if results is None:
+        print_figures(benchmark, report_console())
+    else:
+        show_results(results)
+
+
+def show_stopped(folder: Path) -> None:
+    """Print what a benchmark had measured when it was stopped, and how to see it again."""
+    from mate_cli.errors import RunError
+    from mate_cli.reports.benchmark_results import parse_results, read_benchmark
+    from mate_cli.reports.benchmark_terminal import print_benchmark, print_figures
+    from mate_cli.reports.terminal import report_console
+
+    console = report_console()
+    try:
+        benchmark = read_benchmark(folder)
+    except RunError:
+        console.print("stopped before anything was measured")
+        return
+    results = parse_results(benchmark)
+    if results is None:
+        print_figures(benchmark, console)
+    else:
+        print_benchmark(results, console)
+    word = shlex.quote(f"show={folder}")
+    console.print(f"stopped; what was measured is kept: mate benchmark {word}", soft_wrap=True)
+
+
+def show_results(results: BenchmarkResults) -> None:
     """Print the tables; write figures and page into the folder of the record."""
     from mate_cli.reports.benchmark_figures import write_benchmark_figures
     from mate_cli.reports.benchmark_page import write_benchmark_page

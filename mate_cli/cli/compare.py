@@ -7,10 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
     from rich.console import Console
 
+    from mate_cli.cli.schema import Compare
     from mate_cli.reports.report import Report
 
 CONFIG = "compare"
@@ -25,7 +27,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     rest: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         (folders if before not in TAKES_VALUE and is_folder(word) else rest).append(spelled(word))
-    return [*rest, f"runs=[{','.join(map(quoted, folders))}]"] if folders else rest
+    return [*rest, f"runs={quoted_list(folders)}"] if folders else rest
 
 
 def spelled(word: str) -> str:
@@ -33,8 +35,7 @@ def spelled(word: str) -> str:
     if word == "--watch":
         return "watch=true"
     key, sign, label = word.partition("=")
-    plain = label == "null" or label.startswith(("'", '"', "${"))
-    return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not plain else word
+    return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
 
 
 def is_folder(word: str) -> bool:
@@ -42,14 +43,7 @@ def is_folder(word: str) -> bool:
     return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
 
 
-def quoted(folder: str) -> str:
-    """Return a folder as a quoted string of Hydra's grammar."""
-    slashes = len(folder) - len(folder.rstrip("\\"))
-    escaped = folder.replace("'", "\\'") + "\\" * slashes
-    return f"'{escaped}'"
-
-
-def run(cfg: DictConfig) -> None:
+def run(cfg: Compare) -> None:
     """Compare the runs that the configuration names; print the tables and write the files it asks for."""
     from mate_cli.reports.report import build_report
     from mate_cli.reports.significance_terminal import print_significance
@@ -79,7 +73,7 @@ def run(cfg: DictConfig) -> None:
         send_to_wandb(cfg, report, console)
 
 
-def send_to_wandb(cfg: DictConfig, report: Report, console: Console) -> None:
+def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
     """Log the comparison as a W&B run of its own, and say how to look at it.
 
     Raises:
@@ -90,11 +84,11 @@ def send_to_wandb(cfg: DictConfig, report: Report, console: Console) -> None:
 
     if cfg.logger.kind != "wandb":
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Leave logger=none out")
-    place = send_report(report, cfg.logger, page_folder(cfg, report))
+    place = send_report(report, cfg.logger.model_dump(), page_folder(cfg, report))
     console.print(f"wandb: {place}", soft_wrap=True)
 
 
-def follow(cfg: DictConfig, look: Callable[[], Report], console: Console) -> Report | None:
+def follow(cfg: Compare, look: Callable[[], Report], console: Console) -> Report | None:
     """Watch the runs, with a page that loads itself again, until somebody ends it; returns what was seen last."""
     from mate_cli.reports.watch import PAGE_SECONDS, watch
 
@@ -108,7 +102,7 @@ def words(value: object) -> list[str]:
     return [value] if isinstance(value, str) else [str(one) for one in value]  # type: ignore[attr-defined]
 
 
-def write_files(cfg: DictConfig, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
+def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
     """Write the files that the configuration wants, and return what was written.
 
     Args:
@@ -131,13 +125,14 @@ def write_files(cfg: DictConfig, report: Report, refresh_seconds: float | None =
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
     writers = {"json": report_json, "csv": report_csv, "markdown": report_markdown, "latex": report_latex}
-    for name, text in writers.items():
-        if cfg[name] is not None:
-            written.append((name, write_text(Path(cfg[name]), text(report))))
+    files = {"json": cfg.json_, "csv": cfg.csv, "markdown": cfg.markdown, "latex": cfg.latex}
+    for name, file in files.items():
+        if file is not None:
+            written.append((name, write_text(Path(file), writers[name](report))))
     return written
 
 
-def page_folder(cfg: DictConfig, report: Report) -> Path:
+def page_folder(cfg: Compare, report: Report) -> Path:
     """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
     from mate_cli.reports.load import above_pattern
 

@@ -1,4 +1,4 @@
-"""`mate data`: check or download a dataset."""
+"""`mate data`: list the datasets, check or download one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from mate_cli.errors import DataError
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
+    from mate_cli.cli.schema import Data
 
 CONFIG = "data"
-ACTIONS = ("check", "download")
+ACTIONS = ("list", "check", "download")
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -20,28 +20,37 @@ def arguments(words: Sequence[str]) -> list[str]:
     return [f"action={word}" if word in ACTIONS else word for word in words]
 
 
-def run(cfg: DictConfig) -> float | None:
-    """Check the dataset, or fetch its public release.
+def run(cfg: Data) -> None:
+    """List all datasets, check the one that is chosen, or fetch its public release.
 
     Raises:
         DataError: the check found problems (after printing them), or the files cannot be fetched.
     """
     from hydra.utils import instantiate
 
-    if "download" in cfg.data:
-        cfg.data.download = False  # a check only looks, and `download` fetches by itself
-    dataset = instantiate(cfg.data)
+    if cfg.action == "list":
+        from mate_cli.reports.dataset_list import print_datasets
+        from mate_cli.reports.terminal import report_console
+
+        print_datasets(Path(cfg.paths.data).expanduser(), report_console())
+        return
+    # A check only looks, and `download` fetches by itself.
+    dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)
     if cfg.action == "download":
         _download(dataset)
     else:
         _check(dataset, cfg.report)
-    return None
 
 
 def _download(dataset: object) -> None:
-    fetch = getattr(dataset, "download", None)
+    fetch = getattr(dataset, "fetch", None)
     if fetch is None:
-        raise DataError("has no public release to fetch", where=type(dataset).__name__)
+        from mate_cli.data.datasets.catalogue import all_datasets
+
+        released = ", ".join(info.name for info in all_datasets() if info.files)
+        raise DataError(
+            "has no public release to fetch", where=type(dataset).__name__, remedy=f"These have one: {released}"
+        )
     fetch()
     print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
 
@@ -56,7 +65,8 @@ def _check(dataset: object, report_path: str | None) -> None:
     if check is None:
         raise DataError("has nothing to check", where=type(dataset).__name__)
     report = check()
-    print_check(report, f"{getattr(dataset, 'name', '')}: {getattr(dataset, 'root', '')}", report_console())
+    title = ": ".join(str(getattr(dataset, name)) for name in ("name", "root") if hasattr(dataset, name))
+    print_check(report, title, report_console())
     if report_path:
         path = Path(report_path).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)

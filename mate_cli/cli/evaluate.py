@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
+    from mate_cli.cli.schema import Evaluate
 
 CONFIG = "evaluate"
 
 
-def run(cfg: DictConfig) -> float | None:
-    """Re-compute the metrics of a run; returns nothing, prints and writes evaluation_<split>.json."""
-    from mate_cli.pipelines.finished import evaluate_run
+def run(cfg: Evaluate) -> None:
+    """Re-compute the metrics of a run, print them and write them below its folder."""
+    from mate_cli.pipelines.finished import Here, evaluate_run
 
-    evaluate_run(cfg)
-    return None
+    evaluate_run(cfg.run, cfg.split, Here(cfg.hardware, cfg.paths, cfg.data_root, cfg.whole))

@@ -141,6 +141,9 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
     if outer and choices(inner):
         remedy = f"Write override /{inner}: {name}"
         return ConfigError(f"there is no group {group}", where=parent[1] if parent else group, remedy=remedy)
+    if outer == "hydra":
+        remedy = 'Optuna, joblib and submitit come with pip install "mate-cli[sweeps]"'
+        return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
     known = choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
     remedy = " ".join(filter(None, [nearest(name, known), listed]))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
+    from mate_cli.cli.schema import Export
 
 CONFIG = "export"
 
 
-def run(cfg: DictConfig) -> float | None:
+def run(cfg: Export) -> None:
     """Write weights, tokenizer, settings and a model card; prints what was written."""
     from mate_cli.pipelines.export import export_run
+    from mate_cli.pipelines.finished import Here
 
-    export_run(cfg)
-    return None
+    export_run(cfg.run, cfg.to, Here(cfg.hardware, cfg.paths), overwrite=cfg.overwrite, licence=cfg.license)

@@ -10,8 +10,8 @@ from mate_cli.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
-    from omegaconf import DictConfig
 
+    from mate_cli.cli.schema import Inspect
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.layout import TableEncoding
     from mate_cli.tokenization.masking import MaskingSerializer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONFIG = "inspect"
 
 
-def run(cfg: DictConfig) -> float | None:
+def run(cfg: Inspect) -> float | None:
     """Print one example and draw its attention masks into outputs/inspect/."""
     from hydra.utils import instantiate
 
@@ -31,8 +31,13 @@ def run(cfg: DictConfig) -> float | None:
     from mate_cli.tokenization.text_serializer import TextSerializer
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
+    if cfg.stages:
+        experiments = " or ".join(f"experiment={stage['experiment']}" for stage in cfg.stages.values() if stage)
+        raise ConfigError(
+            "there are several, each with an encoding of its own", where="stages", remedy=f"Use {experiments}"
+        )
     example = find_example(instantiate(cfg.data).examples(cfg.split), cfg.example, cfg.split)
-    serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
+    serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer))
     if not isinstance(serializer, (TextSerializer, MaskingSerializer)):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     (encoding,) = serializer.encode([example])
@@ -111,7 +116,7 @@ def cell_lengths(
     return {(r, c): (kept[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
 
 
-def draw_masks(cfg: DictConfig, example: TableExample, encoding: TableEncoding) -> Path:
+def draw_masks(cfg: Inspect, example: TableExample, encoding: TableEncoding) -> Path:
     """Draw what each group of heads of the configured model sees; returns the PNG file."""
     from mate_cli.reports.plots.attention_masks import attention_masks_figure
 
@@ -125,7 +130,7 @@ def draw_masks(cfg: DictConfig, example: TableExample, encoding: TableEncoding) 
     return path
 
 
-def head_masks(cfg: DictConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
+def head_masks(cfg: Inspect, encoding: TableEncoding) -> dict[str, np.ndarray]:
     """The mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
     import torch
     from hydra.utils import instantiate

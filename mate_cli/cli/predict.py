@@ -6,12 +6,14 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
+    from mate_cli.cli.schema import Predict
 
 CONFIG = "predict"
 SEVERAL = ("table", "question")
@@ -27,37 +29,30 @@ def arguments(words: Sequence[str]) -> list[str]:
     for word in words:
         key, sign, value = word.partition("=")
         if sign and key in TEXTS and not is_grammar(value):
-            found.setdefault(key, []).append(quoted(value))
+            found.setdefault(key, []).append(value)
         else:
             rest.append(word)
     given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
-    return [*rest, *(f"{key}={values[0] if len(values) == 1 else listed(values)}" for key, values in given.items())]
+    return [*rest, *(f"{key}={in_grammar(values)}" for key, values in given.items())]
+
+
+def in_grammar(values: Sequence[str]) -> str:
+    """Return one text as such, and several as a list."""
+    return quoted(values[0]) if len(values) == 1 else quoted_list(values)
 
 
 def is_grammar(value: str) -> bool:
-    """Whether a value is written for Hydra: a list, a quoted text, null, an interpolation."""
-    enclosed = len(value) > 1 and value[0] + value[-1] in ("[]", "''", '""')
-    return enclosed or value in ("", "null", "???") or value.startswith("${")
+    """Say whether a value is written for Hydra: a list, or what `is_written` knows."""
+    return value[:1] + value[-1:] == "[]" or is_written(value)
 
 
-def quoted(text: str) -> str:
-    """A text in quotation marks of Hydra's grammar."""
-    slashes = len(text) - len(text.rstrip("\\"))
-    return "'" + text.replace("'", "\\'") + "\\" * slashes + "'"
-
-
-def listed(values: Sequence[str]) -> str:
-    """A list of Hydra's grammar."""
-    return f"[{','.join(values)}]"
-
-
-def run(cfg: DictConfig) -> float | None:
+def run(cfg: Predict) -> None:
     """Answer, and show or write the answers.
 
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
-    own = [key for key in ("table", "question", "questions") if cfg[key] is not None]
+    own = [key for key in ("table", "question", "questions") if getattr(cfg, key) is not None]
     if cfg.input is not None:
         if own:
             raise ConfigError(f"excludes {own[0]}", where="input", remedy="Ask about a dataset or about your own table")
@@ -66,17 +61,21 @@ def run(cfg: DictConfig) -> float | None:
         predict_tables(cfg)
     else:
         raise ConfigError("needs a value", where="table", remedy='Write table=FILE question="...", or input=FILE')
-    return None
 
 
-def predict_dataset(cfg: DictConfig) -> None:
+def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
-    from mate_cli.pipelines.finished import predict_file
+    from mate_cli.pipelines.finished import Here, predict_file
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
-    cfg.output = cfg.output or "predictions.json"
-    predict_file(cfg)
+    here = Here(cfg.hardware, cfg.paths, cfg.data_root)
+    predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
+
+
+def listed(value: str | list[str] | None) -> list[str]:
+    """One text, a list of them, or null as a list."""
+    return [value] if isinstance(value, str) else value or []
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         status.stop()
 
 
-def predict_tables(cfg: DictConfig) -> None:
+def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables: in the terminal, and in the file of `output`."""
     from mate_cli.reports.answers import check_output, write_answers
     from mate_cli.reports.answers_terminal import print_session
@@ -109,9 +108,21 @@ def predict_tables(cfg: DictConfig) -> None:
     check_output(cfg.output)
     with progress() as say:
         say("starting")
-        from mate_cli.pipelines.own_tables import answer_tables
+        from mate_cli.pipelines.finished import Here
+        from mate_cli.pipelines.opened import open_model
+        from mate_cli.pipelines.own_tables import Asking, answer_tables
 
-        session = answer_tables(cfg, say)
+        asking = Asking(
+            tables=listed(cfg.table),
+            questions=listed(cfg.question),
+            questions_file=cfg.questions,
+            sheet=None if cfg.sheet is None else str(cfg.sheet),
+            conversation=cfg.conversation,
+            abstain=cfg.abstain,
+            output=cfg.output,
+        )
+        here = Here(cfg.hardware, cfg.paths)
+        session = answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # tables hold letters that not every terminal can show
     console = report_console()

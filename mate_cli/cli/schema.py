@@ -5,107 +5,37 @@ One class per command, one field per top-level key. A part with a `_target_` is 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-Node = dict[str, Any]
-"""A part with a `_target_`."""
-
-
-class Section(BaseModel):
-    """A part of the configuration: no unknown keys, no conversion of types."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
+from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
 
 
-class Init(Section):
-    """`conf/init`: which weights and tokenizer to start from."""
+class StageOptions(Section):
+    """One of `stages`: a run of its own, from its own experiment.
 
-    kind: Literal["random", "bert", "tapas", "path", "minilm"]
-    checkpoint: str | None = None
-    tokenizer: str
-    new_token_types: Literal["zero", "normal"] = "normal"
-    heads: bool | Literal["auto"] = "auto"
-
-
-class Trainer(Section):
-    """`conf/trainer`: how long to train, how often to look, when to save."""
-
-    batch_size: PositiveInt
-    max_epochs: PositiveFloat | None
-    max_steps: PositiveInt | None
-    val_every: PositiveFloat
-    gradient_clip: PositiveFloat | None
-    early_stopping: PositiveInt | None
-    checkpoint_every: PositiveInt
-    log_every: PositiveInt
-    limit_train: PositiveInt | None
-    limit_dev: PositiveInt | None
-
-
-class Hardware(Section):
-    """`conf/hardware`: the machine."""
-
-    accelerator: Literal["cpu", "gpu", "mps", "auto"]
-    devices: PositiveInt = 1
-    nodes: PositiveInt = 1
-    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
-    precision: Literal["32-true", "16-mixed", "bf16-mixed"]
-    micro_batch: PositiveInt
-    workers: NonNegativeInt
-    threads: PositiveInt | None
-
-
-class Logger(Section):
-    """`conf/logger`: where curves go beside the run's own files."""
-
-    kind: Literal["wandb", "none"]
-    mode: Literal["offline", "online", "disabled"] = "offline"
-    project: str = "mate"
-    entity: str | None = None
-    group: str | None = None
-    tags: list[str] = []
-    timeout: PositiveFloat = 20.0
-
-
-class Paths(Section):
-    """`conf/paths`: folders."""
-
-    outputs: str
-    cache: str
-    data: str
-    shared: str
-
-
-class Stage(Section):
-    """One of `stages`: a run of its own, from its own experiment."""
+    Args:
+        experiment: what it is composed from.
+        overrides: what it sets otherwise.
+        run: a finished run to take in its place.
+        after: what it hands on; predictions where there is a system, else nothing.
+        keeps: groups whose choice it keeps, whatever is typed for all.
+    """
 
     experiment: str
-    overrides: list[str] = []
+    overrides: list[str] = Field(default_factory=list)
     run: str | None = None
+    after: Literal["weights", "predictions"] | None = None
+    keeps: list[str] = Field(default_factory=list)
 
 
-class Train(Section):
-    """`mate train`."""
+class Train(RunConfig):
+    """`mate train`, as far as one stage is concerned."""
 
-    data: Node
-    encoding: Node
-    init: Init
-    model: Node
-    attention: Node
-    task: Node
-    optimizer: Node
-    scheduler: Node
-    trainer: Trainer
-    hardware: Hardware
-    logger: Logger
-    paths: Paths
-    seed: NonNegativeInt
     resume: str | None
-    deterministic: bool
-    stages: dict[str, Stage | None] | None
-    chain: str | None
+    stages: dict[str, Node | None] | None
+    system: Node | None
 
 
 class Evaluate(Section):
@@ -146,7 +76,7 @@ class Compare(Section):
     by: list[str] | str
     status: list[str] | str
     ignore: list[str] | str
-    statistic: str
+    statistic: Literal["median", "mean"]
     published: bool
     against: str | None
     watch: bool
@@ -175,7 +105,7 @@ class Data(Section):
 
     data: Node
     paths: Paths
-    action: Literal["check", "download"]
+    action: Literal["list", "check", "download"]
     report: str | None
 
 

@@ -10,20 +10,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from mate_cli.cli.explain import omegaconf_error
-from mate_cli.errors import MateError
+from mate_cli.cli.config.quoting import quoted
+from mate_cli.cli.config.words import of_job, split_flags
+from mate_cli.cli.sweep_file import key, typed_parameters
+from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
+    from mate_cli.pipelines.plan import Plan
     from mate_cli.runs.record import RunFolder, RunRecord
 
 FAILED = None
@@ -32,13 +34,17 @@ CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", 
 
 
 class Bookkeeping(Callback):
-    """Keeps in mind where the sweep of this process has its folder."""
+    """Keeps in mind where the sweep of this process has its folder, and lets what is typed replace its parameters."""
 
     folder: Path | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ANN401 - Hydra's signature
         """Hydra calls this before it makes the jobs."""
         Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
+        parameters = config.hydra.sweeper.get("params") or {}
+        with read_write(config.hydra), open_dict(config.hydra):
+            for name in typed_parameters(parameters, config.hydra.overrides.task):
+                del parameters[name]
 
 
 def run_sweep(start: Callable[[], object]) -> int:
@@ -85,70 +91,95 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
 
     Returns:
         The monitored metric, for a search; None for a job without one.
+
+    Raises:
+        ConfigError: a search looks the wrong way.
     """
-    from mate_cli.cli.train import main_result
     from mate_cli.runs.record import RunFolder
+    from mate_cli.runs.result import result_of
 
     hydra = HydraConfig.get()
-    overrides, number = list(hydra.overrides.task), int(hydra.job.num)
+    overrides, number = of_job(hydra.overrides.task, command), int(hydra.job.num)
+    words = [*command[:2], *config_flags(command), *without(overrides, "resume")]
     if is_follower():
-        join_job([*command[:2], *config_flags(command), *without_resume(overrides)])
+        join_job(words)
         return FAILED
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
     notes.write_json(f"{number}.json", note)
     try:
-        folder, record, before = open_job(config, overrides, number)
+        plan = composed(overrides, command)
+        folder, record, before = open_job(plan, number)
         notes.write_json(f"{number}.json", {**note, "folder": str(folder.path.absolute()), "before": before})
-        if record.status == "running" and not before:
-            record = follow(folder, [*command[:2], *config_flags(command), *without_resume(overrides)])
-    except MateError as error:  # not even a folder could be made, or the one to resume is another run's
+    except MateError as error:  # what it would train is wrong, or the run to resume is another one
         notes.write_json(f"{number}.json", {**note, "reason": str(error)})
         return FAILED
-    found = main_result(record.metrics) if record.status == "finished" else None
-    return found[1] if found else FAILED
+    check_direction(plan)
+    if record.status == "running" and not before:
+        record = follow(folder, words)
+    found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
+    return found.value if found else FAILED
 
 
-def open_job(config: DictConfig, overrides: list[str], number: int) -> tuple[RunFolder, RunRecord, bool]:
-    """Choose the folder of a job and leave a record in it.
+def composed(overrides: Sequence[str], command: Sequence[str]) -> Plan:
+    """The plan of a job.
+
+    Raises:
+        ConfigError: nothing can be trained so.
+    """
+    from mate_cli.cli import train
+    from mate_cli.cli.config.plan import compose_plan, hydra_at_work
+    from mate_cli.cli.explain import explained
+
+    folder = split_flags(command)[0].get("--config-dir")
+    with explained(train, overrides), hydra_at_work(Path(folder) if folder else None):
+        return compose_plan(overrides)
+
+
+def check_direction(plan: Plan) -> None:
+    """Refuse a search that looks the wrong way.
+
+    Raises:
+        ConfigError: it minimises what is better when greater, or the other way round.
+    """
+    asked = HydraConfig.get().sweeper.get("direction")
+    if asked is None:
+        return
+    from hydra.utils import get_class
+
+    from mate_cli.metrics.names import spec_to_follow
+
+    judge: Any = get_class((plan.system or plan.last.config.task)["_target_"])
+    wanted = "maximize" if spec_to_follow(judge.monitor).direction > 0 else "minimize"
+    if str(getattr(asked, "name", asked)) != wanted:
+        raise ConfigError(
+            f"a search looks at {judge.monitor}, of which {'more' if wanted == 'maximize' else 'less'} is better",
+            where="hydra.sweeper.direction",
+            remedy=f"Add hydra.sweeper.direction={wanted}",
+        )
+
+
+def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
+    """Open the folder of a job and leave a record in it.
 
     Returns:
         Folder, record, and whether it is finished already or being trained by another process.
     """
-    from mate_cli.runs.folders import choose_folder, find_same, is_running
-    from mate_cli.runs.liveness import own_process
-    from mate_cli.runs.names import Names
-    from mate_cli.runs.record import RunRecord
+    from mate_cli.pipelines.plan import open_plan
+    from mate_cli.runs.configuration import to_yaml
+    from mate_cli.runs.folders import find_same, is_running
 
-    names = Names.of(HydraConfig.get().runtime.choices)
-    outputs, experiment = Path(config.paths.outputs), names.experiment
-    values, problem = resolved_or_not(config)
-    if config.resume == "missing" and (same := find_same(outputs, "train", experiment, values)) and is_running(same):
+    outputs = Path(plan.last.config.paths.outputs)
+    same = find_same(outputs, "train", plan.names.experiment, plan.values()) if plan.resume == "missing" else None
+    if same and is_running(same):
         return same, same.read_record(), True
-    folder = choose_folder(config.resume, outputs, "train", experiment, values, number)
-    argv = ["mate", "train", *without_resume(overrides)]
-    names = names.of_chain(config.chain) if config.chain else names.after(config.stages)
-    record = RunRecord(
-        command="train", overrides=without_resume(overrides), seed=config.seed, argv=argv, **asdict(names)
-    )
-    if (folder.path / "record.json").exists():
-        record = folder.read_record()
-        if record.status == "finished":
-            return folder, record, True
-    record.status, record.reason, record.process = "running", None, own_process()
-    folder.write_text("config.yaml", OmegaConf.to_yaml(OmegaConf.create(values)))
-    if problem:
-        record.status, record.reason = "failed", problem
+    folder, record = open_plan(plan, number)
+    if record.status == "finished":
+        return folder, record, True
+    record.argv = ["mate", "train", *plan.overrides]
+    folder.write_text("config.yaml", to_yaml(plan.values()))
     folder.write_record(record)
     return folder, record, False
-
-
-def resolved_or_not(config: DictConfig) -> tuple[dict[str, Any], str | None]:
-    """A configuration as plain values; with a reason, and as it stands, when it cannot be resolved."""
-    try:
-        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True), None  # type: ignore[return-value]
-    except OmegaConfBaseException as error:
-        return OmegaConf.to_container(config), str(omegaconf_error(error))  # type: ignore[return-value]
 
 
 def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
@@ -160,7 +191,7 @@ def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
     """
     errors = folder.path / "stderr.txt"
     print(f"job: mate {' '.join(words[1:])}", flush=True)
-    command = [sys.executable, *words, f"resume={quoted(folder.path)}"]
+    command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
     with errors.open("wb") as file, subprocess.Popen(command, stderr=file) as process:
         try:
@@ -205,11 +236,6 @@ def config_flags(words: Sequence[str]) -> list[str]:
     return flags
 
 
-def without_resume(overrides: Sequence[str]) -> list[str]:
-    """The overrides that say what is trained."""
-    return [item for item in overrides if not item.lstrip("+").startswith("resume=")]
-
-
-def quoted(path: Path) -> str:
-    """A path as a quoted string of Hydra's grammar."""
-    return "'" + os.fspath(path).replace("\\", "\\\\").replace("'", "\\'") + "'"
+def without(overrides: Sequence[str], name: str) -> list[str]:
+    """The overrides of other keys; neither `sweep` nor `resume` says what is trained."""
+    return [item for item in overrides if key(item) != name]

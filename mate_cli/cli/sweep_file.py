@@ -1,71 +1,84 @@
-"""`mate train sweep=NAME`: run here, job by job, a grid that a file in conf/sweep/ describes for W&B."""
+"""`mate train sweep=NAME`: what Hydra's group of sweeps lacks.
+
+A file of `conf/sweep/` says under `hydra.sweeper.params` what every job has and what varies. The jobs have these as
+overrides of their own, and know nothing of the sweep.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.help import choices, nearest
 from mate_cli.errors import ConfigError
 
 KEY = "sweep="
 MULTIRUN = ("-m", "--multirun")
+NO_RUN = ("--cfg", "-c", "--help", "-h", "--info", "-i", "--hydra-help", "--shell-completion", "-sc")
+CONFIG_DIR = ("--config-dir", "-cd")
 
 
 def expand(words: Sequence[str]) -> list[str]:
-    """Replace `sweep=NAME` by -m and the file's values; what else is typed comes later, and wins.
+    """Add -m to `sweep=NAME`, unless it is there or nothing is to be run.
 
     Raises:
-        ConfigError: there is no such file, or it is no grid.
+        ConfigError: there are several sweeps, or the file holds what the jobs would not get.
     """
     names = [word.removeprefix(KEY) for word in words if word.startswith(KEY)]
-    if not names:
+    if not names or names[-1] in ("", "null"):
         return list(words)
-    typed = [word for word in words if not word.startswith(KEY)]
-    keys = {_key(word) for word in typed}
-    own = [word for word in _grid(names[-1]) if _key(word) not in keys]
-    return [*([] if set(MULTIRUN) & set(typed) else ["-m"]), *own, *typed]
+    if "," in names[-1]:
+        raise ConfigError("several sweeps", where=f"{KEY}{names[-1]}", remedy="Run one after the other")
+    for folder in _folders(words):
+        _check(folder / "sweep" / f"{names[-1]}.yaml")
+    flags = {word.partition("=")[0] for word in words}
+    return list(words) if flags & {*MULTIRUN, *NO_RUN} else ["-m", *words]
 
 
-def _grid(name: str) -> list[str]:
-    """The overrides of a sweep file: those of its command, then the values of its parameters."""
+def typed_parameters(parameters: Collection[str], typed: Sequence[str]) -> list[str]:
+    """Return the parameters of a sweep that what is typed replaces, with or without + and ++."""
+    keys = {key(word) for word in typed}
+    return [name for name in parameters if key(name) in keys]
+
+
+def key(word: str) -> str:
+    """Return the key of an override."""
+    return word.partition("=")[0].lstrip("+~")
+
+
+def _folders(words: Sequence[str]) -> Iterator[Path]:
+    """Where a file may be: in the folder that is typed or else the user's own, and in ours."""
+    typed = [
+        word.partition("=")[2] or value
+        for word, value in zip(words, [*words[1:], ""], strict=True)
+        if word.partition("=")[0] in CONFIG_DIR
+    ]
+    yield from map(Path, typed) if typed else filter(None, [user_config_dir()])
+    yield config_dir()
+
+
+def _check(path: Path) -> None:
+    """Refuse a file whose content would not reach the jobs; what else can be wrong with it, Hydra says."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from yaml import YAMLError  # type: ignore[import-untyped]
 
-    path = _find(name)
     try:
-        content: Any = OmegaConf.to_container(OmegaConf.load(path))
-        if content.get("method") != "grid":
-            raise ConfigError(
-                f"a search by {content.get('method')!r} is made by W&B's server",
-                where=str(path),
-                remedy=f"Use `wandb sweep {path}`, or hydra/sweeper=optuna",
-            )
-        fixed = [word for word in content["command"] if "=" in word and not word.startswith("logger.")]
-        return fixed + [f"{key}={_values(parameter)}" for key, parameter in content["parameters"].items()]
-    except (OmegaConfBaseException, YAMLError, OSError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(
-            f"not a sweep file: {type(error).__name__}", where=str(path), remedy="See the files in conf/sweep"
-        ) from error
+        content: Any = OmegaConf.to_container(OmegaConf.load(path)) if path.is_file() else None
+    except (OmegaConfBaseException, YAMLError, OSError):
+        return
+    if isinstance(content, dict) and (other := _other(content)):
+        remedy = f"Write it under hydra.sweeper.params: {other}: ..."
+        raise ConfigError(f"a sweep's file holds hydra's settings alone, not {other}", where=str(path), remedy=remedy)
 
 
-def _find(name: str) -> Path:
-    for folder in (user_config_dir(), config_dir()):
-        if folder and (path := folder / "sweep" / f"{name}.yaml").is_file():
-            return path
-    known = choices("sweep")
-    remedy = nearest(name, known, prefix=KEY) or f"There are {', '.join(known)}"
-    raise ConfigError("no such sweep", where=f"{KEY}{name}", remedy=remedy)
-
-
-def _values(parameter: Mapping[str, Any]) -> str:
-    """The value or values of a parameter as Hydra writes them."""
-    values = [parameter["value"]] if "value" in parameter else parameter["values"]
-    return ",".join(str(value).lower() if isinstance(value, bool) else str(value) for value in values)
-
-
-def _key(word: str) -> str:
-    return word.partition("=")[0].lstrip("+~")
+def _other(content: dict[str, Any]) -> str | None:
+    """What a sweep's file holds besides what is Hydra's."""
+    entries = [entry for entry in content.get("defaults") or [] if isinstance(entry, dict)]
+    groups = [group.removeprefix("override").strip() for entry in entries for group in entry]
+    others = [
+        *(group.lstrip("/") for group in groups if not group.startswith("/hydra/")),
+        *(name for name in content if name not in ("defaults", "hydra")),
+    ]
+    return others[0] if others else None

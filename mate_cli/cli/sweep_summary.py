@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rich.text import Text
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal import report_console
 from mate_cli.reports.terminal_details import STATE_STYLES, frame
+from mate_cli.runs.result import Result, result_of
 
 STYLES = {**STATE_STYLES, "killed": "red"}
 
@@ -27,14 +28,14 @@ class Job:
 
     Args:
         status: as recorded, or `killed` for a run whose process has gone without a word.
-        result: name and value, in percent, of the main metric.
+        result: its monitored metric; None where it has none.
         before: it was finished, or being trained, before this sweep.
     """
 
     number: int
     overrides: tuple[str, ...]
     status: str
-    result: str
+    result: Result | None
     reason: str
     folder: Path | None
     before: bool
@@ -42,7 +43,6 @@ class Job:
 
 def read_job(file: Path) -> Job:
     """Read a job's file and the record of its run."""
-    from mate_cli.cli.train import main_result
     from mate_cli.runs.liveness import is_dead
 
     note = json.loads(file.read_text(encoding="utf-8"))
@@ -53,12 +53,12 @@ def read_job(file: Path) -> Job:
     if folder and is_dead(folder, record):
         status, reason = "killed", "its process has gone"
     metrics: dict[str, float] = record.get("metrics") or {}
-    found = main_result(metrics) if status == "finished" else None
+    found = result_of(record.get("monitor") or "", metrics) if status == "finished" else None
     return Job(
         number=note["job"],
         overrides=tuple(note["overrides"]),
         status=status,
-        result=f"{found[0]} {100 * found[1]:.1f}" if found else "",
+        result=found,
         reason=reason.removeprefix("ConfigError: ") or ("before this sweep" if note["before"] else ""),
         folder=folder,
         before=note["before"],
@@ -96,7 +96,7 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
     earlier = f" ({before} before this sweep)" if before else ""
     ended = ", ".join(f"{count} {status}" for status, count in counts.items())
     console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
-    if best := best_of_search(files[0].parents[1]):
+    if best := best_of_search(files[0].parents[1], [job.result for job in jobs if job.result]):
         console.print(best)
     if problem:
         console.print(Text(problem, style="red"))
@@ -104,14 +104,19 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
         console.print("To run what is missing, type the same again with resume=missing")
 
 
-def best_of_search(folder: Path) -> str | None:
-    """The line about the best trial of an optuna search, None for other sweeps."""
+def best_of_search(folder: Path, results: Sequence[Result]) -> str | None:
+    """The line about the best trial of an optuna search, None for other sweeps.
+
+    Args:
+        folder: of the sweep.
+        results: of its jobs, which all have the same metric.
+    """
     file = folder / "optimization_results.yaml"
-    if not file.is_file():
+    if not file.is_file() or not results:
         return None
     found: Any = OmegaConf.to_container(OmegaConf.load(file))
     best = " ".join(f"{key}={value}" for key, value in found.get("best_params", {}).items())
-    return f"best: {best} ({100 * found['best_value']:.1f})" if best else None
+    return f"best: {best} ({replace(results[0], value=found['best_value'])})" if best else None
 
 
 def summary_table(jobs: Sequence[Job], root: Path) -> Table:
@@ -128,7 +133,7 @@ def summary_table(jobs: Sequence[Job], root: Path) -> Table:
         overrides = " ".join(item for item in job.overrides if item not in shared)
         folder = str(job.folder.relative_to(root)) if job.folder else ""
         status = Text(job.status, style=STYLES.get(job.status, ""))
-        table.add_row(str(job.number), Text(overrides), status, job.result, Text(job.reason), Text(folder))
+        table.add_row(str(job.number), Text(overrides), status, str(job.result or ""), Text(job.reason), Text(folder))
     return table
 
 

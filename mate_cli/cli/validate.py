@@ -27,12 +27,15 @@ RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""
 
 
-def validate(config: DictConfig, command: str = "train") -> None:
+def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
     """Check the plain parts of a configuration, then each part with a `_target_` against its class.
 
     Args:
         config: as composed by Hydra, with or without the `hydra` part.
         command: the primary configuration, such as `train`.
+
+    Returns:
+        The typed configuration, of the class in `SCHEMAS`.
 
     Raises:
         ConfigError: one line per problem, naming key, value and remedy.
@@ -41,27 +44,7 @@ def validate(config: DictConfig, command: str = "train") -> None:
     problems = list(plain_problems(values, command)) or list(target_problems(values))
     if problems:
         raise ConfigError("\n       ".join(problems))
-
-
-def validate_stages(config: DictConfig, command: str = "train") -> None:
-    """Check what each of `stages` will be run with, so that the last does not fail when the first has run for hours.
-
-    Args:
-        config: as composed by Hydra, which must still be at work.
-        command: the primary configuration.
-
-    Raises:
-        ConfigError: one line per problem, naming the stage.
-    """
-    from hydra import compose
-
-    for name, stage in (config.get("stages") or {}).items():
-        if stage is None:
-            continue
-        try:
-            validate(compose(command, [f"experiment={stage.experiment}", *stage.get("overrides", [])]), command)
-        except ConfigError as error:
-            raise ConfigError(str(error), where=f"stages.{name}") from error
+    return SCHEMAS[command].model_validate_json(json.dumps(values))
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:

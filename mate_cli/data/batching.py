@@ -107,12 +107,12 @@ class LengthGroupedBatches(Sampler[list[int]]):
         schedule: sizes of batches and of the run.
         seed: another seed gives another order.
         rank: which of the schedule's processes this is.
+        start: the micro-batch to begin with, of this process.
     """
 
-    def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int, rank: int = 0) -> None:
+    def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int, rank: int = 0, start: int = 0) -> None:
         self.lengths = np.asarray(lengths)
-        self.schedule, self.seed, self.rank = schedule, seed, rank
-        self.start = 0
+        self.schedule, self.seed, self.rank, self.start = schedule, seed, rank, start
 
     def __len__(self) -> int:
         return self.schedule.total_batches

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch, TableEncoding
+from mate_cli.tokenization.layout import ARRAYS, TableBatch, TableEncoding
 from mate_cli.tokenization.positions import cell_position_ids
-
-ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
 
 
 def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:

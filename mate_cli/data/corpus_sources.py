@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 
 from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.hybridqa import HybridQA
+from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
 from mate_cli.data.interactions import read_interactions
-from mate_cli.data.sample import Sample
 from mate_cli.data.shards import is_corpus, read_shard
-from mate_cli.data.sqa import SQA
-from mate_cli.data.tabfact import TabFact
-from mate_cli.data.wikisql import WikiSQL
-from mate_cli.data.wtq import WikiTableQuestions
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
@@ -29,43 +23,25 @@ MOST_ROWS = 1000
 """Of one's own table; networks read fewer."""
 
 
-class Dataset(Protocol):
-    """What is read of a dataset."""
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that there are."""
-
-    def examples(self, split: str) -> list[TableExample]:
-        """All questions of a split."""
-
-
-DATASETS: Mapping[str, Callable[[Path], Dataset]] = {
-    "hybridqa": lambda root: HybridQA(root, damaged="skip"),
-    "wtq": lambda root: WikiTableQuestions(root, normalize_cells=False, damaged="skip"),
-    "tabfact": lambda root: TabFact(root, damaged="skip"),
-    "sqa": lambda root: SQA(root, damaged="skip"),
-    "wikisql": lambda root: WikiSQL(root, damaged="skip"),
-    "sample": lambda root: Sample(),
-}
-"""Datasets by name; each is read from the folder of its name."""
-
-
 class Sources:
     """Reads tables from datasets, folders and files.
 
     Args:
-        root: the folder in which each dataset has a folder of its name.
+        datasets: the folder in which each dataset has a folder of its name.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, datasets: Path) -> None:
+        self.datasets = datasets
         self._read: dict[str, Dataset] = {}
 
     def there(self, name: str) -> bool:
-        """Whether anything of a dataset is on disk."""
-        files = (path.is_file() for path in (self.root / name).rglob("*"))
-        return name == "sample" or (name in DATASETS and any(files))
+        """Whether anything of a dataset is on disk.
+
+        Raises:
+            DataError: there is no such dataset.
+        """
+        info = find_dataset(name)
+        return info.shipped or any(path.is_file() for path in (self.datasets / info.folder).rglob("*"))
 
     def tables(self, source: str) -> Iterator[CorpusTable]:
         """The tables of a source, in an order that never changes; a dataset gives those of all its splits.
@@ -76,14 +52,14 @@ class Sources:
         Raises:
             DataError: there is no such source.
         """
-        if source in DATASETS:
+        if source in dataset_names():
             dataset = self._dataset(source)
             for table in _distinct(chain(*(dataset.examples(split) for split in dataset.splits))):
                 yield CorpusTable.of(table, source)
             return
         path = Path(source).expanduser()
         if not path.exists():
-            known = ", ".join(DATASETS)
+            known = ", ".join(dataset_names())
             raise DataError(
                 "is neither a dataset nor a folder nor a file", where=source, remedy=f"Datasets are {known}"
             )
@@ -104,13 +80,13 @@ class Sources:
         self._read.pop(name, None)
 
     def _dataset(self, name: str) -> Dataset:
-        if name not in DATASETS:
-            raise DataError("is no dataset", where=name, remedy=f"Datasets are {', '.join(DATASETS)}")
+        info = find_dataset(name)
+        root = self.datasets / info.folder
         if not self.there(name):
-            remedy = f"Get it with mate data download data={name} data.root={self.root / name}, or leave it out"
-            raise DataError("the dataset is not there", where=str(self.root / name), remedy=remedy)
+            remedy = f"Get it with mate data download data={info.folder} data.root={root}, or leave it out"
+            raise DataError("the dataset is not there", where=str(root), remedy=remedy)
         if name not in self._read:
-            self._read[name] = DATASETS[name](self.root / name)
+            self._read[name] = info.open(root, damaged="skip", **info.corpus)
         return self._read[name]
 
 

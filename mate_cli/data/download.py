@@ -38,30 +38,6 @@ class RemoteFile:
     checksum: str | None = None
 
 
-_RELEASE = "https://raw.githubusercontent.com/wenhuchen/HybridQA/db22fda8c5951438fade3c69d75b350335ba93b3"
-_TABLES = (
-    "https://huggingface.co/datasets/wenhu/hybrid_qa/resolve/27cd56d09fd79f1b7c5d8dc2306d2da413c2987e/"
-    "WikiTables-WithLinks-f4ed68e54e25c495f63d309de0b89c0f97b3c508.zip"
-)
-_BLOBS = {
-    "train.json": "741e57de67ea55d48ee294bc89d1521e056a92ef",
-    "train.traced.json": "b8b744e9a5df6fc3cd9829be41ff4617ec20db42",
-    "dev.json": "3d0f6a9d7f11275e53cf35ca36eaa2eaff1c8a0e",
-    "dev.traced.json": "da19667c6ba3545902b766cb475565430c209bab",
-    "dev_reference.json": "fb476ebe53b2f1f37e10b77e2b43a0d670e8e1e3",
-    "test.json": "3e4298a5d25b3c451ccb1aa5938f15219da118be",
-}
-HYBRIDQA_RELEASE: tuple[RemoteFile, ...] = (
-    *(
-        RemoteFile(f"{_RELEASE}/released_data/{name}", f"released_data/{name}", f"git:{blob}")
-        for name, blob in _BLOBS.items()
-    ),
-    RemoteFile(_TABLES, "WikiTables-WithLinks.zip"),
-)
-"""Questions at a fixed commit, checked by the blob ids which that commit names; the tables and passages of
-WikiTables-WithLinks at commit f4ed68e5 as the Hugging Face hub keeps them (194 MB), trusted on first use."""
-
-
 def fetch_all(files: Sequence[RemoteFile], root: Path) -> None:
     """Fetch files into `root`; what is there and intact is kept, what was cut off is continued.
 

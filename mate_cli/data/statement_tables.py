@@ -19,7 +19,7 @@ from mate_cli.data.synthesis.counterfactual import Rewriting
 from mate_cli.data.synthesis.parts import MAX_CELLS, table_parts
 from mate_cli.data.synthesis.statements import Grammar
 from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC, part_statements
-from mate_cli.data.table_corpus import EVALUATION, TableCorpus
+from mate_cli.data.table_corpus import TableCorpus
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializer import Serializer
@@ -87,7 +87,7 @@ class StatementTables(TableCorpus):
     The split "dev" has of each table that is held out up to two statements of each kind, one true and one false.
 
     Args:
-        root: see `TableCorpus`, as are all others but these:
+        datasets: see `TableCorpus`, as are all others but these:
         masks: "dynamic" makes another statement of a table in every epoch, "static" always the same.
         counterfactual: how often a statement is a sentence about the table, as it is or with an entity exchanged, where
             there is one; else it is of the grammar.
@@ -99,17 +99,17 @@ class StatementTables(TableCorpus):
 
     def __init__(
         self,
-        root: str | Path,
+        datasets: str | Path,
         cache: str | Path,
         sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa"),
-        exclude: Sequence[str] = EVALUATION,
+        exclude: Sequence[str] | None = None,
         shards: Sequence[str] = (),
         masks: Masks = "dynamic",
         counterfactual: Annotated[float, Field(ge=0, le=1)] = 0.5,
         max_cells: Annotated[int, Field(gt=0)] = MAX_CELLS,
         name: str = "statements",
     ) -> None:
-        super().__init__(root, cache, sources, exclude, shards, masks, name)
+        super().__init__(datasets, cache, sources, exclude, shards, masks, name)
         self.statements = Statements(counterfactual, max_cells)
 
     def maker(self, serializer: Serializer) -> StatementMaker:  # type: ignore[override]

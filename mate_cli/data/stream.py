@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Literal, Protocol
@@ -79,6 +80,11 @@ class StreamedDataset(ABC):
     def maker(self, serializer: Serializer) -> Maker:
         """What makes the examples."""
 
+    @property
+    def data_module(self) -> type[TableDataModule]:
+        """What serves it."""
+        return StreamDataModule
+
 
 class TableStream(Dataset[TableBatch]):
     """Batches of examples made of a corpus, each to be had by its number.
@@ -104,7 +110,12 @@ class TableStream(Dataset[TableBatch]):
         lanes = max(count for count in range(1, min(MOST_LANES, len(numbered)) + 1) if len(numbered) % count == 0)
         self.maker, self.loading, self.masks = maker, loading, masks
         self.lanes = [Lane(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
-        self.micro_batch = loading.micro_batch
+
+    def in_batches_of(self, size: int) -> TableStream:
+        """The same tables in micro-batches of another size."""
+        other = copy(self)
+        other.loading = replace(self.loading, micro_batch=size)
+        return other
 
     failures: Mapping[str, str] = {}
     """None are told of: tables that are good for nothing are passed over as they come."""
@@ -136,7 +147,7 @@ class TableStream(Dataset[TableBatch]):
             DataError: nothing can be made of any table.
         """
         turn, lane = divmod(number, len(self.lanes))
-        own, size = self.lanes[lane], self.micro_batch
+        own, size = self.lanes[lane], self.loading.micro_batch
         for begin in range(turn * size, turn * size + own.size + size, size):
             made = [encoding for row in own.rows(begin, begin + size) for encoding in self._make(row)]
             if made:
@@ -215,13 +226,13 @@ class StreamDataModule(TableDataModule):
         """What is learnt from."""
         return self.stream
 
-    def some_batches(self, count: int = 64, size: int = 8) -> list[TableBatch]:
-        """Batches of `count` training examples, to measure what they cost."""
+    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+        """Batches of `count` training examples of the beginning, made when they are asked for."""
         made = self.stream.some(count)
-        return [self.stream.batch(made[start : start + size]) for start in range(0, len(made), size)]
+        for start in range(0, len(made), size):
+            yield self.stream.batch(made[start : start + size])
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, beginning at `first_batch`."""
-        assert self.schedule is not None
-        self.stream.micro_batch = self.schedule.micro_batch
-        return self._batches(self.stream, StreamOrder(self.schedule, self.loading.rank, self.first_batch))
+        """The whole run as one pass, or the rest of it."""
+        order = StreamOrder(self.schedule, self.loading.rank, self._first_batch)
+        return self._batches(self.stream.in_batches_of(self.schedule.micro_batch), order)

@@ -19,7 +19,7 @@ from typing import Any
 
 from mate_cli.data.sample_domains import DOMAINS, PASSAGE_ASKS, POOLS, SUBJECT_ASKS, TABLE_ASKS, Column, Domain
 
-SAMPLE = Path(__file__).parent / "sample"
+SAMPLE = Path(__file__).parent / "datasets" / "sample" / "release"
 SEED = 20
 TABLES = {"train": 6, "dev": 1, "test": 1}
 """Tables per domain and split."""

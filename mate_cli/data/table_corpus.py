@@ -14,7 +14,8 @@ from typing import Any
 
 from mate_cli.data.check import CheckReport, Sizes
 from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.corpus_sources import DATASETS, Sources
+from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
 from mate_cli.data.leaks import EvaluationTables
 from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.shards import Shard, open_shards, read_shard, write_shard
@@ -23,11 +24,6 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tokenization.serializer import Serializer
 
-EVALUATION = tuple(
-    f"{name}/{split}" for name in ("hybridqa", "wtq", "tabfact", "sqa", "wikisql") for split in ("dev", "test")
-)
-SPLITS = ("train", "dev", "test", "seen")
-"""Of any dataset; not all of them have all."""
 SHARDS = 16
 """Files of a prepared corpus: as many processes can read it side by side."""
 FEWEST_TABLES = 8
@@ -45,11 +41,12 @@ class TableCorpus(StreamedDataset):
     where that is less, is not learnt from: these are the split "dev".
 
     Args:
-        root: the folder in which each dataset has a folder of its name.
+        datasets: the folder in which each dataset has a folder of its name.
         cache: where the prepared corpus is kept.
-        sources: datasets by name (hybridqa, wtq, tabfact, sqa, wikisql, sample), folders or files of tables
-            (csv, tsv, json, jsonl, parquet, xlsx), or published interactions (.txtpb, .txtpb.gz).
-        exclude: the splits whose tables are left out, as `<dataset>/<split>`; those that are not on disk are not.
+        sources: datasets by name, folders or files of tables (csv, tsv, json, jsonl, parquet, xlsx), or published
+            interactions (.txtpb, .txtpb.gz).
+        exclude: the splits whose tables are left out, as `<dataset>/<split>`; those that are not on disk are not. None:
+            the evaluation splits of every dataset that there is.
         shards: in place of sources, Parquet files that are read as they are, see `shards`: paths or patterns. What is
             in them is left out by nobody.
         masks: "dynamic" makes other examples of a table in every epoch, "static" always the same.
@@ -58,16 +55,17 @@ class TableCorpus(StreamedDataset):
 
     def __init__(
         self,
-        root: str | Path,
+        datasets: str | Path,
         cache: str | Path,
         sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa"),
-        exclude: Sequence[str] = EVALUATION,
+        exclude: Sequence[str] | None = None,
         shards: Sequence[str] = (),
         masks: Masks = "dynamic",
         name: str = "corpus",
     ) -> None:
-        self.root, self.cache = Path(root).expanduser(), Path(cache).expanduser()
-        self.sources, self.exclude, self.patterns = tuple(sources), tuple(exclude), tuple(shards)
+        self.datasets, self.cache = Path(datasets).expanduser(), Path(cache).expanduser()
+        self.sources, self.patterns = tuple(sources), tuple(shards)
+        self.exclude = evaluation_splits() if exclude is None else tuple(exclude)
         self.masks, self.name = masks, name
 
     def maker(self, serializer: Serializer) -> MaskedTables:
@@ -99,11 +97,13 @@ class TableCorpus(StreamedDataset):
     @cached_property
     def fingerprint(self) -> str:
         """Equal for corpora of the same tables: the same files, by size and time, and the same options."""
-        paths = [self.root / name for name in {*self.sources, *(name.partition("/")[0] for name in self.exclude)}]
+        folders = {info.name: info.folder for info in all_datasets()}
+        named = {*self.sources, *(name.partition("/")[0] for name in self.exclude)}
+        paths = [self.datasets / folders.get(name, name) for name in named]
         paths += [Path(source).expanduser() for source in self.sources]
         files = [file for path in paths for file in _files_below(path)]
         seen = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})
-        content = [LAYOUT, self.sources, self.exclude, self.patterns, seen]
+        content = [LAYOUT, self.sources, sorted(self.exclude), self.patterns, seen]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
     @property
@@ -152,7 +152,7 @@ class TableCorpus(StreamedDataset):
         partial = self.folder.with_name(f"{self.fingerprint}.{os.getpid()}.partial")
         try:
             partial.mkdir(parents=True, exist_ok=True)
-            tables, counts = collect(Sources(self.root), self.sources, self.exclude)
+            tables, counts = collect(Sources(self.datasets), self.sources, self.exclude)
             tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
             count = max(1, min(SHARDS, len(tables) // FEWEST_TABLES))
             for number in range(count):
@@ -187,11 +187,12 @@ def collect(
         DataError: a source is missing or damaged, or nothing is left.
     """
     evaluation, looked_for = EvaluationTables(), Counter[str]()
+    known = [f"{info.name}/{split}" for info in all_datasets() for split in info.splits]
     for name in exclude:
-        dataset, _, split = name.partition("/")
-        if dataset not in DATASETS or split not in SPLITS:
-            remedy = f"Splits are <dataset>/<split>, of {', '.join(DATASETS)} and {', '.join(SPLITS)}"
+        if name not in known:
+            remedy = f"Splits are {', '.join(known)}"
             raise ConfigError(f"{name!r} is no split of a dataset", where="data.exclude", remedy=remedy)
+        dataset, _, split = name.partition("/")
         looked_for[name] = 0
         if sources.there(dataset):
             for table in sources.split(dataset, split):

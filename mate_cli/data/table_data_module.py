@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -126,9 +126,8 @@ class TableDataModule(pl.LightningDataModule):
         super().__init__()
         self.dataset, self.serializer, self.loading = dataset, serializer, loading
         self.training_examples, self.evaluation_examples = training_examples, evaluation_examples
-        self.schedule: Schedule | None = None
-        self.sampler: LengthGroupedBatches | None = None
-        self.first_batch = 0
+        self._schedule: Schedule | None = None
+        self._first_batch = 0
         self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
@@ -179,25 +178,35 @@ class TableDataModule(pl.LightningDataModule):
         """What a record should say of the data, in words; nothing where the record of the configuration says it all."""
         return {}
 
-    def some_batches(self, count: int = 64, size: int = 8) -> list[TableBatch]:
-        """Batches of `count` training examples evenly spread over the split, to measure what they cost."""
+    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+        """Batches of `count` training examples evenly spread over the split, made one by one as they are asked for."""
         encodings = self.encodings("train", training=True)
         places = range(0, len(encodings), max(1, len(encodings) // count))
         batches = Batches(encodings, self.loading)
-        return [batches[list(places[start : start + size])] for start in range(0, len(places), size)]
+        for start in range(0, len(places), size):
+            yield batches[list(places[start : start + size])]
+
+    def follow(self, schedule: Schedule, first_batch: int = 0) -> None:
+        """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
+        self._schedule, self._first_batch = schedule, first_batch
+
+    @property
+    def schedule(self) -> Schedule:
+        """Sizes of batches and of the run."""
+        if self._schedule is None:
+            raise RuntimeError("there is no schedule: call `follow` before training")
+        return self._schedule
 
     def epoch(self, step: int) -> float:
         """Passes over the training split after `step` optimizer steps."""
-        assert self.schedule is not None
         return round(step * self.schedule.batch_size / len(self.training()), 3)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
-        """The whole run as one pass, beginning at `first_batch`."""
-        assert self.schedule is not None
+        """The whole run as one pass, or the rest of it."""
         encodings, own = self.encodings("train", training=True), self.loading
-        self.sampler = LengthGroupedBatches(encodings.lengths.tolist(), self.schedule, own.seed, own.rank)
-        self.sampler.start = self.first_batch
-        return self._batches(Batches(encodings, own), self.sampler)
+        lengths, first = encodings.lengths.tolist(), self._first_batch
+        order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
+        return self._batches(Batches(encodings, own), order)
 
     def val_dataloader(self) -> DataLoader[TableBatch]:
         """The development split."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pytorch_lightning as pl
@@ -15,9 +14,11 @@ from mate_cli.errors import RunError
 from mate_cli.lit_modules.gathering import Named, gathered
 from mate_cli.lit_modules.sharding import shard
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tables.example import Coordinates, TableExample
+from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializer import Label
 
+ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
 
 
@@ -67,30 +68,52 @@ class Selection:
     aggregation: str = "none"
 
 
-class TableTask(pl.LightningModule, Generic[Prediction]):
+@dataclass(frozen=True)
+class AboutTables:
+    """How a task answers about any table.
+
+    Args:
+        question: an example of what can be asked of it.
+        verdict: the answer is a verdict on the table, and not of its cells.
+    """
+
+    question: str = "which region sold most?"
+    verdict: bool = False
+
+
+class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     """A head on a network, a loss and metrics; which network it is makes no difference.
 
     Args:
         encoder: the network, called with a batch; its states are [B, T, D].
-
-    Attributes:
-        cache: where what is worked out of examples may be kept; None for nowhere.
     """
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__()
         self.encoder = encoder
         encoder.pooler.requires_grad_(self.pools)  # processes wait for the gradient of every trained weight
-        self.optimization: Optimization | None = None
-        self.cache: Path | None = None
-        self.references: Mapping[str, TableExample] = {}
+        self._optimization: Optimization | None = None
+        self._development: Mapping[str, ExampleT] = {}
         self._predictions: list[list[Prediction]] = []
+
+    takes: ClassVar[tuple[str, ...]] = ()
+    """What its constructor is given by name beside the network and its own options: `serializer`, which encodes its
+    examples, or `cache`, a folder for what is worked out of them."""
+
+    label: ClassVar[Label | None] = None
+    """What an encoding must mark for it (`Serializer.marks`); None where it learns from no mark."""
+
+    about_tables: ClassVar[AboutTables | None] = None
+    """How it answers about any table; None where its predictions say nothing that people could look up in one."""
+
+    transformers_class: ClassVar[str | None] = None
+    """The class of transformers that does the same with a TAPAS."""
 
     pools: ClassVar[bool] = False
     """Whether the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is."""
 
     monitor: str
-    """The validation metric that chooses the best weights; larger is better."""
+    """The validation metric that chooses the best weights; its `MetricSpec` says whether more or less is better."""
 
     @abstractmethod
     def loss(self, batch: TableBatch) -> torch.Tensor:
@@ -101,23 +124,36 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         """One prediction per example of a batch."""
 
     @abstractmethod
-    def score(self, predictions: Sequence[Prediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
         """Metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
 
     @abstractmethod
-    def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
+    def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
         """The answer text of each prediction, by example."""
 
     @abstractmethod
-    def right(self, prediction: Prediction, example: TableExample) -> bool:
+    def right(self, prediction: Prediction, example: ExampleT) -> bool:
         """Whether a prediction counts as correct, for tables that people read."""
+
+    @property
+    def table_limits(self) -> tuple[int | None, int | None]:
+        """Body rows and columns that it tells apart; None for as many as there are."""
+        return None, None
+
+    def details(self, prediction: Prediction) -> dict[str, Any]:
+        """What a file of predictions says of one besides its answer: cells as [row, column, probability], and more."""
+        selection = self.selection(prediction)
+        if selection is None:
+            return {}
+        cells = with_probabilities(selection.cells, selection.probabilities)
+        return {"cells": cells, "aggregation": selection.aggregation, "confidence": selection.confidence}
 
     def selection(self, prediction: Prediction) -> Selection | None:
         """What a prediction points at; None where that is no cell of the question's table, nor a class."""
         return None
 
     def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+        self, examples: Mapping[str, ExampleT], training: Callable[[], Sequence[ExampleT]]
     ) -> dict[str, float]:
         """Metrics of what needs no network, as `<baseline>/<metric>`; none by default.
 
@@ -127,13 +163,17 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         """
         return {}
 
-    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
         """The examples to learn from; those without a usable label are left out."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
-    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
         """The examples to predict and score."""
         return list(examples)
+
+    def fit_with(self, optimization: Optimization, development: Mapping[str, ExampleT]) -> None:
+        """Say how the weights are moved, and which examples validations score, by name; comes before any training."""
+        self._optimization, self._development = optimization, development
 
     def configure_model(self) -> None:
         """Cut the weights in shards where the strategy is made for it; Lightning calls this before training."""
@@ -142,10 +182,11 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""
-        assert self.optimization is not None
+        if self._optimization is None:
+            raise RuntimeError("nothing says how to train: call `fit_with` first")
         # Under 16-mixed Lightning unscales the gradients before they are clipped, which a fused optimizer prevents.
-        optimizer = self.optimization.optimizer.build(self, fused=self.trainer.precision != "16-mixed")
-        schedule = self.optimization.schedule.build(optimizer, self.optimization.total_steps)
+        optimizer = self._optimization.optimizer.build(self, fused=self.trainer.precision != "16-mixed")
+        schedule = self._optimization.schedule.build(optimizer, self._optimization.total_steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def configure_gradient_clipping(
@@ -178,7 +219,7 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
 
     def on_validation_epoch_end(self) -> None:
         """Log the metrics of the whole split under `dev/`."""
-        metrics = self.score(self.collected(), self.references)
+        metrics = self.score(self.collected(), self._development)
         self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
 
     def predict_step(self, batch: TableBatch, batch_index: int) -> None:
@@ -191,7 +232,12 @@ class TableTask(pl.LightningModule, Generic[Prediction]):
         return gathered(kept)
 
 
-def by_source(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:
+    """Cells as [row, column, probability]."""
+    return [[*cell, share] for cell, share in zip(cells, probabilities, strict=True)]
+
+
+def by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
     """Names of the examples whose answer is in the table, and of those whose answer is in a passage."""
     known = {name: example.answer for name, example in examples.items() if example.answer}
     return {kind: [name for name, a in known.items() if a.source == kind] for kind in ("table", "passage")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -32,34 +33,38 @@ class Choice:
     probability: float
 
 
-class CandidateChoice(TableTask[Choice]):
+class CandidateChoice(TableTask[LinkedExample, Choice]):
     """Softmax over the candidates of a question, cross entropy towards all right ones alike.
 
     Args:
         encoder: any network; `model=candidates` reads each candidate by itself.
+        cache: where links are kept; None for nowhere.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("cache",)
     pools: ClassVar[bool] = True
     side_vocabularies: ClassVar[tuple[int, ...]] = ()
     """How many values each side feature of a candidate has."""
 
-    def __init__(self, encoder: TableEncoder) -> None:
+    def __init__(self, encoder: TableEncoder, *, cache: Path | None = None) -> None:
         super().__init__(encoder)
+        self.links = cache and cache / "links"
         self.head = CandidateHead(encoder.size.hidden_size, self.side_vocabularies)
 
     def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """The questions with their nodes, linked once and read from the cache ever after."""
-        return link_examples(examples, self.cache and self.cache / "links")
+        return link_examples(examples, self.links)
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """The mean loss of a batch, a scalar."""
-        found = self.head(self.encoder(batch).states, batch, self.encoder.pooler)
+        found = self.head(self.encoder(batch), self.encoder.pooler)
         return soft_cross_entropy(found.logits, found.mask, found.right).mean()
 
     def predict(self, batch: TableBatch) -> list[Choice]:
         """Choose a candidate of each example."""
-        found = self.head(self.encoder(batch).states, batch, self.encoder.pooler)
+        output = self.encoder(batch)
+        found = self.head(output, self.encoder.pooler)
         best, places = found.logits.masked_fill(~found.mask, -torch.inf).softmax(-1).max(-1)
-        return [Choice(*one) for one in zip(batch.example_ids, places.tolist(), best.tolist(), strict=True)]
+        return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import Selection, TableTask, by_source
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, by_source, with_probabilities
 from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.models.layers.cell_selection import CellSelectionHead
@@ -35,7 +35,7 @@ class CellRanking:
     probabilities: tuple[float, ...]
 
 
-class CellSelection(TableTask[CellRanking]):
+class CellSelection(TableTask[TableExample, CellRanking]):
     """Mean token logit per cell, softmax over the table, marginal likelihood over the candidate cells.
 
     Args:
@@ -49,6 +49,8 @@ class CellSelection(TableTask[CellRanking]):
     """
 
     monitor = "dev/hits@1"
+    label = "cells"
+    about_tables = AboutTables()
 
     def __init__(
         self,
@@ -72,17 +74,19 @@ class CellSelection(TableTask[CellRanking]):
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """The mean loss of a batch, a scalar."""
-        cells = self.head(self.dropout(self.encoder(batch).states), batch)
+        output = self.encoder(batch)
+        cells = self.head(output.with_states(self.dropout(output.states)))
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
     def predict(self, batch: TableBatch) -> list[CellRanking]:
         """Rank the cells of each example."""
-        cells = self.head(self.encoder(batch).states, batch)
+        output = self.encoder(batch)
+        cells = self.head(output)
         probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
         values, order = probabilities.sort(dim=-1, descending=True, stable=True)
         rows, columns = cells.rows.gather(1, order), cells.columns.gather(1, order)
         rankings = []
-        for index, name in enumerate(batch.example_ids):
+        for index, name in enumerate(output.batch.example_ids):
             count = min(self.keep, int(cells.mask[index].sum()))
             best = zip(rows[index, :count].tolist(), columns[index, :count].tolist(), strict=True)
             shares = tuple(values[index, :count].tolist())
@@ -101,6 +105,10 @@ class CellSelection(TableTask[CellRanking]):
     def right(self, prediction: CellRanking, example: TableExample) -> bool:
         """Whether the best cell is a candidate."""
         return bool(example.answer and prediction.cells and prediction.cells[0] in example.answer.coordinates)
+
+    def details(self, prediction: CellRanking) -> dict[str, Any]:
+        """All cells of the ranking."""
+        return {"cells": with_probabilities(prediction.cells, prediction.probabilities)}
 
     def selection(self, prediction: CellRanking) -> Selection | None:
         """The best cell."""

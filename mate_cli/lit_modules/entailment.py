@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.guesses import majority_label
-from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.layers.classification import ClassHead
 from mate_cli.models.table_encoder import TableEncoder
@@ -36,7 +36,7 @@ class Verdict:
     probability: float
 
 
-class Entailment(TableTask[Verdict]):
+class Entailment(TableTask[TableExample, Verdict]):
     """Cross entropy of two classes, from the pooled state.
 
     There is no dropout but the network's own (`model.hidden_dropout`).
@@ -48,6 +48,8 @@ class Entailment(TableTask[Verdict]):
     """
 
     monitor = "dev/accuracy"
+    about_tables = AboutTables("the north sold most", verdict=True)
+    transformers_class = "TapasForSequenceClassification"
     pools: ClassVar[bool] = True
 
     def __init__(self, encoder: TableEncoder) -> None:
@@ -61,18 +63,16 @@ class Entailment(TableTask[Verdict]):
 
     def loss(self, batch: TableBatch) -> Tensor:
         """The mean loss of a batch, a scalar."""
-        assert batch.class_ids is not None
-        return cross_entropy(self._logits(batch), batch.class_ids)
+        output = self.encoder(batch)
+        assert output.batch.class_ids is not None
+        return cross_entropy(self.head(output).float(), output.batch.class_ids)
 
     def predict(self, batch: TableBatch) -> list[Verdict]:
         """The likelier label of each example."""
-        shares, labels = self._logits(batch).softmax(-1).max(-1)
-        found = zip(batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
+        output = self.encoder(batch)
+        shares, labels = self.head(output).float().softmax(-1).max(-1)
+        found = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in found]
-
-    def _logits(self, batch: TableBatch) -> Tensor:
-        logits: Tensor = self.head(self.encoder(batch).pooled, batch)
-        return logits.float()
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Accuracy of all statements with a label and of parts of them; one without a verdict counts as wrong."""

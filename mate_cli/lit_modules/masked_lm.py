@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,15 +10,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.lit_modules.base import TableTask
+from mate_cli.metrics.masked_pieces import masked_scores
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
 
 EPSILON = 1e-5
 """Added to the number of masked pieces, as the reference does."""
-MOST_NATS = 50.0
-"""A perplexity beyond e to this is not told apart from it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class MaskedPieces:
     nats: float
 
 
-class MaskedLM(TableTask[MaskedPieces]):
+class MaskedLM(TableTask[Example, MaskedPieces]):
     """Cross entropy of the masked pieces, those whose label is not 0; only they meet the vocabulary.
 
     Args:
@@ -49,32 +48,34 @@ class MaskedLM(TableTask[MaskedPieces]):
     """
 
     monitor = "dev/masked_accuracy"
+    label = "pieces"
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__(encoder)
         words = encoder.embeddings.word_embeddings.num_embeddings
         self.head = MaskedLMHead(encoder.size.hidden_size, words, encoder.activation)
 
-    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def training_examples(self, examples: Sequence[Example]) -> list[Example]:
         """All: what is learnt needs no answer."""
         return list(examples)
 
     def loss(self, batch: TableBatch) -> Tensor:
         """The mean loss of the masked pieces of a batch, a scalar."""
-        logits, labels, _ = self._masked(batch)
+        logits, labels, _ = self._masked(self.encoder(batch))
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
-    def _masked(self, batch: TableBatch) -> tuple[Tensor, Tensor, Tensor]:
+    def _masked(self, output: EncoderOutput) -> tuple[Tensor, Tensor, Tensor]:
         """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
-        assert batch.label_ids is not None
-        masked = batch.label_ids > 0
-        states = self.encoder(batch).states[masked]
-        logits: Tensor = self.head(states, self.encoder.embeddings.word_embeddings.weight)
-        return logits.float(), batch.label_ids[masked], masked.nonzero()[:, 0]
+        label_ids = output.batch.label_ids
+        assert label_ids is not None
+        masked = label_ids > 0
+        logits: Tensor = self.head(output.states[masked], self.encoder.embeddings.word_embeddings.weight)
+        return logits.float(), label_ids[masked], masked.nonzero()[:, 0]
 
     def predict(self, batch: TableBatch) -> list[MaskedPieces]:
         """What became of the masked pieces of each example."""
-        logits, labels, owner = self._masked(batch)
+        output = self.encoder(batch)
+        logits, labels, owner = self._masked(output)
         each = torch.stack(
             [
                 torch.ones_like(labels, dtype=torch.float32),
@@ -83,23 +84,22 @@ class MaskedLM(TableTask[MaskedPieces]):
             ],
             dim=1,
         )
-        sums = each.new_zeros(len(batch.example_ids), 3).index_add_(0, owner, each).tolist()
-        pairs = zip(batch.example_ids, sums, strict=True)
+        sums = each.new_zeros(len(output.batch.example_ids), 3).index_add_(0, owner, each).tolist()
+        pairs = zip(output.batch.example_ids, sums, strict=True)
         return [MaskedPieces(name, int(masked), int(right), nats) for name, (masked, right, nats) in pairs]
 
-    def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
         """The share of masked pieces that were told, and the perplexity of all masked pieces."""
-        masked = sum(one.masked for one in predictions)
-        if not masked:
-            return {}
-        nats = sum(one.nats for one in predictions) / masked
-        right = sum(one.right for one in predictions) / masked
-        return {"masked_accuracy": right, "perplexity": math.exp(min(nats, MOST_NATS))}
+        return masked_scores(
+            masked=sum(one.masked for one in predictions),
+            right=sum(one.right for one in predictions),
+            nats=sum(one.nats for one in predictions),
+        )
 
-    def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, TableExample]) -> dict[str, str]:
+    def answers(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, str]:
         """In words, by example."""
         return {one.example_id: f"{one.right} of {one.masked} masked pieces" for one in predictions}
 
-    def right(self, prediction: MaskedPieces, example: TableExample) -> bool:
+    def right(self, prediction: MaskedPieces, example: Example) -> bool:
         """Whether all masked pieces were told."""
         return prediction.right == prediction.masked

@@ -20,41 +20,43 @@ class NodeRanking(CandidateChoice):
 
     Args:
         encoder: any network.
+        cache: where links are kept; None for nowhere.
     """
 
     monitor = "dev/row_accuracy"
+    label = "nodes"
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
-    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """Questions whose answer is in a row with a linked cell, but not in exactly the linked ones."""
         return [example for example in self.linked(examples) if target_of(example, example.nodes).ranks]
 
-    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """All questions; those that are linked to nothing have no prediction, and count as wrong."""
-        return [*self.linked(examples)]
+        return self.linked(examples)
 
-    def score(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
         """The share of questions whose chosen node is in a row with the answer."""
         right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
         known = [name for name, example in examples.items() if example.answer]
         return accuracy("row_accuracy", right, known, by_source(examples))
 
-    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, TableExample]) -> dict[str, str]:
+    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
         """The text of each chosen node, by example."""
         return {choice.example_id: chosen_node(choice, examples[choice.example_id]).content for choice in predictions}
 
-    def right(self, prediction: Choice, example: TableExample) -> bool:
+    def right(self, prediction: Choice, example: LinkedExample) -> bool:
         """Whether the chosen node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
         return chosen_node(prediction, example).coordinate[0] in rows
 
     def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+        self, examples: Mapping[str, LinkedExample], training: Callable[[], Sequence[LinkedExample]]
     ) -> dict[str, float]:
         """Accuracy of choosing the node that was found most surely, nothing learned."""
         surest = [
             Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)
-            for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in _linked(examples).items())
+            for name, nodes in ((name, example.nodes[:MAX_NODES]) for name, example in examples.items())
             if nodes
         ]
         return {f"surest/{name}": value for name, value in self.score(surest, examples).items()}
@@ -65,11 +67,6 @@ def _sureness(node: Node) -> float:
     return node.confidence if node.source == "links" else 1 - node.confidence
 
 
-def _linked(examples: Mapping[str, TableExample]) -> dict[str, LinkedExample]:
-    return {name: example for name, example in examples.items() if isinstance(example, LinkedExample)}
-
-
-def chosen_node(choice: Choice, example: TableExample) -> Node:
+def chosen_node(choice: Choice, example: LinkedExample) -> Node:
     """The node that was chosen."""
-    assert isinstance(example, LinkedExample)
     return example.nodes[choice.place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
@@ -15,9 +15,9 @@ from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
 from mate_cli.models.layers.span import SpanHead
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializer import SpanSerializer
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class SpanPrediction:
     """The best span of one example.
 
     Args:
-        start: first token of the span, from 0.
+        start: first token of the span in the example's encoding, from 0.
         end: last token of the span.
         probability: the softmax over all spans.
     """
@@ -36,7 +36,7 @@ class SpanPrediction:
     probability: float
 
 
-class SpanReading(TableTask[SpanPrediction]):
+class SpanReading(TableTask[TableExample, SpanPrediction]):
     """Span = MLP over [start; end], softmax over all spans inside one cell.
 
     Args:
@@ -44,11 +44,14 @@ class SpanReading(TableTask[SpanPrediction]):
         max_span_length: the most word pieces of an answer.
         cells_per_question: candidate cells to learn from per question, in the order of the table; None for all.
         dropout: on the states before the head.
+        serializer: encoded what is read; says what a span of tokens is in words.
 
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
 
     monitor = "dev/gold_f1"
+    label = "span"
+    takes: ClassVar[tuple[str, ...]] = ("serializer",)
 
     def __init__(
         self,
@@ -56,12 +59,14 @@ class SpanReading(TableTask[SpanPrediction]):
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        *,
+        serializer: SpanSerializer,
     ) -> None:
         super().__init__(encoder)
         self.head = SpanHead(encoder.size.hidden_size, max_length=max_span_length)
         self.dropout = torch.nn.Dropout(dropout)
         self.cells_per_question = cells_per_question
-        self.serializer: TapasSerializer | None = None
+        self.serializer = serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Every candidate cell of every question, up to `cells_per_question` each."""
@@ -79,21 +84,23 @@ class SpanReading(TableTask[SpanPrediction]):
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """The mean loss of a batch, a scalar."""
-        assert batch.label_ids is not None
-        logits = self.head(self.dropout(self.encoder(batch).states), batch)
-        return span_loss(logits.float(), batch.label_ids).mean()
+        output = self.encoder(batch)
+        assert output.batch.label_ids is not None
+        logits = self.head(output.with_states(self.dropout(output.states)))
+        return span_loss(logits.float(), output.batch.label_ids).mean()
 
     def predict(self, batch: TableBatch) -> list[SpanPrediction]:
         """The best span of each example."""
-        logits = self.head(self.encoder(batch).states, batch).float()
+        output = self.encoder(batch)
+        logits = self.head(output).float()
         best, index = logits.flatten(1).softmax(-1).max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]
-        spans = zip(batch.example_ids, start.tolist(), (start + length).tolist(), best.tolist(), strict=True)
+        begins, ends = (output.batch.encoded_at(token).tolist() for token in (start, start + length))
+        spans = zip(output.batch.example_ids, begins, ends, best.tolist(), strict=True)
         return [SpanPrediction(*span) for span in spans]
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """The text of each predicted span, by example."""
-        assert self.serializer is not None
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
 
     def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
@@ -107,7 +114,7 @@ class SpanReading(TableTask[SpanPrediction]):
         return {f"gold_{name}": value for name, value in scores.items()}
 
 
-def score_answers(answers: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
+def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
     """Exact match and F1 of answers; a question without an answer of ours counts as wrong.
 
     Args:

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.lit_modules.losses.scalar_answer import AverageApproximation
 from mate_cli.lit_modules.losses.selection import LabelWeighting
 from mate_cli.lit_modules.losses.table_answer import Supervision, TableAnswerLoss
@@ -21,7 +21,7 @@ from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.layers.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
-from mate_cli.models.table_encoder import EncoderOutput, TableEncoder
+from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
@@ -56,7 +56,7 @@ class TableAnswer:
         return cells * self.column_probability * self.aggregation_probability
 
 
-class TableQA(TableTask[TableAnswer]):
+class TableQA(TableTask[TableExample, TableAnswer]):
     """Cells whose tokens are likely on average, in one column or anywhere, and an aggregation of them.
 
     Args:
@@ -88,6 +88,9 @@ class TableQA(TableTask[TableAnswer]):
     """
 
     monitor = "dev/denotation_accuracy"
+    label = "cells"
+    about_tables = AboutTables()
+    transformers_class = "TapasForQuestionAnswering"
 
     def __init__(
         self,
@@ -142,6 +145,12 @@ class TableQA(TableTask[TableAnswer]):
         self.dropout = torch.nn.Dropout(dropout)
         self.threshold = threshold
 
+    @property
+    def table_limits(self) -> tuple[int | None, int | None]:
+        """With one column to choose, as many as have scores of their own; the header and the question take one each."""
+        own = self.options
+        return (own.max_rows - 1, own.max_columns - 1) if own.select_one_column else (None, None)
+
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Examples whose answer says what is to be learnt."""
         return [example for example in examples if example.answer and self._teaches(example.answer)]
@@ -157,19 +166,20 @@ class TableQA(TableTask[TableAnswer]):
 
     def loss(self, batch: TableBatch) -> Tensor:
         """The mean loss of a batch, a scalar."""
-        states, pooled = self.encoder(batch)
-        logits = self.head(EncoderOutput(self.dropout(states), pooled), batch)
-        return self.criterion(logits, batch).mean()
+        output = self.encoder(batch)
+        logits = self.head(output.with_states(self.dropout(output.states)))
+        return self.criterion(logits, output.batch).mean()
 
     def predict(self, batch: TableBatch) -> list[TableAnswer]:
         """The cells and the aggregation of each example."""
-        logits: AnswerLogits = self.head(self.encoder(batch), batch)
-        cells = likely_cells(logits.probabilities(), batch, self.threshold)
+        output = self.encoder(batch)
+        logits: AnswerLogits = self.head(output)
+        cells = likely_cells(logits.probabilities(), output.batch, self.threshold)
         columns, aggregations = (_best(scores, len(cells)) for scores in (logits.columns, logits.aggregation))
         return [
             TableAnswer(name, *chosen, AGGREGATIONS[aggregation], share, column_share)
             for name, chosen, (aggregation, share), (_, column_share) in zip(
-                batch.example_ids, cells, aggregations, columns, strict=True
+                output.batch.example_ids, cells, aggregations, columns, strict=True
             )
         ]
 

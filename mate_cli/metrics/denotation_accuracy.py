@@ -9,9 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from mate_cli.metrics.accuracy import ACCURACIES
+from mate_cli.metrics.spec import MetricSpec
 from mate_cli.tables.denotation import execute, normal_form
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
+
+DENOTATION_ACCURACY = MetricSpec(
+    "denotation_accuracy",
+    "Denotation accuracy",
+    1,
+    order=50,
+    importance=3,
+    table=ACCURACIES,
+    hub_name="accuracy",
+)
+STRUCTURE = (
+    MetricSpec("aggregation_accuracy", "Aggregation", 1, order=90),
+    MetricSpec("cell_accuracy", "Cells", 1, order=91),
+    MetricSpec("joint_accuracy", "Cells and aggregation", 1, order=92),
+)
 
 
 class Selected(Protocol):

@@ -8,6 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
+from mate_cli.metrics.spec import MetricSpec, MetricTable
+
+KS = (1, 3, 5)
+SELECTION = MetricTable("Cell selection", layout="subsets")
+HITS = tuple(
+    MetricSpec(f"hits@{k}", f"Hits@{k}", 1, order=k, importance=3 if k == 1 else 1, table=SELECTION) for k in KS
+)
 
 Coordinates = tuple[int, int]
 """(row, column) of a body cell, both from 0."""
@@ -18,7 +25,7 @@ def hits_at_k(
     candidates: Mapping[str, Collection[Coordinates]],
     groups: Mapping[str, Collection[str]] | None = None,
     *,
-    ks: Sequence[int] = (1, 3, 5),
+    ks: Sequence[int] = KS,
 ) -> dict[str, float]:
     """Fraction of questions with a candidate cell among the k best ranked cells.
 

@@ -10,11 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from mate_cli.metrics.spec import SubsetSpec
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
 LIMITS = (128, 256, 512, 1024)
 """Most words of a part; the last part has more."""
+IN_TABLE = SubsetSpec("table", "In-Table", "by place of the answer", order=-2)
+IN_PASSAGE = SubsetSpec("passage", "In-Passage", "by place of the answer", order=-1)
+BY_SUBSET = tuple(
+    SubsetSpec(name, name.capitalize(), "by subset", 10 + place)
+    for place, name in enumerate(("simple", "complex", "small"))
+)
+"""Of TabFact."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -74,6 +82,12 @@ def length_parts() -> tuple[str, ...]:
     """The names of the parts by length, the shortest first."""
     bounds = zip((0, *LIMITS), LIMITS, strict=False)
     return (*(f"{low + 1}-{high}_words" for low, high in bounds), f"over_{LIMITS[-1]}_words")
+
+
+BY_LENGTH = tuple(
+    SubsetSpec(part, part.replace("_", " "), "by words of the input", order=100 + place)
+    for place, part in enumerate(length_parts())
+)
 
 
 def _mean(correct: Mapping[str, bool | float], names: Iterable[str]) -> float:

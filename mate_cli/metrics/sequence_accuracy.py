@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from mate_cli.metrics.accuracy import accuracy
+from mate_cli.metrics.accuracy import ACCURACIES, accuracy
+from mate_cli.metrics.spec import MetricSpec, SubsetSpec
 from mate_cli.tables.example import TableExample
 
 PLACES = 3
 """So many places are scored by themselves; later questions count in the other scores."""
+SEQUENCE_ACCURACY = MetricSpec("sequence_accuracy", "SEQ", 1, order=70, table=ACCURACIES)
+BY_PLACE = tuple(
+    SubsetSpec(f"q{place}", f"Q{place}", "by place in the conversation", 20 + place) for place in range(1, PLACES + 1)
+)
+GOLD_PREVIOUS = SubsetSpec("gold_previous", "Right answers before", "with right answers before", order=30, many=False)
+"""All questions once more, each with the true answers to those before it."""
 
 
 def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExample]) -> dict[str, float]:

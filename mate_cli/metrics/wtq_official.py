@@ -16,14 +16,16 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mate_cli.metrics.accuracy import accuracy
+from mate_cli.metrics.accuracy import ACCURACIES, accuracy
 from mate_cli.metrics.denotation_accuracy import Selected
+from mate_cli.metrics.spec import MetricSpec
 from mate_cli.tables.denotation import execute, official_items
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import Date
 
 TOLERANCE = 1e-6
 """Numbers that are less than this apart are equal."""
+OFFICIAL_ACCURACY = MetricSpec("official_accuracy", "Official", 1, order=60, table=ACCURACIES, hub_name="accuracy")
 
 _SIGNS = str.maketrans({**dict.fromkeys("‘’´`", "'"), **dict.fromkeys("“”", '"'), **dict.fromkeys("‐‑‒–—−", "-")})  # noqa: RUF001
 _MARKS = re.compile(r"(?:[•♦†‡*#+]|\[[0-9]+\]|(?<=.)\[[^\]]*\])+\Z", re.DOTALL)

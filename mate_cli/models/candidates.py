@@ -10,6 +10,7 @@ from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.candidates import CandidateBlocks
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
 
@@ -30,5 +31,6 @@ class Candidates(TableEncoder):
         attention: AttentionBackend,
         **options: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        pattern = CandidateBlocks(encoder_size(size).num_heads)
-        super().__init__(size, pattern, attention=attention, token_types=("segment_ids",), **options)
+        shape = encoder_size(size)
+        layers = [LayerSpec(CandidateBlocks(shape.num_heads), attention)] * shape.num_layers
+        super().__init__(size, layers, token_types=("segment_ids",), **options)

@@ -7,23 +7,11 @@ Softmax, gathers and padding inside kernels are not counted: they are what keeps
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-import torch
-
-from mate_cli.attention.backends.auto import Auto
-from mate_cli.attention.backends.bucketed import Bucketed
-from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern
-from mate_cli.attention.plan import AttentionPlan
-from mate_cli.models.layers.encoder import SelfAttention
-from mate_cli.models.layers.global_local import GlobalLocal, find_links
-from mate_cli.models.linformer import MixedAttention
-
 if TYPE_CHECKING:
-    from torch import Tensor
-
+    from mate_cli.attention.base import Work
     from mate_cli.models.sizes import EncoderSize
     from mate_cli.models.table_encoder import TableEncoder
     from mate_cli.tokenization.layout import TableBatch
@@ -36,73 +24,18 @@ DENSE_BACKWARD = 2.0
 
 def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
     """Operations of a network on a batch: its dense layers on real tokens, and attention as each layer computes it."""
-    head_size, total, tokens = encoder.size.head_size, 0.0, int(batch.attention_mask.sum())
-    for backend in (module.backend for module in encoder.modules() if isinstance(module, SelfAttention)):
-        pattern = getattr(backend, "pattern", encoder.pattern)  # that of these layers alone
-        total += backend_flops(getattr(backend, "backend", backend), pattern, batch, head_size, backward=backward)
-    if isinstance(backend, GlobalLocal):
-        tokens += _slots(encoder.pattern, batch) * len(batch.input_ids)
-    return dense_flops(encoder.size, tokens, backward=backward) + total
+    plans, tokens, total = encoder.plans(batch), int(batch.attention_mask.sum()), 0.0
+    for spec, layers in Counter(encoder.specs).items():
+        work = spec.backend.work(plans[spec.pattern])
+        dense = _layer_flops(encoder.size, tokens + work.memory, backward=backward)
+        total += layers * (dense + work_flops(work, encoder.size.head_size, backward=backward))
+    return total
 
 
-def all_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Pairs of dense attention, padding included, over all heads."""
-    examples, tokens = batch.input_ids.shape
-    return pattern.num_heads * examples * tokens**2
-
-
-def needed_pairs(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Pairs of real tokens that the pattern lets through, over all heads: no exact method can do with fewer."""
-    if not isinstance(pattern, SegmentedPattern):
-        real = batch.attention_mask == 1
-        masks = pattern.group_masks(batch) & real[:, None, :, None]
-        heads = torch.tensor(pattern.head_groups, device=masks.device)
-        return int((masks.sum((0, 2, 3)) * heads).sum())
-    groups = zip(pattern.head_groups, pattern.segment_ids(batch), strict=True)
-    real, is_global = batch.attention_mask == 1, pattern.global_tokens(batch)
-    return sum(
-        heads * _pairs_of(*example) for heads, ids in groups for example in zip(ids, real, is_global, strict=True)
-    )
-
-
-def _pairs_of(ids: Tensor, real: Tensor, is_global: Tensor) -> int:
-    """One example and head: globals see and are seen by all, the others see their segment."""
-    total, seen_by_all = int(real.sum()), int((is_global & real).sum())
-    segments = torch.unique(ids[real & ~is_global], return_counts=True)[1]
-    return seen_by_all * (2 * total - seen_by_all) + int((segments**2).sum())
-
-
-def computed_pairs(backend: AttentionBackend, pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Pairs that a backend's method computes: all, those in its buckets, with its slots, or just the needed ones."""
-    examples, tokens = batch.input_ids.shape
-    if isinstance(backend, Auto):
-        backend = backend.chosen_for(AttentionPlan(pattern, batch))
-    if isinstance(backend, Bucketed):
-        padded, first = tokens + backend.padding(tokens), backend.first_section
-        window = first + 3 * backend.bucket_size
-        return pattern.num_heads * examples * (first * padded + (padded - first) * window)
-    if isinstance(backend, MixedAttention):
-        return pattern.num_heads * examples * tokens * len(backend.mixer.keys)
-    if isinstance(backend, GlobalLocal):
-        slots = _slots(pattern, batch)
-        with_slots = slots * (2 * int(batch.attention_mask.sum()) + slots * examples)
-        return needed_pairs(pattern, batch) + pattern.num_heads * with_slots
-    dense = isinstance(backend, (Eager, Sdpa))
-    return all_pairs(pattern, batch) if dense else needed_pairs(pattern, batch)
-
-
-def _slots(pattern: AttentionPattern, batch: TableBatch) -> int:
-    """Slots of TableETC's memory that a batch uses."""
-    return len(find_links(AttentionPlan(pattern, batch)).slots)
-
-
-def backend_flops(
-    backend: AttentionBackend, pattern: AttentionPattern, batch: TableBatch, head_size: int, *, backward: bool
-) -> float:
-    """Operations of a backend on a batch; Linformer's mixing of keys and values, a dense layer, is part of it."""
-    pairs = computed_pairs(backend, pattern, batch)
-    mixing = 4.0 * head_size * pairs * (1 + DENSE_BACKWARD * backward) if isinstance(backend, MixedAttention) else 0.0
-    return attention_flops(pairs, head_size, backward=backward) + mixing
+def work_flops(work: Work, head_size: int, *, backward: bool) -> float:
+    """Operations of the attention of a layer; Linformer's mixing of keys and values, a dense layer, is part of it."""
+    mixing = 4.0 * head_size * work.mixed * (1 + DENSE_BACKWARD * backward)
+    return attention_flops(work.pairs, head_size, backward=backward) + mixing
 
 
 def attention_flops(pairs: int, head_size: int, *, backward: bool) -> float:
@@ -112,5 +45,9 @@ def attention_flops(pairs: int, head_size: int, *, backward: bool) -> float:
 
 def dense_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
     """Operations of the dense layers of an encoder (projections and feed-forward) on so many tokens."""
+    return size.num_layers * _layer_flops(size, tokens, backward=backward)
+
+
+def _layer_flops(size: EncoderSize, tokens: int, *, backward: bool) -> float:
     weights = 4 * size.hidden_size**2 + 2 * size.hidden_size * size.intermediate_size
-    return 2.0 * weights * size.num_layers * tokens * (1 + DENSE_BACKWARD * backward)
+    return 2.0 * weights * tokens * (1 + DENSE_BACKWARD * backward)

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.base import Attention, AttentionBackend, AttentionPattern, Work
 from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
 
@@ -33,7 +33,7 @@ class Linformer(TableEncoder):
 
     Args:
         size: a name in `SIZES`, or a size.
-        attention: not used, this network computes its own.
+        attention: not used, as this network has one of its own; what asks for a certain one is refused before.
         length: tokens of the longest input, n; a shorter one uses the first positions only.
         slots: what positions are mixed into, k.
         sharing: who shares the mixing weights: the heads of a layer (headwise), also its keys and values (key_value),
@@ -52,7 +52,7 @@ class Linformer(TableEncoder):
         self,
         size: str | EncoderSize,
         *,
-        attention: AttentionBackend,
+        attention: AttentionBackend | None = None,
         length: int,
         slots: int = 256,
         sharing: Sharing = "key_value",
@@ -66,9 +66,8 @@ class Linformer(TableEncoder):
             )
         shape = encoder_size(size)
         mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(_mixers(shape, sharing))]
-        backends = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
-        super().__init__(size, Full(shape.num_heads), attention=backends, **options)
-        self.planner = Planner(self.pattern, Eager())  # nothing to prepare, and no weights where batches are made
+        own = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
+        super().__init__(size, [LayerSpec(Full(shape.num_heads), backend) for backend in own], **options)
         self.mixers, self.max_tokens = nn.ModuleList(mixers), length
 
 
@@ -105,8 +104,8 @@ class Mixer(nn.Module):
         return _mix(self.keys[:, :tokens], key), _mix(of_values[:, :tokens], value)
 
 
-class MixedAttention:
-    """Attention of every token to the slots of a mixer; what one layer of `Linformer` has for a backend.
+class MixedAttention(Attention):
+    """Attention of every token to the slots of a mixer, in one layer of `Linformer`.
 
     It holds the mixer without owning it, so that layers can share one and it is saved once.
 
@@ -128,8 +127,11 @@ class MixedAttention:
                 f"Linformer cannot compute {type(pattern).__name__}", where="model", remedy="Use model=mate"
             )
 
-    def prepare(self, plan: AttentionPlan) -> None:
-        """Nothing."""
+    def work(self, plan: AttentionPlan) -> Work:
+        """Every token with every slot: once mixed into it, once attending to it; padding included."""
+        examples, tokens = plan.packing.shape
+        pairs = plan.pattern.num_heads * examples * tokens * len(self.mixer.keys)
+        return Work(pairs, mixed=pairs)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]; keys and values of padding are zero, after the bias of their projection.

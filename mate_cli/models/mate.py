@@ -9,6 +9,7 @@ from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
 
@@ -31,5 +32,6 @@ class Mate(TableEncoder):
         row_head_ratio: float = 0.5,
         **options: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        pattern = RowColumnHeads(encoder_size(size).num_heads, row_head_ratio)
-        super().__init__(size, pattern, attention=attention, **options)
+        shape = encoder_size(size)
+        pattern = RowColumnHeads(shape.num_heads, row_head_ratio)
+        super().__init__(size, [LayerSpec(pattern, attention)] * shape.num_layers, **options)

@@ -5,19 +5,15 @@ Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Sat(TableEncoder):
@@ -35,8 +31,6 @@ class Sat(TableEncoder):
         ConfigError: there is no such variant.
     """
 
-    _patterns: Mapping[str, AttentionPattern] | None = None
-
     def __init__(
         self,
         size: str | EncoderSize,
@@ -47,52 +41,12 @@ class Sat(TableEncoder):
     ) -> None:
         if variant not in ("tapas", "original"):
             raise ConfigError(f"SAT has no variant {variant!r}", where="model.variant", remedy="Use tapas or original")
-        heads, layers = encoder_size(size).num_heads, encoder_size(size).num_layers
+        shape = encoder_size(size)
         if variant == "tapas":
-            super().__init__(size, SameRowOrColumn(heads), attention=attention, **options)
+            layers = [LayerSpec(SameRowOrColumn(shape.num_heads), attention)] * shape.num_layers
+            super().__init__(size, layers, **options)
             return
-        lower = WithPattern(attention, SatLayer(heads, columns=False))
-        backends = [lower if layer < layers // 2 else attention for layer in range(layers)]
-        pattern = SatLayer(heads, columns=True)
-        super().__init__(size, pattern, attention=backends, token_types=("segment_ids",), **options)
-        if backends[0] is lower:
-            self._patterns = {"lower layers": lower.pattern, "upper layers": pattern}
-
-    @property
-    def patterns(self) -> Mapping[str, AttentionPattern]:
-        """What may be seen, by the layers in which it may."""
-        return self._patterns or super().patterns
-
-
-class WithPattern:
-    """A backend for layers that see something else than the network's pattern.
-
-    Args:
-        backend: computes it.
-        pattern: what these layers see.
-    """
-
-    def __init__(self, backend: AttentionBackend, pattern: AttentionPattern) -> None:
-        self.backend, self.pattern = backend, pattern
-
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept any pattern of the network, as it plays no part here.
-
-        Raises:
-            ConfigError: the backend cannot compute the pattern of these layers.
-        """
-        self.backend.supports(self.pattern, dropout)
-
-    def prepare(self, plan: AttentionPlan) -> None:
-        """Derive what the backend will ask of this pattern."""
-        self.backend.prepare(self._plan(plan))
-
-    def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
-        """Attend: [P, 3, N, H] to [P, N, H]."""
-        own = plan.derive(("with", self.pattern), self._plan)
-        return self.backend.forward(qkv, own, key_bias, dropout)
-
-    def _plan(self, plan: AttentionPlan) -> AttentionPlan:
-        own = AttentionPlan(self.pattern, plan.batch)
-        own.derived = plan.derived
-        return own
+        lower, upper = (LayerSpec(SatLayer(shape.num_heads, columns=columns), attention) for columns in (False, True))
+        half = shape.num_layers // 2
+        layers = [lower] * half + [upper] * (shape.num_layers - half)
+        super().__init__(size, layers, token_types=("segment_ids",), **options)

@@ -1,16 +1,17 @@
-"""What every network is: embeddings, layers and a pooler, told apart by the pattern of its attention."""
+"""What every network is: embeddings, layers and a pooler, told apart by what its layers see."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
-from mate_cli.attention.base import AttentionBackend, AttentionPattern
-from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.plan import Planner, Plans
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.embeddings import TableEmbeddings
-from mate_cli.models.layers.encoder import Encoder, EncoderLayer, LayerOptions, Pooler
+from mate_cli.models.layers.encoder import Encoder, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
@@ -21,25 +22,12 @@ INITIAL_DEVIATION = 0.02
 """Of all weights before training, as in BERT."""
 
 
-class EncoderOutput(NamedTuple):
-    """What a network makes of a batch.
-
-    Args:
-        states: of every token, [B, T, D].
-        pooled: of every example, [B, D].
-    """
-
-    states: Tensor
-    pooled: Tensor
-
-
 class TableEncoder(nn.Module):
     """A network over tables, with random weights until some are loaded.
 
     Args:
         size: a name in `SIZES`, or a size.
-        pattern: what each head may see, made for the number of heads.
-        attention: how it is computed, in all layers or in each; what the last one prepares is prepared ahead.
+        layers: what each layer sees, made for the number of heads, and how it is computed.
         vocab_size: word pieces.
         activation: of the feed-forward layers, by its name in transformers.
         hidden_dropout: after every dense layer and the embeddings.
@@ -49,11 +37,8 @@ class TableEncoder(nn.Module):
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
 
     Raises:
-        ConfigError: there is no such size or activation, or the backend cannot compute the pattern.
+        ConfigError: there is no such size or activation, or a backend cannot compute its pattern.
     """
-
-    layer_class: ClassVar[type[EncoderLayer]] = EncoderLayer
-    """What the layers are."""
 
     max_tokens: int | None = None
     """Tokens of the longest input; None where any length will do."""
@@ -64,9 +49,8 @@ class TableEncoder(nn.Module):
     def __init__(
         self,
         size: str | EncoderSize,
-        pattern: AttentionPattern,
+        layers: Sequence[LayerSpec],
         *,
-        attention: AttentionBackend | Sequence[AttentionBackend],
         vocab_size: int = 30522,
         activation: str = "gelu",
         hidden_dropout: float = 0.1,
@@ -76,30 +60,59 @@ class TableEncoder(nn.Module):
         lexical_features: bool = False,
     ) -> None:
         super().__init__()
-        self.size, self.pattern, self.activation = encoder_size(size), pattern, activation
-        backends = attention if isinstance(attention, Sequence) else [attention] * self.size.num_layers
-        for backend in backends:
-            backend.supports(pattern, attention_dropout)
-        self.planner = Planner(pattern, backends[-1])
+        self.size, self.activation = encoder_size(size), activation
         self.embeddings = TableEmbeddings(
             self.size, vocab_size, hidden_dropout, token_types=token_types, lexical_features=lexical_features
         )
-        options = (LayerOptions(backend, activation, hidden_dropout, attention_dropout) for backend in backends)
-        layers = (self.layer_class(self.size, own) for own in options)
-        self.encoder = Encoder(layers, gradient_checkpointing=gradient_checkpointing)
+        options = LayerOptions(activation, hidden_dropout, attention_dropout)
+        built = (spec.build(self.size, options) for spec in layers)
+        self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size)
         self.apply(initialise)
 
     @property
+    def specs(self) -> list[LayerSpec]:
+        """What each layer sees, and how."""
+        return self.encoder.specs
+
+    @property
+    def planner(self) -> Planner:
+        """What prepares batches for this network where they are made; it takes no weights there."""
+        return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
+
+    def plans(self, batch: TableBatch) -> Plans:
+        """What the layers see of a batch."""
+        return Plans((spec.pattern for spec in self.specs), batch)
+
+    @property
     def patterns(self) -> Mapping[str, AttentionPattern]:
         """What may be seen, by the layers in which it may."""
-        return {"all layers": self.pattern}
+        layers: dict[AttentionPattern, list[int]] = {}
+        for place, spec in enumerate(self.specs, 1):
+            layers.setdefault(spec.pattern, []).append(place)
+        return {_said(places, len(self.specs)): pattern for pattern, places in layers.items()}
+
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the work of its backends so far, in words."""
+        backends = dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None)
+        return {name: fact for backend in backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch; no work is spent on padding, whose states are zero."""
-        plan = AttentionPlan(self.pattern, batch)
-        states = plan.packing.unpack(self.encoder(self.embeddings(batch, plan.packing), plan))
-        return EncoderOutput(states, self.pooler(states))
+        plans = self.plans(batch)
+        states = plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
+        return EncoderOutput(states, self.pooler(states), batch)
+
+
+def _said(layers: Sequence[int], count: int) -> str:
+    """Layers by their ascending numbers, from 1 to `count`, as people say them."""
+    if len(layers) == count:
+        return "all layers"
+    first, last = layers[0], layers[-1]
+    if len(layers) == 1:
+        return f"layer {first}"
+    run = len(layers) == last - first + 1
+    return f"layers {first} to {last}" if run else f"layers {', '.join(map(str, layers))}"
 
 
 def initialise(module: nn.Module) -> None:

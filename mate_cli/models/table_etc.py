@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.window import Window
-from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
-from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, ResidualOutput
+from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, ResidualOutput
 from mate_cli.models.layers.global_local import SLOTS_OF_A_KIND, GlobalLocal, GlobalLocalOptions, find_links
 from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import EncoderOutput, TableEncoder, initialise
+from mate_cli.models.table_encoder import TableEncoder, initialise
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class TableEtcLayer(EncoderLayer):
     """A layer over tokens and slots; they differ in what follows attention, and share everything else."""
 
-    def __init__(self, size: EncoderSize, options: LayerOptions) -> None:
-        super().__init__(size, options)
+    def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
+        super().__init__(size, spec, options)
         self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options.hidden_dropout)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
@@ -47,7 +47,7 @@ class TableEtc(TableEncoder):
 
     Args:
         size: a name in `SIZES`, or a size.
-        attention: not used, this network computes its own.
+        attention: not used, as this network has one of its own; what asks for a certain one is refused before.
         radius: how many tokens to either side a token sees.
         max_distance: distances beyond this count as this one.
         **options: those of `TableEncoder`.
@@ -56,13 +56,11 @@ class TableEtc(TableEncoder):
         ConfigError: `radius` or `max_distance` is too small.
     """
 
-    layer_class = TableEtcLayer
-
     def __init__(
         self,
         size: str | EncoderSize,
         *,
-        attention: AttentionBackend,
+        attention: AttentionBackend | None = None,
         radius: int = 84,
         max_distance: int = 12,
         **options: Any,  # noqa: ANN401 - passed on
@@ -74,21 +72,22 @@ class TableEtc(TableEncoder):
                 remedy="The radius is at least 0, the distance at least 1",
             )
         shape, reach = encoder_size(size), GlobalLocalOptions(radius, max_distance)
-        layers = [GlobalLocal(shape, reach) for _ in range(shape.num_layers)]
-        super().__init__(size, Window(shape.num_heads, radius), attention=layers, **options)
-        self.planner = Planner(self.pattern, Eager())  # no weights where batches are made
+        window, own = Window(shape.num_heads, radius), [GlobalLocal(shape, reach) for _ in range(shape.num_layers)]
+        super().__init__(size, [LayerSpec(window, one, TableEtcLayer) for one in own], **options)
+        self.window = window
         self.slot_embeddings = SlotEmbeddings(shape, self.embeddings.dropout.p).apply(initialise)
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch; the slots are left behind."""
-        plan = AttentionPlan(self.pattern, batch)
+        plans = self.plans(batch)
+        plan = plans[self.window]
         tokens = self.embeddings(batch, plan.packing)
         slots = plan.derive("links", find_links).slots
         rows, columns = (self.embeddings.get_submodule(f"token_type_embeddings_{i}").weight for i in (2, 1))
         memory = self.slot_embeddings(slots.repeat(len(batch.input_ids)), rows, columns)
-        states = self.encoder(torch.cat([tokens, memory]), plan)[: len(tokens)]
+        states = self.encoder(torch.cat([tokens, memory]), plans)[: len(tokens)]
         padded = plan.packing.unpack(states)
-        return EncoderOutput(padded, self.pooler(padded))
+        return EncoderOutput(padded, self.pooler(padded), batch)
 
 
 class SlotEmbeddings(nn.Module):

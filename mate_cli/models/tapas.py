@@ -9,6 +9,7 @@ from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.full import Full
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
 
@@ -29,4 +30,5 @@ class Tapas(TableEncoder):
         attention: AttentionBackend,
         **options: Any,  # noqa: ANN401 - passed on
     ) -> None:
-        super().__init__(size, Full(encoder_size(size).num_heads), attention=attention, **options)
+        shape = encoder_size(size)
+        super().__init__(size, [LayerSpec(Full(shape.num_heads), attention)] * shape.num_layers, **options)

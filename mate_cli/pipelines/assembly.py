@@ -8,21 +8,19 @@ from typing import Any
 
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig, open_dict
 
-from mate_cli.data.stream import StreamDataModule, StreamedDataset
+from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.models.checkpoints.load import InitOptions, LoadReport, load_weights
+from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
+from mate_cli.runs.configuration import ModelConfig, RunConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
-from mate_cli.tokenization.serializer import Serializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializer import LABELLED, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -33,21 +31,25 @@ class Parts:
     Args:
         task: network, head, loss and metrics.
         data: the loaders.
+        serializer: encodes what the network reads.
+        initializer: gave the network its first weights.
         report: which weights the network began with.
     """
 
-    task: TableTask[Any]
+    task: TableTask[Any, Any]
     data: TableDataModule
     serializer: Serializer
+    initializer: Initializer
     report: LoadReport
 
 
-def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
-    """Build dataset, network and task from a resolved configuration.
+def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> Parts:
+    """Build network, task and loaders.
 
     Args:
         cfg: the configuration.
-        dataset: in place of the one that the configuration names.
+        dataset: what is learnt from or asked about.
+        load: give the network its first weights; False where others will take their place at once.
 
     Raises:
         ConfigError: the parts do not fit together.
@@ -60,15 +62,17 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
     if cfg.hardware.threads:
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
-    dataset = instantiate(cfg.data) if dataset is None else dataset
-    serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.init.tokenizer))
-    backend = instantiate(cfg.attention)
+    serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer))
+    build_task = instantiate(cfg.task, _partial_=True)
+    _check_label(build_task.func, serializer)
+    backend: AttentionBackend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
-    task: TableTask[Any] = instantiate(cfg.task, encoder=encoder)
-    report = load_weights(encoder, InitOptions(**cfg.init), task)
-    task.cache = cache = Path(cfg.paths.cache).expanduser()
-    if isinstance(task, SpanReading):
-        task.serializer = _reader_serializer(serializer)
+    _check_attention(encoder, backend)
+    cache = Path(cfg.paths.cache).expanduser()
+    given = {"serializer": serializer, "cache": cache}
+    task: TableTask[Any, Any] = build_task(encoder, **{name: given[name] for name in build_task.func.takes})
+    initializer: Initializer = instantiate(cfg.init)
+    report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     _check_length(serializer, encoder)
     loading = Loading(
         micro_batch=cfg.hardware.micro_batch,
@@ -79,20 +83,34 @@ def assemble(cfg: DictConfig, dataset: TableDataset | None = None) -> Parts:
         cache=cache / "encodings",
         prepare=encoder.planner,
         pin_memory=cfg.hardware.accelerator == "gpu",
-        limit_train=cfg.trainer.limit_train,
-        limit_dev=cfg.trainer.limit_dev,
+        limit_train=cfg.limits[0],
+        limit_dev=cfg.limits[1],
         rank=ranks.number(),
         ranks=ranks.count(),
     )
-    module: type[TableDataModule] = StreamDataModule if isinstance(dataset, StreamedDataset) else TableDataModule
+    module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
-    return Parts(task, data, serializer, report)
+    return Parts(task, data, serializer, initializer, report)
 
 
-def _reader_serializer(serializer: Serializer) -> TapasSerializer:
-    if not isinstance(serializer, TapasSerializer):
-        raise ConfigError("this encoding cannot be read from", where="encoding", remedy="Use encoding=cell")
-    return serializer
+def _check_label(task: type[TableTask[Any, Any]], serializer: Serializer) -> None:
+    """Refuse an encoding whose labels mean something else to the task: it would learn that, and nothing would fail."""
+    if task.label is not None and task.label != serializer.marks:
+        raise ConfigError(
+            f"{task.__name__} learns from labels of {task.label}, those of this encoding are of {serializer.marks}",
+            where="encoding",
+            remedy=f"Use {LABELLED[task.label]}",
+        )
+
+
+def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
+    """Refuse a backend that is asked for and would never be."""
+    if not backend.leaves_choice and all(spec.backend is not backend for spec in encoder.specs):
+        raise ConfigError(
+            f"{type(encoder).__name__} computes attention in its own way, and not by {type(backend).__name__}",
+            where="attention",
+            remedy="Use attention=auto, which leaves it to the network",
+        )
 
 
 def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
@@ -110,7 +128,7 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
         )
 
 
-def load_best(cfg: DictConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:
+def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:
     """Assemble a run's parts and give them the best weights of its folder.
 
     Args:
@@ -124,9 +142,6 @@ def load_best(cfg: DictConfig, folder: RunFolder, dataset: TableDataset | None =
     weights = folder.checkpoints / "best.safetensors"
     if not weights.is_file():
         raise RunError("this run left no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
-    bare = cfg.copy()
-    with open_dict(bare):
-        bare.init = {**bare.init, "kind": "random"}  # the initial weights would be overwritten at once
-    parts = assemble(bare, dataset)
+    parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False)
     load_module(parts.task, weights)
     return parts

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import ValidationError
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.errors import CheckpointError, MateError
+from mate_cli.files.hub import hub_file
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import CALIBRATION
+from mate_cli.pipelines.finished import Here
 from mate_cli.pipelines.tapas_format import is_tapas, tapas_parts
+from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
 from mate_cli.tables.example import TableExample
 
 SETTINGS = "mate.yaml"
 """The configuration of an exported run, without what belongs to the machine."""
 WEIGHTS = HUB_FILES[0]
+INITIAL_WEIGHTS = "mate_cli.models.initialization.initial_weights.InitialWeights"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
-ELSEWHERE = {"seed": 0, "data": None, "trainer": {"limit_train": None, "limit_dev": None}}
-"""What shapes no prediction."""
 AGAIN = "Fetch or export it again"
 
 
@@ -40,7 +44,7 @@ class NoDataset:
         return []
 
 
-def open_checkpoint(name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
+def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
     """Build the parts of a checkpoint and fill them, without a run folder or a dataset.
 
     Examples of any kind are encoded by `parts.data.loader_of(examples, name)` and predicted by
@@ -49,7 +53,7 @@ def open_checkpoint(name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
     Args:
         name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
             `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub.
-        cfg: `hardware` and `paths` of now.
+        here: the machine and the folders of now.
 
     Returns:
         The parts, whose dataset is empty, and the configuration that they were made from.
@@ -61,11 +65,10 @@ def open_checkpoint(name: str, cfg: DictConfig) -> tuple[Parts, DictConfig]:
     settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
     check_targets(settings, str(folder))
     weights, is_theirs = _weights(folder), is_tapas(folder)
-    settings = {**settings, **ELSEWHERE, "init": {**settings["init"], "kind": "random", "tokenizer": str(folder)}}
+    settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
-    config = OmegaConf.create(settings)
-    config.hardware, config.paths = cfg.hardware, cfg.paths
+    config = _typed(settings, folder, here)
     parts = _assembled(config, folder)
     if not is_theirs:
         _load(parts, weights)
@@ -100,21 +103,14 @@ def find_checkpoint(name: str) -> Path:
 
 
 def _fetched(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    repository, _, revision = name.partition("@")
-    try:
-        folder = Path(snapshot_download(repository, revision=revision or None, allow_patterns=[*DESCRIPTION, WEIGHTS]))
-        if not (folder / WEIGHTS).is_file():
-            snapshot_download(repository, revision=revision or None, allow_patterns=[*DESCRIPTION, *HUB_FILES])
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
+    found = [path for file in DESCRIPTION if (path := hub_file(name, file))]
+    if not found or not any(hub_file(name, file) for file in HUB_FILES):
         raise CheckpointError(
             f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
             where="checkpoint",
             remedy="Check the name, or go online once",
-        ) from error
-    return folder
+        )
+    return found[0].parent
 
 
 def _exported(folder: Path) -> dict[str, Any]:
@@ -142,10 +138,19 @@ def _load(parts: Parts, weights: Path) -> None:
         raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
 
 
-def _assembled(config: DictConfig, folder: Path) -> Parts:
+def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig:
+    known = {key: settings[key] for key in ("encoding", "init", "model", "attention", "task") if key in settings}
+    try:
+        return ModelConfig(**known, hardware=here.hardware, paths=here.paths, seed=0)  # the seed shapes no prediction
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
+
+
+def _assembled(config: ModelConfig, folder: Path) -> Parts:
     try:
         return assemble(config, NoDataset())
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, TypeError) as error:
         cause: BaseException | None = error
         while cause and not isinstance(cause, MateError):
             cause = cause.__cause__

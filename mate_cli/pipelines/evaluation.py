@@ -9,17 +9,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytorch_lightning as pl
-from omegaconf import DictConfig
 from torch.utils.data import DataLoader
 
-from mate_cli.lit_modules.base import Selection, TableTask
-from mate_cli.lit_modules.cell_selection import CellRanking
+from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.runs import ranks
+from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -36,7 +35,7 @@ class Result:
         metrics: fractions by name; empty where no answer is known.
     """
 
-    task: TableTask[Any]
+    task: TableTask[Any, Any]
     examples: dict[str, TableExample]
     predictions: list[Any]
     answers: dict[str, str]
@@ -53,7 +52,7 @@ class Result:
         return ["question", "answer", "prediction", "right"], rows
 
 
-def evaluate(parts: Parts, cfg: DictConfig, split: str) -> Result:
+def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> Result:
     """Predict a split of the run's dataset and score it.
 
     Of conversations, the metrics are those with the model's own previous answers; a part "gold_previous" tells what
@@ -73,7 +72,9 @@ def evaluate(parts: Parts, cfg: DictConfig, split: str) -> Result:
     return replace(own, metrics={**own.metrics, **right_before})
 
 
-def predict_in_turn(parts: Parts, cfg: DictConfig, examples: Sequence[TableExample], first: Sequence[Any]) -> list[Any]:
+def predict_in_turn(
+    parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
+) -> list[Any]:
     """Predictions of conversations, where each question is given what was predicted for the one before it.
 
     Args:
@@ -97,12 +98,12 @@ def predict_in_turn(parts: Parts, cfg: DictConfig, examples: Sequence[TableExamp
     return list(found.values())
 
 
-def _cells(task: TableTask[Any], prediction: Any | None) -> Coordinates:  # noqa: ANN401 - a task's own type
+def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  # noqa: ANN401 - a task's own type
     selection = task.selection(prediction) if prediction else None
     return selection.cells if selection else ()
 
 
-def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
+def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
     """Score predictions of examples; those whose answer is unknown are only predicted."""
     by_name = {example.example_id: example for example in examples}
     known = {name: example for name, example in by_name.items() if example.answer}
@@ -111,7 +112,7 @@ def judge(task: TableTask[Any], examples: Sequence[TableExample], predictions: l
     return Result(task, by_name, predictions, task.answers(predictions, by_name), metrics)
 
 
-def predict(task: TableTask[Any], loader: DataLoader[TableBatch], cfg: DictConfig) -> list[Any]:
+def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
     """All predictions of a loader."""
     with quiet_lightning():
         pl.Trainer(**placement(cfg.hardware), **quiet()).predict(task, loader, return_predictions=False)
@@ -149,20 +150,5 @@ def save_result(folder: RunFolder, split: str, result: Result) -> None:
         name = example.example_id
         return result.task.score([own[name]] if name in own else [], {name: example})
 
-    details = {name: details_of(result.task, prediction) for name, prediction in own.items()}
+    details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
-
-
-def details_of(task: TableTask[Any], prediction: Any) -> dict[str, Any]:  # noqa: ANN401 - a task's own type
-    """What a prediction points at: the cells that it ranks or selects, as [row, column, probability], and the rest."""
-    if isinstance(prediction, CellRanking):
-        return {"cells": _with_probabilities(prediction)}
-    selection = task.selection(prediction)
-    if selection is None:
-        return {}
-    found = {"aggregation": selection.aggregation, "confidence": selection.confidence}
-    return {"cells": _with_probabilities(selection), **found}
-
-
-def _with_probabilities(chosen: CellRanking | Selection) -> list[list[float]]:
-    return [[*cell, share] for cell, share in zip(chosen.cells, chosen.probabilities, strict=True)]

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
 from rich.console import Console
 from safetensors import SafetensorError
 from transformers import TapasConfig
@@ -19,44 +20,48 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
 from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.checkpoint import SETTINGS, NoDataset
+from mate_cli.pipelines.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset
 from mate_cli.pipelines.evaluation import CALIBRATION
-from mate_cli.pipelines.finished import run_config
+from mate_cli.pipelines.finished import Here
 from mate_cli.pipelines.model_card import Exported, model_card
 from mate_cli.pipelines.tapas_format import tapas_class, tapas_config, tapas_weights
+from mate_cli.runs.configuration import Node, RunConfig, load_config, read_yaml
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import write_tensors
 from mate_cli.tokenization.vocabulary import Vocabulary
 
-OF_THE_MACHINE = ("hardware", "paths", "logger", "resume", "deterministic", "stages", "chain")
+OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
 """Parts of the configuration that are left out."""
 ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
 """Takes the place of an exact attention backend, which may need a GPU or a compiler."""
-INEXACT = "mate_cli.attention.backends.bucketed.Bucketed"
 
 
-def export_run(cfg: DictConfig) -> Path:
+def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licence: str | None = None) -> Path:
     """Write the best weights of a run, its tokenizer, its settings and a model card.
 
     Args:
-        cfg: `run`, `to` (the folder), `overwrite`, `license`, and the `hardware` and `paths` of now.
+        run: a finished run's folder.
+        to: the folder to make.
+        here: the machine and the folders of now.
+        overwrite: replace an export that is there.
+        licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
 
     Returns:
         The folder.
 
     Raises:
-        RunError: the run is not finished, or is a chain of runs.
+        RunError: the run is not finished, or is a system of stages.
         ConfigError: the folder exists and is not empty.
     """
-    folder = open_run(cfg.run)
+    folder = open_run(run)
     record = folder.read_record()
     _check_finished(folder, record)
-    target = Path(cfg.to).expanduser().absolute()
-    _check_target(target, overwrite=cfg.overwrite)
-    config = run_config(folder, cfg)
-    if config.attention["_target_"] != INEXACT:
-        config.attention = ANY_MACHINE
+    target = Path(to).expanduser().absolute()
+    _check_target(target, overwrite=overwrite)
+    config = here.config(folder)
+    if instantiate(config.attention).exact:
+        config = config.model_copy(update={"attention": ANY_MACHINE})
     parts = load_best(config, folder, NoDataset())
     settings = exported_settings(config)
     check_targets(settings, str(folder.path / "config.yaml"))
@@ -67,9 +72,9 @@ def export_run(cfg: DictConfig) -> Path:
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
         if (folder.path / CALIBRATION).is_file():
             shutil.copy(folder.path / CALIBRATION, partial)
-        card = Exported(record, settings, config.init, name, cfg.license)
+        card = Exported(record, settings, first_init(folder, config), name, parts.task.about_tables, licence)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
-    _tell(target, cfg.to, name)
+    _tell(target, to, name)
     return target
 
 
@@ -82,7 +87,7 @@ def _check_finished(folder: RunFolder, record: RunRecord) -> None:
         )
     if record.stages:
         below = ", ".join(f"run={folder.path / name}" for name in record.stages)
-        raise RunError("a chain of runs has no weights of its own", where=str(folder.path), remedy=f"Export {below}")
+        raise RunError("a system of stages has no weights of its own", where=str(folder.path), remedy=f"Export {below}")
 
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
@@ -96,14 +101,21 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
         )
 
 
-def exported_settings(config: DictConfig) -> dict[str, Any]:
+def exported_settings(config: RunConfig) -> dict[str, Any]:
     """A run's configuration without what belongs to the machine; the tokenizer lies beside it."""
-    settings: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-    for name in OF_THE_MACHINE:
-        settings.pop(name, None)
+    settings = config.model_dump(exclude=OF_THE_MACHINE)
     settings["data"] = {"name": settings["data"].get("name")}
-    settings["init"] |= {"kind": "random", "checkpoint": None, "tokenizer": "."}
+    settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
     return settings
+
+
+def first_init(folder: RunFolder, config: RunConfig) -> Node:
+    """What the first of a run's stages began with, whose weights the others were handed."""
+    stages = read_yaml(folder.path / "config.yaml").get("stages") or {}
+    first = next(iter(stages.values()), None)
+    if first is None:
+        return config.init
+    return load_config(Path(first["run"])).init if "run" in first else dict(first["init"])
 
 
 def _settings_text(settings: dict[str, Any]) -> str:

@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from hydra.utils import instantiate
 from rich.console import Console
 
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.chain import Trained, find_chain, save_answers
 from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_result
+from mate_cli.pipelines.stages import save_answers
 from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_yaml
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 
 
-def evaluate_run(cfg: DictConfig) -> dict[str, float]:
+@dataclass(frozen=True)
+class Here:
+    """Where a finished run is used now.
+
+    Args:
+        hardware: the machine.
+        paths: its folders.
+        data_root: where the dataset is; None for where it was.
+        whole: also what `trainer.limit_dev` left out.
+    """
+
+    hardware: Hardware
+    paths: Paths
+    data_root: str | None = None
+    whole: bool = False
+
+    def config(self, folder: RunFolder) -> RunConfig:
+        """What a run was trained with, on the hardware and paths of now."""
+        config = load_config(folder.path).on_machine(self.hardware, self.paths)
+        if self.data_root:
+            place = "datasets" if "datasets" in config.data else "root"
+            config = config.model_copy(update={"data": {**config.data, place: self.data_root}})
+        if self.whole:
+            config = config.model_copy(update={"trainer": config.trainer.model_copy(update={"limit_dev": None})})
+        return config
+
+
+def evaluate_run(run: str, split: str, here: Here) -> dict[str, float]:
     """Re-compute the metrics of a finished run on a split, with its best weights.
 
     Args:
-        cfg: `run`, `split`, `whole` (also what `trainer.limit_dev` left out), and the `hardware` to use.
+        run: its folder.
+        split: to predict and score.
+        here: the machine and the folders of now.
 
     Returns:
         Metrics named <split>/<metric>, as in the run's record.
@@ -31,26 +63,29 @@ def evaluate_run(cfg: DictConfig) -> dict[str, float]:
         RunError: there is no finished run.
         DataError: the split is missing.
     """
-    folder = open_run(cfg.run)
+    folder = open_run(run)
     record = folder.read_record()
     if record.stages:
-        metrics = _evaluate_chain(folder, cfg)
+        metrics = _evaluate_system(folder, split, here)
     else:
-        config = run_config(folder, cfg)
-        result = evaluate(load_best(config, folder), config, cfg.split)
-        save_result(folder, cfg.split, result)
+        config = here.config(folder)
+        result = evaluate(load_best(config, folder), config, split)
+        save_result(folder, split, result)
         metrics = result.metrics
-    named = {f"{cfg.split}/{name}": value for name, value in metrics.items()}
+    named = {f"{split}/{name}": value for name, value in metrics.items()}
     Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {folder.path}"))
-    folder.write_json(f"evaluation/{cfg.split}.json", named)
+    folder.write_json(f"evaluation/{split}.json", named)
     return named
 
 
-def predict_file(cfg: DictConfig) -> Path:
+def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
     """Answer the questions of a file, whether or not their answers are known.
 
     Args:
-        cfg: `run`, `input` (a list of {question_id, question, table_id}), `output`, and the `hardware` to use.
+        run: a finished run's folder.
+        questions: a list of {question_id, question, table_id}.
+        output: where predictions go.
+        here: the machine and the folders of now.
 
     Returns:
         The file of predictions, [{question_id, pred}].
@@ -59,49 +94,39 @@ def predict_file(cfg: DictConfig) -> Path:
         RunError: there is no finished run.
         DataError: the file or one of its tables is missing or damaged.
     """
-    folder = open_run(cfg.run)
-    record = folder.read_record()
-    if record.stages:
-        stages = _stages(folder, cfg)
-        examples = _questions(next(iter(stages.values())).parts, cfg.input)
-        answers = find_chain(record.task).answer(stages, examples, "questions").texts
+    folder = open_run(run)
+    if folder.read_record().stages:
+        system, stages = _system(folder, here)
+        examples = _questions(stages[system.stages[0]].parts, questions)
+        answers = system.answer(stages, examples, "questions").texts
     else:
-        parts, config = _single(folder, cfg)
-        examples = _questions(parts, cfg.input)
+        config = here.config(folder)
+        parts = load_best(config, folder)
+        examples = _questions(parts, questions)
         loader = parts.data.loader_of(examples, "questions")
         answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
     rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
-    output = Path(cfg.output)
     RunFolder(output.parent).write_text(output.name, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
     Console(highlight=False).print(f"{len(rows)} predictions: {output}", soft_wrap=True)
     return output
 
 
-def run_config(folder: RunFolder, cfg: DictConfig) -> DictConfig:
-    """A run's own configuration, on the hardware and paths of now."""
-    config = OmegaConf.load(folder.path / "config.yaml")
-    assert isinstance(config, DictConfig)
-    config.hardware = {**config.hardware, **{key: cfg.hardware[key] for key in ("accelerator", "workers", "threads")}}
-    config.paths = cfg.paths
-    if cfg.get("data_root"):
-        config.data.root = cfg.data_root
-    if cfg.get("whole"):
-        config.trainer.limit_dev = None
-    return config
+def open_system(folder: RunFolder) -> System:
+    """The system that a run says it is."""
+    system: System = instantiate(read_yaml(folder.path / "config.yaml")["system"])
+    return system
 
 
-def _single(folder: RunFolder, cfg: DictConfig) -> tuple[Parts, DictConfig]:
-    config = run_config(folder, cfg)
-    return load_best(config, folder), config
-
-
-def _stages(folder: RunFolder, cfg: DictConfig) -> dict[str, Trained]:
-    """The stages of a chain, found also right after the whole run was moved."""
+def _system(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:
+    """A system and its stages, found also right after the whole run was moved."""
+    system, stages = open_system(folder), folder.read_record().stages
     found = {}
-    for name, path in folder.read_record().stages.items():
+    for name in system.stages:
         below = folder.path / name
-        found[name] = Trained(*_single(open_run(str(below) if below.exists() else path), cfg))
-    return found
+        own = open_run(str(below) if below.exists() else stages[name])
+        config = here.config(own)
+        found[name] = Trained(name, load_best(config, own), config)
+    return system, found
 
 
 def _questions(parts: Parts, path: str) -> list[TableExample]:
@@ -111,9 +136,9 @@ def _questions(parts: Parts, path: str) -> list[TableExample]:
     return list(read(path))
 
 
-def _evaluate_chain(folder: RunFolder, cfg: DictConfig) -> dict[str, float]:
-    stages = _stages(folder, cfg)
-    examples = next(iter(stages.values())).parts.data.questions(cfg.split)
-    answered = find_chain(folder.read_record().task).answer(stages, examples, cfg.split)
-    save_answers(folder, cfg.split, examples, answered)
-    return answered.score(examples)
+def _evaluate_system(folder: RunFolder, split: str, here: Here) -> dict[str, float]:
+    system, stages = _system(folder, here)
+    examples = stages[system.stages[0]].parts.data.questions(split)
+    answered = system.answer(stages, examples, split)
+    save_answers(folder, split, system, examples, answered)
+    return system.score(answered, examples)

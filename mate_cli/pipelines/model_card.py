@@ -11,28 +11,19 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from mate_cli.data.licences import TERMS, Terms
+from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
+from mate_cli.lit_modules.base import AboutTables
+from mate_cli.metrics.names import MetricName, subset_rank
 from mate_cli.runs.record import RunRecord
 
-HUB_METRICS = {
-    "denotation_accuracy": "accuracy",
-    "official_accuracy": "accuracy",
-    "accuracy": "accuracy",
-    "em": "exact_match",
-    "gold_em": "exact_match",
-    "f1": "f1",
-    "gold_f1": "f1",
-}
-"""Our scores by their names on the Hugging Face hub; others have none there."""
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-QUESTION = "which region sold most?"
-QUESTIONS = {"cell_selection": QUESTION, "table_qa": QUESTION, "entailment": "the north sold most"}
-"""What can be asked of tasks that answer about any table."""
 UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
 """What was typed for the machine, and not for the result."""
-UNKNOWN = Terms("a dataset of its user", "other", "not known to mate-cli")
+UNKNOWN = DatasetInfo(
+    "", "a dataset of its user", "other", "not known to mate-cli", splits=(), evaluation=(), reader=""
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +35,7 @@ class Exported:
         settings: what mate.yaml holds.
         init: the weights that training began with: `kind` and `checkpoint`.
         transformers_class: the class of transformers that loads it.
+        about_tables: how it answers about any table; None where it does not.
         licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
     """
 
@@ -51,12 +43,18 @@ class Exported:
     settings: Mapping[str, Any]
     init: Mapping[str, Any]
     transformers_class: str
+    about_tables: AboutTables | None
     licence: str | None = None
 
     @property
-    def terms(self) -> Terms:
-        """Of the training data."""
-        return TERMS.get(self.record.dataset, UNKNOWN)
+    def dataset(self) -> DatasetInfo:
+        """The training data."""
+        return find_dataset(self.record.dataset) if self.record.dataset in dataset_names() else UNKNOWN
+
+    @property
+    def gives_verdicts(self) -> bool:
+        """Whether its answers are verdicts on a table."""
+        return self.about_tables is not None and self.about_tables.verdict
 
     @property
     def base_model(self) -> str | None:
@@ -99,33 +97,29 @@ def model_card(model: Exported, folder: str) -> str:
 
 def front_matter(model: Exported) -> dict[str, Any]:
     """What the Hugging Face hub reads."""
-    record, terms = model.record, model.terms
-    licence = model.licence or terms.licence
-    metrics = dict.fromkeys(HUB_METRICS[name] for name in _scores(record.metrics) if name in HUB_METRICS)
+    record, dataset = model.record, model.dataset
+    licence = model.licence or dataset.licence
+    own = [name.spec for name in map(MetricName.parse, record.metrics) if not name.baseline]
+    metrics = dict.fromkeys(spec.hub_name for spec in sorted(own, key=lambda spec: spec.order) if spec.hub_name)
     matter = {
         "language": "en",
         "license": licence,
         "license_name": f"terms-of-{record.dataset}" if licence == "other" else None,
         "library_name": "transformers",
-        "pipeline_tag": "text-classification" if record.task == "entailment" else "table-question-answering",
+        "pipeline_tag": "text-classification" if model.gives_verdicts else "table-question-answering",
         "tags": ["mate-cli", record.model, record.task, "tables"],
-        "datasets": [terms.hub] if terms.hub else None,
+        "datasets": [dataset.hub_name] if dataset.hub_name else None,
         "metrics": list(metrics) or None,
         "base_model": model.base_model,
     }
     return {name: value for name, value in matter.items() if value is not None}
 
 
-def _scores(metrics: Mapping[str, float]) -> list[str]:
-    """Names of the scores, without split and part."""
-    return list(dict.fromkeys(name.split("/")[1] for name in metrics if not name.startswith("baseline/")))
-
-
 def _about(model: Exported) -> str:
     record, encoding = model.record, model.settings["encoding"]
     return (
         f"A table encoder of mate-cli: network `{record.model}`, task `{record.task}`, {record.parameters:,} "
-        f"parameters. It was trained on {model.terms.title} from {model.began_with}, and reads a question and its "
+        f"parameters. It was trained on {model.dataset.title} from {model.began_with}, and reads a question and its "
         f"table together, up to {encoding['max_tokens']:,} word pieces."
     )
 
@@ -136,8 +130,8 @@ def _loading(model: Exported, folder: str) -> str:
         f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} model.size={size} "
         f"model.activation={activation}  # trains on"
     ]
-    if model.record.task in QUESTIONS:
-        lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{QUESTIONS[model.record.task]}"')
+    if model.about_tables:
+        lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{model.about_tables.question}"')
     shell = "\n".join(lines)
     return f"```bash\n{shell}\n```\n\n```python\n{_in_python(model, folder)}\n```"
 
@@ -155,7 +149,7 @@ def _in_python(model: Exported, folder: str) -> str:
         f'tokenizer = TapasTokenizer.from_pretrained("{folder}")',
         f'model = {known}.from_pretrained("{folder}")',
         'table = pd.DataFrame({"Region": ["North", "South"], "Sold": ["5", "7"]})',
-        f'inputs = tokenizer(table=table, queries=["{QUESTION}"], return_tensors="pt")',
+        f'inputs = tokenizer(table=table, queries=["{AboutTables().question}"], return_tensors="pt")',
     ]
     if model.settings["model"].get("lexical_features"):
         return "\n".join([*lines, "# It reads cell_features, too, which only encodings of mate have."])
@@ -168,29 +162,35 @@ def _imports(names: str, ours: bool) -> list[str]:
 
 
 def _results(metrics: Mapping[str, float]) -> str:
-    """A table of all metrics, in percent: a row each, a column per split and per baseline."""
-    columns: dict[str, dict[str, float]] = {}
-    for name, value in metrics.items():
-        words = name.split("/")
-        place = 3 if words[0] == "baseline" else 1
-        column = words[0] if place == 1 else f"{words[2]}, {words[1]}"
-        columns.setdefault(column, {})["/".join(words[place:])] = value
-    if not columns:
+    """A table of all metrics, shares in percent: a row each, a column per split and per baseline."""
+    if not metrics:
         return "The run recorded no metrics."
-    rows = dict.fromkeys(name for values in columns.values() for name in values)
-    cells = [
-        [f"`{name}`", *(f"{100 * values[name]:.1f}" if name in values else "-" for values in columns.values())]
-        for name in rows
-    ]
-    table = [["in percent", *columns], ["---", *(["---:"] * len(columns))], *cells]
+    names = [MetricName.parse(name) for name in metrics]
+    texts = {(_row(name), _column(name)): name.spec.text(metrics[name.full]) for name in names}
+    rows = dict.fromkeys(
+        map(_row, sorted(names, key=lambda name: (bool(name.part), subset_rank(name.part), name.spec.order)))
+    )
+    columns = dict.fromkeys(map(_column, names))
+    cells = [[row, *(texts.get((row, column), "-") for column in columns)] for row in rows]
+    table = [["shares in percent", *columns], ["---", *(["---:"] * len(columns))], *cells]
     return "\n".join(f"| {' | '.join(row)} |" for row in table)
 
 
+def _row(name: MetricName) -> str:
+    """The metric and the subset, with the name it is logged under: `EM, In-Table (em/table)`."""
+    logged = "/".join(filter(None, [name.score, name.part]))
+    return f"{name.short}, {name.part_title} (`{logged}`)" if name.part else f"{name.short} (`{logged}`)"
+
+
+def _column(name: MetricName) -> str:
+    return f"{name.split}, {name.baseline}" if name.baseline else name.split
+
+
 def _data(model: Exported) -> str:
-    terms, counts = model.terms, model.record.data
+    dataset, counts = model.dataset, model.record.data
     told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
-    home = f" ([source]({terms.home}))" if terms.home else ""
-    return f"{terms.title}{home}. Licence: {terms.said}.\n\nExamples: {told}."
+    home = f" ([source]({dataset.homepage}))" if dataset.homepage else ""
+    return f"{dataset.title}{home}. Licence: {dataset.terms}.\n\nExamples: {told}."
 
 
 def _making(model: Exported) -> str:

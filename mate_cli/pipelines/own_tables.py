@@ -10,14 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, ListConfig
-
 from mate_cli.errors import DataError, MateError
 from mate_cli.lit_modules.base import Selection
-from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation import predict, predict_in_turn
-from mate_cli.pipelines.opened import Model, open_model
+from mate_cli.pipelines.opened import Model
 from mate_cli.pipelines.row_fitting import RowFitter, Seen
 from mate_cli.tables.answered import Answered, Session
 from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
@@ -42,11 +39,35 @@ class Question:
     seen: Seen
 
 
-def answer_tables(cfg: DictConfig, say: Callable[[str], None] = lambda text: None) -> Session:
+@dataclass(frozen=True)
+class Asking:
+    """What is asked of which tables.
+
+    Args:
+        tables: files, folders or patterns.
+        questions: about each of them.
+        questions_file: a file of more, or None.
+        sheet: of workbooks, by name or number from 1; None for the first.
+        conversation: questions build on the answers before them.
+        abstain: answers with less confidence (0 to 1) are withheld; None for none.
+        output: where answers are written, which is no table.
+    """
+
+    tables: Sequence[str]
+    questions: Sequence[str] = ()
+    questions_file: str | None = None
+    sheet: str | None = None
+    conversation: bool = False
+    abstain: float | None = None
+    output: str | None = None
+
+
+def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None) -> Session:
     """Answer all questions about all tables; files that cannot be read are named, and the others answered.
 
     Args:
-        cfg: `run` or `checkpoint`; `table`, `question`, `questions`, `sheet`, `conversation`, `abstain`; `hardware`.
+        asking: the questions and tables.
+        load: loads what answers, once the tables are read.
         say: is told what is being done; nothing once the questions are answered, which has its own progress bar.
 
     Raises:
@@ -56,18 +77,18 @@ def answer_tables(cfg: DictConfig, say: Callable[[str], None] = lambda text: Non
         CheckpointError: there is no such checkpoint.
     """
     seconds: dict[str, float] = {}
-    pairs = _pairs(cfg)
+    pairs = _pairs(asking)
     with timed(seconds, "tables"):
-        files, skipped = _open_all(list(pairs), None if cfg.sheet is None else str(cfg.sheet), say)
+        files, skipped = _open_all(list(pairs), asking.sheet, say)
     say("loading the model")
     with timed(seconds, "model"):
-        model = open_model(cfg)
+        model = load()
     say("choosing rows")
     with timed(seconds, "rows"):
-        questions = _prepare(model, files, pairs, together=cfg.conversation)
+        questions = _prepare(model, files, pairs, together=asking.conversation)
     say("")
     with timed(seconds, "answers"):
-        answers = _answer(model, questions, cfg)
+        answers = _answer(model, questions, asking)
     notes = {str(path): file.notes for path, file in files.items() if file.notes}
     return Session(model.name, answers, notes, skipped, seconds)
 
@@ -80,21 +101,14 @@ def timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     seconds[name] = time.perf_counter() - start
 
 
-def _pairs(cfg: DictConfig) -> dict[Path, list[str]]:
-    asked = [Asked(question) for question in listed(cfg.question)]
-    asked += read_questions(cfg.questions) if cfg.questions else []
-    beside = Path(cfg.questions).expanduser().parent if cfg.questions else None
+def _pairs(asking: Asking) -> dict[Path, list[str]]:
+    asked = [Asked(question) for question in asking.questions]
+    asked += read_questions(asking.questions_file) if asking.questions_file else []
+    beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
     # Questions and earlier answers may lie in the folder of the tables.
-    others = {Path(file).expanduser().resolve() for file in (cfg.questions, cfg.output) if file}
-    tables = [table for table in find_tables(listed(cfg.table)) if table.resolve() not in others]
+    others = {Path(file).expanduser().resolve() for file in (asking.questions_file, asking.output) if file}
+    tables = [table for table in find_tables(list(asking.tables)) if table.resolve() not in others]
     return pair_up(asked, tables, beside)
-
-
-def listed(value: object) -> list[str]:
-    """One value, a list of them, or null as a list of texts."""
-    if value is None:
-        return []
-    return [str(one) for one in value] if isinstance(value, (list, ListConfig)) else [str(value)]
 
 
 def _open_all(
@@ -132,7 +146,7 @@ def _prepare(
     return questions
 
 
-def _answer(model: Model, questions: Sequence[Question], cfg: DictConfig) -> list[Answered]:
+def _answer(model: Model, questions: Sequence[Question], asking: Asking) -> list[Answered]:
     examples = [question.example for question in questions]
     parts = model.parts
     with TemporaryDirectory() as folder:  # other people's tables are nothing to keep
@@ -141,19 +155,20 @@ def _answer(model: Model, questions: Sequence[Question], cfg: DictConfig) -> lis
         failures = dict(encodings.failures)
         names = [name for name in encodings.example_ids if name not in failures]
         cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
-        found = predict(parts.task, loader, model.cfg)
-    if cfg.conversation:
-        found = predict_in_turn(parts, model.cfg, examples, found)
+        found = predict(parts.task, loader, model.config)
+    if asking.conversation:
+        found = predict_in_turn(parts, model.config, examples, found)
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(found, by_name)
     predictions = {prediction.example_id: prediction for prediction in found}
-    answers = []
+    answers, about = [], parts.task.about_tables
+    verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id
-        answered = _bare(question, cfg.abstain, _cut_said(question, cuts.get(name), parts.serializer.max_tokens))
+        answered = _bare(question, asking.abstain, _cut_said(question, cuts.get(name), parts.serializer.max_tokens))
         if name in predictions:
             selection = parts.task.selection(predictions[name])
-            answered = _filled(answered, selection, texts.get(name, ""), isinstance(parts.task, Entailment))
+            answered = _filled(answered, selection, texts.get(name, ""), verdict)
             answered = _calibrated(answered, model.calibration)
         else:
             answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))

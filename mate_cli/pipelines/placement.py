@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch.distributed as dist
-from omegaconf import DictConfig
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
 from mate_cli.lit_modules.sharding import Sharded
 from mate_cli.runs import ranks
+from mate_cli.runs.configuration import Hardware
 
 
-def placement(hardware: DictConfig, *, training: bool = False) -> dict[str, Any]:
+def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
     """Options of `pl.Trainer`.
 
     Args:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import listed
 from mate_cli.tables.table import Table
@@ -53,13 +52,11 @@ class RowFitter:
         task: whose head may tell fewer rows and columns apart than the serializer gives.
     """
 
-    def __init__(self, serializer: Serializer, task: TableTask[Any]) -> None:
+    def __init__(self, serializer: Serializer, task: TableTask[Any, Any]) -> None:
         self.serializer = serializer
-        self.rows = min(MAX_LINES, getattr(serializer, "max_rows", MAX_LINES))
-        self.columns = min(MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
-        if isinstance(task, TableQA) and task.options.select_one_column:
-            self.rows = min(self.rows, task.options.max_rows - 1)
-            self.columns = min(self.columns, task.options.max_columns - 1)
+        rows, columns = task.table_limits
+        self.rows = min(rows or MAX_LINES, getattr(serializer, "max_rows", MAX_LINES))
+        self.columns = min(columns or MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
 
     def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[Seen]:
         """What each question is asked about.

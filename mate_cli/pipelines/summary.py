@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from mate_cli.metrics.parts import length_parts
-from mate_cli.runs.callbacks.progress import in_percent
+from mate_cli.metrics.names import MetricName, subset_rank
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tokenization.cuts import describe_cuts
 
@@ -17,25 +18,8 @@ if TYPE_CHECKING:
     from mate_cli.data.batching import Schedule
     from mate_cli.data.table_data_module import TrainingSet
     from mate_cli.pipelines.assembly import Parts
-    from mate_cli.pipelines.training import Run
-
-METRICS = {
-    "hits@1": "Hits@1",
-    "hits@3": "Hits@3",
-    "hits@5": "Hits@5",
-    "em": "EM",
-    "f1": "F1",
-    "gold_em": "EM, right cell",
-    "gold_f1": "F1, right cell",
-    "row_accuracy": "right row",
-    "hop_accuracy": "right hop",
-    "denotation_accuracy": "denotation accuracy",
-    "official_accuracy": "official accuracy",
-    "sequence_accuracy": "whole sequence",
-}
-"""Headings of scores, in their order; others follow under their own names."""
-GROUPS = {"": "total", "table": "in-table", "passage": "in-passage"}
-"""Parts of the questions, likewise."""
+    from mate_cli.pipelines.plan import Plan
+    from mate_cli.pipelines.run import Run
 
 
 def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSet, done: int) -> None:
@@ -66,8 +50,19 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     console.print(f"run folder: {run.folder.path}", soft_wrap=True)
 
 
+def taken_table(plan: Plan) -> Table:
+    """A table of what was typed and the stages that it holds for."""
+    table = Table(title="What was typed, and which stage took it", title_justify="left", title_style="bold", box=None)
+    table.add_column("typed", header_style="bold", overflow="fold")
+    for stage in plan.stages:
+        table.add_column(stage.name.replace("_", " "), header_style="bold", justify="center")
+    for word, names in plan.taken.items():
+        table.add_row(Text(word), *("✓" if stage.name in names else "-" for stage in plan.stages))
+    return table
+
+
 def print_results(console: Console, folder: RunFolder, record: RunRecord) -> None:
-    """Print the metrics by split, in percent, with the baselines below, and where everything lies."""
+    """Print the metrics by split, with the baselines below, and where everything lies."""
     console.print(results_table(record.metrics, f"{record.experiment}: {record.model}, seed {record.seed}"))
     for name, fact in record.facts.items():
         console.print(f"{name}: {fact}")
@@ -75,45 +70,31 @@ def print_results(console: Console, folder: RunFolder, record: RunRecord) -> Non
 
 
 def results_table(metrics: Mapping[str, float], title: str) -> Table:
-    """A table like the MATE paper's: a row per split and kind of question, a column per metric, in percent."""
-    known = [(split, score, part) for split, score, part in map(_parts, metrics) if not (part and _is_baseline(split))]
-    scores = _in_order(METRICS, (score for _, score, _ in known))
-    groups = _in_order(GROUPS, (part for _, _, part in known), last=length_parts())
+    """A table like the MATE paper's: a row per split and subset of the questions, a column per metric."""
+    known = [name for name in map(MetricName.parse, metrics) if not (name.baseline and name.part)]
+    specs = sorted({name.spec for name in known}, key=lambda spec: (spec.order, spec.name))
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     table.add_column("split")
     table.add_column("questions")
-    for score in scores:
-        table.add_column(METRICS.get(score, score.replace("_", " ")), justify="right")
-    for split in sorted({split for split, _, _ in known}, key=_order):
-        rows = [group for group in groups if any(name[0] == split and name[2] == group for name in known)]
-        for group in rows:
-            values = [(score, metrics.get("/".join(filter(None, [split, score, group])))) for score in scores]
-            cells = ["-" if value is None else in_percent(score, value) for score, value in values]
-            first = split.removeprefix("baseline/") if group == rows[0] else ""
-            style = "dim" if _is_baseline(split) else None
-            label = GROUPS.get(group, group.replace("_", " "))
-            table.add_row(first, label, *cells, style=style, end_section=group == rows[-1])
+    for spec in specs:
+        table.add_column(spec.title, justify="right")
+    for owner, names in groupby(sorted(known, key=_place), key=_owner):
+        rows = [list(same) for _, same in groupby(names, key=lambda name: name.part)]
+        for place, same in enumerate(rows):
+            texts = {name.spec: name.spec.text(metrics[name.full]) for name in same}
+            cells = [texts.get(spec, "-") for spec in specs]
+            style = "dim" if same[0].baseline else None
+            table.add_row(
+                "" if place else owner, same[0].part_title, *cells, style=style, end_section=place == len(rows) - 1
+            )
     return table
 
 
-def _parts(name: str) -> tuple[str, str, str]:
-    """Split, score and part: baseline/tfidf/dev/hits@1/table is of baseline/tfidf/dev, hits@1 of those in the table."""
-    words = name.split("/")
-    place = 3 if words[0] == "baseline" else 1
-    split, score, part = words[:place], words[place : place + 1], words[place + 1 :]
-    return "/".join(split), "/".join(score), "/".join(part)
+def _owner(name: MetricName) -> str:
+    """The split, and the baseline before it: `dev` or `tfidf/dev`."""
+    return "/".join(filter(None, [name.baseline, name.split]))
 
 
-def _in_order(order: Iterable[str], names: Iterable[str], last: Sequence[str] = ()) -> list[str]:
-    """The names without repetition: those of an order in that order, then the others, and some at the end."""
-    found = dict.fromkeys(names)
-    others = [name for name in found if name not in order and name not in last]
-    return [*(name for name in order if name in found), *others, *(name for name in last if name in found)]
-
-
-def _is_baseline(split: str) -> bool:
-    return split.startswith("baseline/")
-
-
-def _order(split: str) -> tuple[bool, str]:
-    return _is_baseline(split), split
+def _place(name: MetricName) -> tuple[bool, str, bool, int, str]:
+    """Baselines below, splits in order, all questions before their subsets."""
+    return bool(name.baseline), _owner(name), bool(name.part), subset_rank(name.part), name.part

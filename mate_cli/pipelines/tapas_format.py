@@ -14,8 +14,6 @@ from transformers import TapasConfig
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
-from mate_cli.lit_modules.entailment import Entailment
-from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
@@ -24,8 +22,11 @@ from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.serializer import Serializer
 
 QUESTIONS, STATEMENTS = "TapasForQuestionAnswering", "TapasForSequenceClassification"
-CLASSES: dict[type[TableTask[Any]], str] = {TableQA: QUESTIONS, Entailment: STATEMENTS}
-"""The class of transformers that does what our task does."""
+TASKS = {
+    QUESTIONS: "mate_cli.lit_modules.table_qa.TableQA",
+    STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
+}
+"""Our tasks by the class of transformers that does the same."""
 OPTIONS = {
     "temperature": "temperature",
     "select_one_column": "select_one_column",
@@ -50,14 +51,14 @@ MOST_TOKENS = 512
 ENCODER, THEIRS = "encoder.", "tapas."
 
 
-def tapas_class(task: TableTask[Any]) -> str | None:
+def tapas_class(task: TableTask[Any, Any]) -> str | None:
     """The class of transformers that computes what a task with its network does; None where there is none."""
     if type(task.encoder) is not Tapas or task.encoder.embeddings.lexical is not None:
         return None
-    return CLASSES.get(type(task))
+    return task.transformers_class
 
 
-def tapas_weights(task: TableTask[Any]) -> dict[str, Tensor]:
+def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
     """All weights of a task by the names of transformers; a model there always scores columns, so ours may score 0."""
     heads, weights = head_names(task), {}
     for name, tensor in task.state_dict().items():
@@ -72,7 +73,7 @@ def tapas_weights(task: TableTask[Any]) -> dict[str, Tensor]:
     return weights
 
 
-def tapas_config(task: TableTask[Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
+def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
     """config.json of a task as transformers' TAPAS wants it."""
     size, model = task.encoder.size, settings["model"]
     return {
@@ -91,7 +92,7 @@ def tapas_config(task: TableTask[Any], serializer: Serializer, settings: Mapping
         "layer_norm_eps": LAYER_NORM_EPSILON,
         "pad_token_id": serializer.tokenizer.pad_id,
         "reset_position_index_per_cell": serializer.reset_positions,
-        **(_questions(settings["task"]) if isinstance(task, TableQA) else _statements()),
+        **(_questions(settings["task"]) if task.transformers_class == QUESTIONS else _statements()),
     }
 
 
@@ -142,7 +143,6 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
         "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
         "encoding": _encoding(config, folder),
         "task": _task(config),
-        "init": {},
     }
 
 
@@ -231,11 +231,8 @@ def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _task(config: Mapping[str, Any]) -> dict[str, Any]:
     if STATEMENTS in config["architectures"]:
-        return _target(Entailment)
+        return {"_target_": TASKS[STATEMENTS]}
     options = {ours: config[name] for ours, name in OPTIONS.items() if config.get(name) is not None}
     learnt = "weak" if config.get("use_answer_as_supervision") else "supervised"
-    return _target(TableQA) | options | {"aggregation": learnt if config.get("num_aggregation_labels") else "none"}
-
-
-def _target(part: type) -> dict[str, Any]:
-    return {"_target_": f"{part.__module__}.{part.__name__}"}
+    aggregation = learnt if config.get("num_aggregation_labels") else "none"
+    return {"_target_": TASKS[QUESTIONS], **options, "aggregation": aggregation}

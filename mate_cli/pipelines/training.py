@@ -1,13 +1,8 @@
-"""One training run: fit, choose the best weights, score them, and leave a record."""
+"""One training run: fit, choose the best weights and score them."""
 
 from __future__ import annotations
 
-import platform
-import resource
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -15,10 +10,7 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
-from mate_cli.attention.backends.auto import Auto
 from mate_cli.data.batching import check_shares, plan_schedule
 from mate_cli.data.table_data_module import TableDataModule
 from mate_cli.errors import CheckpointError
@@ -31,165 +23,39 @@ from mate_cli.pipelines.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
 from mate_cli.runs import ranks
-from mate_cli.runs.callbacks.checkpoints import Checkpoints, Interrupted
+from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.callbacks.reproducible import Reproducible
-from mate_cli.runs.clock import Clock
-from mate_cli.runs.folders import choose_folder
-from mate_cli.runs.liveness import own_process
-from mate_cli.runs.names import Names
-from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder, now
-from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
+from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 
-@dataclass
-class Run:
-    """A run in progress.
+def train(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
+    """Fit, or continue to fit, and score the best weights on the development and test splits.
 
     Args:
-        folder: where everything is written.
-        record: its summary, written at every change of status.
-        clock: seconds of wall time, earlier parts included.
-        trackers: where its numbers go.
-        console: what the user sees.
-    """
-
-    cfg: DictConfig
-    folder: RunFolder
-    record: RunRecord
-    clock: Clock
-    trackers: Trackers
-    console: Console
-
-
-Preparation = Callable[[RunFolder, RunRecord], DictConfig]
-"""What comes before a run: given its folder and record, it returns the configuration with the first weights."""
-
-
-def train(
-    cfg: DictConfig,
-    names: Names,
-    overrides: list[str],
-    *,
-    folder: RunFolder | None = None,
-    job: int = 0,
-    prepare: Preparation | None = None,
-) -> Run:
-    """Train, or continue a run, and score the best weights on the development and test splits.
-
-    Args:
-        cfg: the configuration.
-        names: the choices it was composed from.
-        overrides: what the user typed, for the record.
-        folder: the run's folder; a new one below `paths.outputs`, or the one to resume, when it is None.
-        job: number of the job in a sweep.
-        prepare: what comes before, unless the run is finished already.
-
-    Returns:
-        The finished run.
+        run: in progress, recorded.
+        cfg: what to train.
+        config: what dashboards are told of the run.
 
     Raises:
-        MateError: something the user can mend; the record says so too.
+        MateError: something the user can mend.
         Interrupted: the user asked to stop; the state is saved.
     """
-    console = Console(highlight=False)
-    config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    folder, record = begin(cfg, names, overrides, folder=folder, job=job)
-    if record.status == "finished":
-        console.print(f"{folder.path} is finished already: nothing to train")
-        return Run(cfg, folder, record, Clock(record.wall_seconds), Trackers([]), console)
-    last = folder.checkpoints / "last.ckpt"
+    last = run.folder.checkpoints / "last.ckpt"
     checkpoint = last if last.exists() else None
-    clock = Clock(max(record.wall_seconds, seconds_so_far(folder)))
-    record.resumed += checkpoint is not None
-    folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
-    folder.write_record(record)
-    with recorded(folder, record, clock) as close_with:
-        check_shares(cfg.trainer.batch_size, ranks.count())
-        parts = assemble(prepare(folder, record) if prepare else cfg)
-        step = checkpoint_step(checkpoint)
-        trackers = open_trackers(cfg, folder, record, config, step)
-        close_with(trackers)
-        run = Run(cfg, folder, record, clock, trackers, console)
-        _fit(run, parts, checkpoint)
-        _score(run, parts)
-        record.peak_memory_mb = ranks.total([peak_memory_mb()])[0]
-    return run
-
-
-def begin(
-    cfg: DictConfig, names: Names, overrides: list[str], *, folder: RunFolder | None = None, job: int = 0
-) -> tuple[RunFolder, RunRecord]:
-    """Choose or make the run's folder and its record; of several processes one does, and the others only look.
-
-    Raises:
-        RunError: the run cannot be resumed, or not all processes see its folder.
-    """
-
-    def choose() -> tuple[RunFolder, RunRecord]:
-        config: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-        outputs = Path(cfg.paths.outputs)
-        chosen = folder or choose_folder(cfg.resume, outputs, "train", names.experiment, config, job)
-        return chosen, open_record(chosen, cfg, names, overrides)
-
-    found, record = ranks.from_first(choose)
-    return found if ranks.is_first() else SeenFolder(found.path), record
-
-
-def open_record(folder: RunFolder, cfg: DictConfig, names: Names, overrides: list[str]) -> RunRecord:
-    """The record of a run that is continued, or a new one."""
-    if (folder.path / "record.json").exists():
-        record = folder.read_record()
-        if record.status == "finished":
-            return record
-        record.status, record.reason, record.finished = "running", None, None
-        record.process, record.host = own_process(), platform.node()
-        return record
-    return RunRecord(command="train", overrides=overrides, seed=cfg.seed, **asdict(names))
-
-
-def open_trackers(
-    cfg: DictConfig, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], step: int | None
-) -> Trackers:
-    """metrics.jsonl, and W&B where it is asked for; of several processes, only the first keeps any."""
-    if not ranks.is_first():
-        return Trackers([])
-    trackers: list[Any] = [MetricsFile(folder, step)]
-    if cfg.logger.kind == "wandb":
-        trackers.append(WandbTracker(folder, record, config, config["logger"]))
-    return Trackers(trackers)
-
-
-@contextmanager
-def recorded(folder: RunFolder, record: RunRecord, clock: Clock) -> Iterator[Any]:
-    """Keep the record true however the work ends, and close the trackers.
-
-    Yields:
-        A function that takes the trackers to close.
-    """
-    opened: list[Trackers] = []
-    try:
-        yield opened.append
-        record.status = "finished"
-    except (Interrupted, KeyboardInterrupt) as error:
-        record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
-        print(f"interrupted; to go on, type the same again with resume={folder.path}")
-        raise KeyboardInterrupt from error
-    except BaseException as error:
-        known = ranks.cause(error)
-        record.status, record.reason = "failed", f"{type(known).__name__}: {known}"[:500]
-        if known is error:
-            raise
-        raise known from error
-    finally:
-        record.finished, record.wall_seconds = now(), round(clock(), 1)
-        record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
-        folder.write_record(record)
-        for trackers in opened:
-            trackers.close(record.summary(), 0 if record.status == "finished" else 1)
+    run.record.resumed += checkpoint is not None
+    run.folder.write_record(run.record)
+    check_shares(cfg.trainer.batch_size, ranks.count())
+    parts = assemble(cfg, instantiate(cfg.data))
+    run.record.monitor = parts.task.monitor
+    run.open_trackers(cfg.logger, config, checkpoint_step(checkpoint))
+    _fit(run, cfg, parts, checkpoint)
+    _score(run, cfg, parts)
+    run.record.peak_memory_mb = ranks.total([peak_memory_mb()])[0]
 
 
 def checkpoint_step(path: Path | None) -> int | None:
@@ -208,10 +74,10 @@ def checkpoint_step(path: Path | None) -> int | None:
         ) from error
 
 
-def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
-    cfg, data, task = run.cfg, parts.data, parts.task
+def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> None:
+    data, task = parts.data, parts.task
     training = ranks.first_then_all(data.training)
-    data.schedule = schedule = plan_schedule(
+    schedule = plan_schedule(
         len(training),
         batch_size=cfg.trainer.batch_size,
         micro_batch=cfg.hardware.micro_batch,
@@ -220,8 +86,12 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
         ranks=ranks.count(),
     )
     development = ranks.first_then_all(lambda: data.encodings("dev"))
-    task.references = {example.example_id: example for example in data.examples("dev")}
-    task.optimization = Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps)
+    done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
+    data.follow(schedule, first_batch=done)
+    task.fit_with(
+        Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps),
+        {example.example_id: example for example in data.examples("dev")},
+    )
     run.record.total_steps = schedule.total_steps
     run.record.parameters = sum(parameter.numel() for parameter in task.parameters())
     run.record.data = {
@@ -232,12 +102,13 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
     note_unusable(run.record, data.dataset.examples("train"))
     note_fit(run.record, "train", training)
     run.record.facts |= data.facts
-    data.first_batch = done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
+    if checkpoint is None:
+        run.record.facts |= parts.initializer.prepare(task.encoder, data.some_batches())
     print_start(run, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
         interval = _validation_interval(cfg, data)
-        trainer = build_trainer(run, schedule.total_steps, schedule.accumulate, interval, follow, task)
+        trainer = build_trainer(run, cfg, schedule.total_steps, schedule.accumulate, interval, follow, task)
         run.record.device = device_name(trainer)
         run.folder.write_record(run.record)
         if done < schedule.total_batches:
@@ -253,12 +124,12 @@ def _fit(run: Run, parts: Parts, checkpoint: Path | None) -> None:
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:
     """Floating-point operations of a forward and a backward pass, per example, of some of the training split."""
-    batches = data.some_batches()
+    batches = list(data.some_batches())
     total = sum(encoder_flops(encoder, batch, backward=True) for batch in batches)
     return total / sum(len(batch.input_ids) for batch in batches)
 
 
-def _validation_interval(cfg: DictConfig, data: Any) -> int:  # noqa: ANN401
+def _validation_interval(cfg: RunConfig, data: TableDataModule) -> int:
     """Micro-batches between two validations; whole optimizer steps."""
     schedule = data.schedule
     examples = len(data.training())
@@ -268,6 +139,7 @@ def _validation_interval(cfg: DictConfig, data: Any) -> int:  # noqa: ANN401
 
 def build_trainer(
     run: Run,
+    cfg: RunConfig,
     total_steps: int,
     accumulate: int,
     validation_interval: int,
@@ -275,7 +147,6 @@ def build_trainer(
     task: Any,  # noqa: ANN401
 ) -> pl.Trainer:
     """A Lightning trainer that sees the whole run as one epoch, so that resuming always happens inside it."""
-    cfg = run.cfg
     checkpoints = Checkpoints(run.folder, task.monitor, cfg.trainer.checkpoint_every, cfg.trainer.early_stopping)
     return pl.Trainer(
         max_epochs=1,
@@ -292,14 +163,14 @@ def build_trainer(
     )
 
 
-def _score(run: Run, parts: Parts) -> None:
+def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
     best = run.folder.checkpoints / "best.safetensors"
     if best.exists():
         load_module(parts.task, best)
     for split in ("dev", "test"):
         if not parts.data.has_examples(split):
             continue
-        result = evaluate(parts, run.cfg, split)
+        result = evaluate(parts, cfg, split)
         run.record.data[split] = len(result.examples)
         note_fit(run.record, split, parts.data.encodings(split))
         run.record.metrics |= {f"{split}/{name}": value for name, value in result.metrics.items()}
@@ -309,9 +180,7 @@ def _score(run: Run, parts: Parts) -> None:
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_result(run.folder, split, result)
         run.trackers.table(f"predictions/{split}", *result.table())
-    backend = parts.task.encoder.planner.backend
-    if isinstance(backend, Auto):
-        run.record.facts["attention"] = backend.summary()
+    run.record.facts |= parts.task.encoder.facts()
     print_results(run.console, run.folder, run.record)
 
 
@@ -322,11 +191,3 @@ def device_name(trainer: pl.Trainer) -> str:
     if ranks.count() > 1:
         name = f"{ranks.count()} x {name}"
     return name if device.type == "cuda" else f"{name}, {torch.get_num_threads()} threads"
-
-
-def peak_memory_mb() -> float:
-    """The most memory that this process, or its GPU where it has one, has held."""
-    if torch.cuda.is_available():
-        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)

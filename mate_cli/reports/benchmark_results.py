@@ -100,18 +100,23 @@ def read_results(folder: str | os.PathLike[str]) -> BenchmarkResults | None:
     return parse_results(load_runs([folder]).runs[0])
 
 
-def show_results(folder: str | os.PathLike[str]) -> BenchmarkResults:
-    """Read a benchmark's folder.
+def read_benchmark(folder: str | os.PathLike[str]) -> Run:
+    """Read the record of any benchmark.
 
     Raises:
-        RunError: there is no record, or it holds no such figures.
+        RunError: there is no record, or it holds no figures of a benchmark.
     """
-    results = read_results(folder)
-    if results is None:
+    run = load_runs([folder]).runs[0]
+    if run.record.get("command") != "benchmark" or not measured_figures(run):
         raise RunError(
-            f"holds no figures of {', '.join(KINDS)}", where=str(folder), remedy="Give a folder of outputs/benchmark"
+            "holds no figures of a benchmark", where=str(folder), remedy="Give a folder of outputs/benchmark"
         )
-    return results
+    return run
+
+
+def measured_figures(run: Run) -> dict[str, float]:
+    """Return what was measured, without what describes the machine."""
+    return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
 
 
 def parse_results(run: Run) -> BenchmarkResults | None:

@@ -8,9 +8,10 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.benchmark_results import BOUND, BenchmarkResults
+from mate_cli.reports.benchmark_results import BOUND, BenchmarkResults, measured_figures
 from mate_cli.reports.benchmark_tables import BenchmarkTable, case_table, how_measured, overview_tables
 from mate_cli.reports.format import plural
+from mate_cli.reports.load import Run
 
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:
@@ -23,6 +24,16 @@ def print_benchmark(results: BenchmarkResults, console: Console) -> None:
             Text(table.title, style="bold"), table_view(table), Text("\n".join([*table.notes, ""]), style="dim")
         )
     console.print(Text(f"{machine_text(results)}\n{how_measured(results)}", style="dim"))
+
+
+def print_figures(run: Run, console: Console) -> None:
+    """Print the figures of a benchmark that has no tables, one a line."""
+    view = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    view.add_column("figure", overflow="fold")
+    view.add_column("value", justify="right", no_wrap=True)
+    for name, value in measured_figures(run).items():
+        view.add_row(Text(name), f"{value:,.4g}" if value < 1000 else f"{value:,.0f}")
+    console.print(view)
 
 
 def width(table: BenchmarkTable, console: Console) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mate_cli.reports.grouping import IGNORED, Configuration, settings, short_labels
 from mate_cli.reports.load import Run
+from mate_cli.runs.names import of_stage
 
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
 TELLING: dict[str, Callable[[str], str]] = {
@@ -20,9 +21,16 @@ TELLING: dict[str, Callable[[str], str]] = {
     "device": lambda value: f"on {value}",
 }
 OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
-NAMED = ("model._target_", "attention._target_", "task._target_", "data._target_", "data.name", "stages")
+NAMED = (
+    "model._target_",
+    "attention._target_",
+    "task._target_",
+    "data._target_",
+    "data.name",
+    "system._target_",
+    "system.compared_by",
+)
 ABSENT = "absent"
-STAGES = "stages."
 MOST_LABELS = 3
 
 
@@ -97,7 +105,7 @@ def with_commas(number: str) -> str:
 
 def is_pipeline(run: Run) -> bool:
     """Says whether a run is made of stages, and not only begins with their weights."""
-    return run.config.get("chain") != "null" and any(key.startswith(STAGES) for key in run.config)
+    return "system._target_" in run.config
 
 
 def shared(values: Iterable[str]) -> str:
@@ -144,17 +152,20 @@ def shown(key: str, settled: Mapping[str, str]) -> str:
 
 def is_named(key: str) -> bool:
     """Says whether the names of configurations tell this setting already, or it only proposes values for others."""
-    return key in NAMED or key.startswith("init.")
+    own = of_stage(key)[1]
+    return own in NAMED or own.startswith("init.")
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:
     """Says whether a configuration has the stage that a setting is of; yes for all other settings."""
-    return not key.startswith(STAGES) or settled.get(key, "null") != "null"
+    stage, own = of_stage(key)
+    return not stage or (key in settled if own == "run" else any(other.startswith(stage) for other in settled))
 
 
 def replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
     """Says whether a setting is missing because another class stands in its place."""
-    target = f"{key.partition('.')[0]}._target_"
+    stage, own = of_stage(key)
+    target = f"{stage}{own.partition('.')[0]}._target_"
     return any(key in other and other.get(target) != settled.get(target) for other in others)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.disagreements import disagreements
 from mate_cli.reports.figures import MOST_BARS, MOST_CURVES, curve_frames
 from mate_cli.reports.format import plural
 from mate_cli.reports.grouping import FIELDS
 from mate_cli.reports.html import render_page
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.plots.learning_curves import CurveFrame
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
@@ -80,13 +80,14 @@ def sheets(report: Report) -> Iterator[Sheet]:
     yield from map(result_sheet, report.tables)
     if report.significance and report.significance.differences:
         found = report.significance
+        metric = MetricName.parse(found.metric)
         columns = ("configuration", "score", "difference", "low", "high", "p", "questions", "seeds")
         values = [[one.score, one.difference, one.low, one.high] for one in found.differences]
         rows = [
-            [one.label, *map(percent, shares), one.p, one.questions, one.seeds]
-            for one, shares in zip(found.differences, values, strict=True)
+            [one.label, *(shown(value, metric) for value in own), one.p, one.questions, one.seeds]
+            for one, own in zip(found.differences, values, strict=True)
         ]
-        title = f"{MetricName.parse(found.metric).title} against {found.against}"
+        title = f"{metric.title} against {found.against}"
         yield Sheet(f"significance/{title}", columns, rows)
     yield runs_sheet(report)
     if (asked := questions_sheet(report)).rows:
@@ -110,7 +111,7 @@ def cells(row: Row, table: ResultTable) -> Iterator[float | None]:
 
 def shown(value: float | None, metric: MetricName) -> float | None:
     """Returns a value as it is shown: a share in percent."""
-    return percent(value) if value is not None and metric.is_fraction else value
+    return percent(value) if value is not None and metric.is_share else value
 
 
 def percent(share: float) -> float:
@@ -139,7 +140,8 @@ def runs_sheet(report: Report) -> Sheet:
 def questions_sheet(report: Report) -> Sheet:
     """Returns questions on which the best configurations disagree, a column with what each of them said."""
     groups = report.groups[:MOST_ASKED]
-    found = disagreements(groups, report.metric, MOST_QUESTIONS) if report.metric else ()
+    metric = MetricName.parse(report.metric or "")
+    found = disagreements(groups, metric.full, MOST_QUESTIONS) if metric.is_share else ()
     rows = []
     for one in found:
         said = {answer.label: f"{100 * answer.score:.0f}: {answer.texts[0][0]}" for answer in one.answers}

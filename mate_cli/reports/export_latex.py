@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, spread_text
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import SPREADS, Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row, result_tables
@@ -51,7 +51,7 @@ def result_text(table: ResultTable, report: Report) -> str:
     if table.published:
         title = rf"\multicolumn{{{len(table.columns) + 2}}}{{l}}{{\textit{{Published}}}} \\"
         body += [r"\midrule", title, *(row_text(row, table, plain) for row in table.published)]
-    caption = [f"{escaped(table.title)}, in percent."]
+    caption = [", ".join(filter(None, [escaped(table.title), table.unit])) + "."]
     if any((row.repeats or 0) > 1 for row in table.rows):
         caption.append(rf"{report.statistic.capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
     caption += ["Bold: best."] * ("best" in table.marks)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, spread_text
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import Mark, ResultTable, Row, result_tables
+from mate_cli.reports.tables import Mark, ResultTable, Row, result_tables, units
 
 SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]<>|#~"})
 BEFORE: dict[Mark, str] = {"best": "**", "close": "", "": ""}
@@ -71,7 +71,8 @@ def settings_text(report: Report) -> str:
 
 def reading_text(report: Report, tables: Sequence[ResultTable]) -> str:
     """Says how to read the tables."""
-    lines = [f"{state_text(report.runs).capitalize()}. Scores in percent; best of each column in bold."]
+    how = "; ".join(filter(None, [units(tables), "best of each column in bold"]))
+    lines = [f"{state_text(report.runs).capitalize()}. {how[0].upper()}{how[1:]}."]
     if any("close" in table.marks for table in tables):
         lines.append("†: no further from the best than the best's own ±.")
     return " ".join([*lines, *(f"{escaped(note[0].upper() + note[1:])}." for note in report.notes)])

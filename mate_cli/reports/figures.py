@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import RunError
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run
 from mate_cli.reports.load_curves import RunLog, load_log
-from mate_cli.reports.metric_names import MetricName, preference
+from mate_cli.reports.main_metric import preference
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.style import color_of, save_figure
@@ -66,7 +67,7 @@ def moving(log: RunLog) -> Iterator[str]:
 def curve_order(name: str, count: int) -> tuple[object, ...]:
     """Orders logged metrics: training loss, scores of all questions that most have, other losses, the rest."""
     metric = MetricName.parse(name)
-    kind = (name != "train/loss", not metric.is_fraction, bool(metric.part), metric.score != "loss")
+    kind = (name != "train/loss", not metric.is_score, bool(metric.part), metric.score != "loss")
     return (*kind, -count, *preference(name))
 
 

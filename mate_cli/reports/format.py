@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mate_cli.reports.metric_names import MetricName
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.statistics import Summary
 
 NOTHING = "–"  # noqa: RUF001
 
 
 def center_text(summary: Summary | None, metric: MetricName) -> str:
-    """Writes the middle of a summary: percent with one decimal for fractions, else three significant digits."""
-    if summary is None:
-        return NOTHING
-    return f"{100 * summary.center:.1f}" if metric.is_fraction else f"{summary.center:.3g}"
+    """Writes the middle of a summary as the metric says."""
+    return NOTHING if summary is None else metric.spec.text(summary.center)
 
 
 def spread_text(summary: Summary | None, metric: MetricName) -> str:
     """Writes a spread in the unit of its middle, empty for a single run."""
     if summary is None or summary.spread is None:
         return ""
-    return f"{100 * summary.spread:.1f}" if metric.is_fraction else f"{summary.spread:.2g}"
+    return metric.spec.spread_text(summary.spread)
 
 
 def count_text(value: float | None) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+from mate_cli.metrics.names import BASELINE
 from mate_cli.reports.load import Run
-from mate_cli.reports.metric_names import BASELINE
 from mate_cli.reports.statistics import Statistic, Summary, summarize
 from mate_cli.runs.names import REPEATED, is_ignored
 

@@ -17,6 +17,7 @@ from mate_cli.reports.html_significance import significance_section
 from mate_cli.reports.html_subsets import subsets_section
 from mate_cli.reports.html_tables import cards, cost_table, result_table
 from mate_cli.reports.report import Report
+from mate_cli.reports.tables import units
 
 LINKS = {
     "results": "Results",
@@ -131,7 +132,8 @@ def warnings(report: Report) -> Markup | None:
 
 def notes(report: Report) -> Markup:
     """Says how to read the tables."""
-    marks = "Scores in percent; the best of each column in bold, what is within its error underlined."
+    how = (units(report.tables), "the best of each column in bold, what is within its error underlined.")
+    marks = "; ".join(filter(None, how)).capitalize()
     lines = [marks, *(f"{note[0].upper()}{note[1:]}." for note in report.notes)]
     if not report.tables:
         lines = ["No run has recorded a metric yet.", *lines[1:]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.figures import MOST_BARS
 from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_elements import Markup, element, options
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.page_data import Reference, datasets_of, references, score_names
 from mate_cli.reports.plots.style import paint_of
 from mate_cli.reports.report import Report
@@ -76,12 +76,8 @@ def bar_list(report: Report, metric: MetricName, dataset: str) -> Markup | None:
     rows += [reference_row(line, metric, top, lines) for line in lines]
     head = element("thead", element("tr", [element("th", text) for text in ("Configuration", metric.title, "Value")]))
     place = f" on {dataset}" if len(datasets_of(report)) > 1 else ""
-    return element("table", element("caption", title_of(metric), place), head, element("tbody", rows), class_="bars")
-
-
-def title_of(metric: MetricName) -> str:
-    """Names a metric with its unit."""
-    return f"{metric.title} (%)" if metric.is_fraction else metric.title
+    caption = element("caption", metric.title_with_unit, place)
+    return element("table", caption, head, element("tbody", rows), class_="bars")
 
 
 def highest(cells: Sequence[BarCell], lines: Sequence[Reference]) -> float:
@@ -116,7 +112,7 @@ def bar_row(label: str, cell: BarCell, top: float, lines: Sequence[Reference], p
 
 def reference_row(line: Reference, metric: MetricName, top: float, lines: Sequence[Reference]) -> Markup:
     """Returns the line of a published figure."""
-    text = f"{100 * line.value:.1f}" if metric.is_fraction else f"{line.value:.3g}"
+    text = metric.spec.text(line.value)
     return element(
         "tr",
         element("th", element("span", line.label, " ", element("small", "published")), scope="row"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.figures import MOST_FIGURES, MOST_REPEATS, Drawn, curve_frame, curve_names, read_logs
 from mate_cli.reports.html_elements import Markup, data_element, element, options
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.page_data import cost_data, curve_data
 from mate_cli.reports.plots.learning_curves import learning_curves
 from mate_cli.reports.plots.style import as_svg
@@ -69,7 +69,7 @@ def check(name: str, text: str, *, checked: bool = False) -> Markup:
 
 def still_curves(drawn: Sequence[Drawn], names: Sequence[str]) -> list[Markup]:
     """Returns a picture of the most telling score, or of the loss without one, for pages without scripts."""
-    name = next((one for one in names if MetricName.parse(one).is_fraction), names[0])
+    name = next((one for one in names if MetricName.parse(one).is_score), names[0])
     figure = learning_curves(curve_frame(drawn[:STILL_CURVES], name))
     note = f"The best {STILL_CURVES} configurations; with JavaScript runs and metrics can be chosen."
     return [element("figure", Markup(as_svg(figure, "still"))), element("p", note, class_="note")]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mate_cli.metrics.names import MetricName, subset_title
 from mate_cli.reports.disagreements import Answer, Disagreement, disagreements
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.metric_names import PARTS, MetricName
 from mate_cli.reports.page_data import score_names
 from mate_cli.reports.report import Report
 
@@ -15,7 +15,8 @@ MOST_QUESTIONS, MOST_GROUPS, MOST_TEXTS, FIRST = 40, 8, 2, 6
 def questions_section(report: Report) -> Markup | None:
     """Returns the questions on which the best configurations disagree most, with a field to search them."""
     groups = report.groups[:MOST_GROUPS]
-    every = ((name, disagreements(groups, name, MOST_QUESTIONS)) for name in score_names(report))
+    names = (name for name in score_names(report) if MetricName.parse(name).is_share)
+    every = ((name, disagreements(groups, name, MOST_QUESTIONS)) for name in names)
     metric, found = next(((name, questions) for name, questions in every if questions), ("", ()))
     if not found:
         return None
@@ -38,7 +39,7 @@ def question_card(found: Disagreement) -> Markup:
     """Returns one question: its text, the right answer, and what each configuration said."""
     question = found.question
     gold = " / ".join(question.answers) or NOTHING
-    facts = [PARTS.get(question.source, question.source), question.table_id.replace("_", " ")]
+    facts = [subset_title(question.source), question.table_id.replace("_", " ")]
     detail = " · ".join(fact for fact in facts if fact)
     return element(
         "li",

@@ -8,11 +8,11 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import NOTHING, center_text, duration_text
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.html_tables import pill
 from mate_cli.reports.load import Run, clean
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report, reason_text
 from mate_cli.reports.statistics import summarize
 

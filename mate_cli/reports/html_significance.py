@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.spec import MetricSpec
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.significance import Difference, Significance
 
@@ -24,25 +25,26 @@ def significance_section(report: Report) -> Markup | None:
 def difference_table(found: Significance) -> Markup:
     """Returns a line per configuration, the axis of the intervals being the same for all."""
     widest = max(max(abs(one.low), abs(one.high)) for one in found.differences) or 1.0
+    spec = MetricName.parse(found.metric).spec
     names = ("Configuration", "Score", "Difference", "95 % interval", "", "p", "Questions", "Seeds")
     numeric = {1, 2, 3, 5, 6, 7}
     heads = [
         element("th", name, class_="number" if i in numeric else None, scope="col") for i, name in enumerate(names)
     ]
-    rows = [difference_row(one, widest) for one in found.differences]
+    rows = [difference_row(one, widest, spec) for one in found.differences]
     head = element("thead", element("tr", heads, class_="sort"))
     return element("div", element("table", head, element("tbody", rows), class_="tests"), class_="scroll")
 
 
-def difference_row(one: Difference, widest: float) -> Markup:
+def difference_row(one: Difference, widest: float, spec: MetricSpec) -> Markup:
     """Returns one test; a difference that chance hardly makes is bold and has a word beside its p."""
-    word = "better" if one.difference > 0 else "worse"
+    word = "better" if spec.is_better(one.difference, 0) else "worse"
     verdict = element("small", f" {word}" if one.is_significant else " not clear")
     p = "< 0.001" if one.p < 0.001 else f"{one.p:.3f}"
     cells = (
-        (f"{100 * one.score:.1f}", one.score),
-        (f"{100 * one.difference:+.1f}", one.difference),
-        (f"{100 * one.low:+.1f} to {100 * one.high:+.1f}", one.low),
+        (spec.text(one.score), one.score),
+        (spec.difference_text(one.difference), one.difference),
+        (f"{spec.difference_text(one.low)} to {spec.difference_text(one.high)}", one.low),
     )
     return element(
         "tr",

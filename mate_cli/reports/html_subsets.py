@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
+from mate_cli.metrics.spec import subset_specs
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.html_bars import BarCell, BarLine, BarTable, bar_cell, bar_table, title_of
+from mate_cli.reports.html_bars import BarCell, BarLine, BarTable, bar_cell, bar_table
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.metric_names import KINDS, PLACES, MetricName
 from mate_cli.reports.page_data import datasets_of, score_names
 from mate_cli.reports.questions import Share, Subset, scores_by_size, scores_by_source
 from mate_cli.reports.report import Report
@@ -31,7 +33,7 @@ def subsets_section(report: Report) -> Markup | None:
     tables = [
         replace(table, title=f"{table.title}, {name}" if len(names) > 1 else table.title)
         for name, members in families.items()
-        for split in WAYS
+        for split in ways()
         if (table := first_table(report, members, split))
     ]
     if not tables:
@@ -52,8 +54,8 @@ def first_table(report: Report, groups: Members, split: Way) -> BarTable | None:
 
 def source_table(groups: Members, whole: MetricName) -> BarTable | None:
     """Splits by where the answer stands: from the runs' own metrics, else from their predictions."""
-    kind = KINDS["table"]
-    names = [part_name(groups, whole, part) for part in PLACES]
+    kind = IN_TABLE.kind
+    names = [part_name(groups, whole, part) for part in (IN_TABLE.name, IN_PASSAGE.name)]
     return recorded_table(groups, whole, kind, names) or question_table(groups, whole, scores_by_source, kind)
 
 
@@ -71,7 +73,7 @@ def recorded_table(groups: Members, whole: MetricName, kind: str, names: Sequenc
         return None
     heads = tuple((metric.part_title, "") for metric in metrics)
     rows = [(index, group.label, tuple(bar_cell(group, metric) for metric in metrics)) for index, group in groups]
-    return BarTable(f"{title_of(whole)} {kind}", heads, with_any(rows))
+    return BarTable(f"{whole.title_with_unit} {kind}", heads, with_any(rows))
 
 
 def part_name(groups: Members, whole: MetricName, part: str) -> str:
@@ -101,16 +103,15 @@ def question_table(
         for place, (index, group) in enumerate(groups)
     ]
     heads = tuple((subset.name, f"n = {subset.count}") for subset in subsets)
-    return BarTable(f"{title_of(whole)} {title}", heads, with_any(rows))
+    return BarTable(f"{whole.title_with_unit} {title}", heads, with_any(rows))
 
 
 def share_cell(share: Share | None, metric: MetricName) -> BarCell | None:
     """Returns a configuration's bar in a subset."""
     if share is None:
         return None
-    scale = 100.0 if metric.is_fraction else 1.0
-    error = f" ±{scale * share.error:.1f}" if share.error is not None else ""
-    return BarCell(share.mean, f"{scale * share.mean:.1f}", share.error, (), error)
+    error = f" ±{metric.spec.spread_text(share.error)}" if share.error is not None else ""
+    return BarCell(share.mean, metric.spec.text(share.mean), share.error, (), error)
 
 
 def with_any(rows: Sequence[BarLine]) -> tuple[BarLine, ...]:
@@ -118,9 +119,10 @@ def with_any(rows: Sequence[BarLine]) -> tuple[BarLine, ...]:
     return tuple(row for row in rows if any(row[2]))
 
 
-WAYS: tuple[Way, ...] = (
-    source_table,
-    *(partial(kind_table, kind=kind) for kind in dict.fromkeys(KINDS.values()) if kind != KINDS["table"]),
-    size_table,
-)
-"""How questions are split, one table each."""
+def ways() -> Iterator[Way]:
+    """Yields how questions are split, one table each."""
+    yield source_table
+    for kind in dict.fromkeys(spec.kind for spec in subset_specs().values()):
+        if kind != IN_TABLE.kind:
+            yield partial(kind_table, kind=kind)
+    yield size_table

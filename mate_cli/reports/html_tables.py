@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.costs import Cost, recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.load import STATUSES
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row, dataset_of
@@ -66,7 +66,10 @@ def speed_of(group: Configuration) -> Summary | None:
 
 def result_table(table: ResultTable) -> Markup:
     """Returns one table of results under its own caption, with a heading line per split or part."""
-    heads = [element("th", column.short, class_="number", scope="col") for column in table.columns]
+    heads = [
+        element("th", column.short, class_="number", scope="col", data_better="less" if column.direction < 0 else None)
+        for column in table.columns
+    ]
     top = [element("th", name, colspan=span, scope="colgroup") for name, span in heading_spans(table)]
     head = element(
         "thead",

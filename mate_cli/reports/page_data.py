@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.costs import Cost, recorded_costs
 from mate_cli.reports.figures import Drawn, curve_names
 from mate_cli.reports.load import Run
 from mate_cli.reports.load_curves import Curve, RunLog
-from mate_cli.reports.metric_names import MetricName, preference
+from mate_cli.reports.main_metric import preference
 from mate_cli.reports.published import published_for
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
@@ -38,7 +39,8 @@ def datasets_of(report: Report) -> list[str]:
 def references(report: Report, metric: str, dataset: str) -> list[Reference]:
     """Returns published figures for a metric on a data set: of the models compared, else the best."""
     rows = published_for(dataset) if report.published else ()
-    found = sorted((one for one in rows if metric in one.metrics), key=lambda one: -one.metrics[metric])
+    sign = MetricName.parse(metric).direction or 1
+    found = sorted((one for one in rows if metric in one.metrics), key=lambda one: -sign * one.metrics[metric])
     models = {run.setting("model") for run in report.runs}
     own = [one for one in found if one.model in models][:MOST_LINES] or found[:1]
     return [Reference(one.label, one.metrics[metric], one.source) for one in own]
@@ -72,7 +74,8 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
         [[line.label, rounded(line.value, metric)] for line in references(report, metric.full, dataset)]
         for dataset in datasets_of(report)
     ]
-    return {"name": metric.full, "title": metric.title, "percent": metric.is_fraction, "lines": lines}
+    shown = {"title": metric.title, "percent": metric.is_share, "direction": metric.direction}
+    return {"name": metric.full, **shown, "lines": lines}
 
 
 def run_data(run: Run, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
@@ -110,7 +113,7 @@ def plain(numbers: Sequence[float], digits: int) -> list[float]:
 
 def rounded(value: float, metric: MetricName) -> float:
     """Rounds to what can be seen: a hundredth of a percent point, else four digits."""
-    return round(value, 4) if metric.is_fraction else float(f"{value:.4g}")
+    return round(value, 4) if metric.is_share else float(f"{value:.4g}")
 
 
 def cost_data(report: Report) -> dict[str, Any] | None:
@@ -135,7 +138,7 @@ def cost_data(report: Report) -> dict[str, Any] | None:
 
 def score_names(report: Report) -> list[str]:
     """Lists the metrics a reader can choose: the main one, then scores of all questions, the most telling first."""
-    names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_fraction}
+    names = {name for group in report.groups for name in group.metric_names if MetricName.parse(name).is_score}
     ordered = sorted(names, key=lambda name: (bool(MetricName.parse(name).part), *preference(name)))
     main = [report.metric] if report.metric else []
     return (main + [name for name in ordered if name not in main])[:MOST_SCORES]

@@ -11,6 +11,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from mate_cli.metrics.names import MetricName
+
 
 @dataclass(frozen=True)
 class Published:
@@ -42,7 +44,7 @@ def published_for(dataset: str) -> tuple[Published, ...]:
 def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Published:
     """Returns one entry of a file, its percent turned into fractions and its sources joined."""
     parts = list(parts_of(row))
-    figures = {name: value / 100 for part in parts for name, value in part["metrics"].items()}
+    figures = {name: value / MetricName.parse(name).scale for part in parts for name, value in part["metrics"].items()}
     source = "; ".join(sources[part["source"]] for part in parts)
     return Published(row["label"], row["model"], MappingProxyType(figures), source)
 

@@ -12,14 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
+from mate_cli.metrics.spec import subset_specs
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run, clean, is_number
-from mate_cli.reports.metric_names import PARTS, PLACES, MetricName
 from mate_cli.reports.statistics import is_finite
 
 SIZES = (0, 20, 50, 100, 200, 500, 1000)
 """Bounds between tables of different size, in cells."""
-SOURCES = {**PLACES, "missing": "Not found"}
+SOURCES = {**{one.name: one.title for one in (IN_TABLE, IN_PASSAGE)}, "missing": "Not found"}
 """Where the answer of a question stands, in the order shown."""
 
 
@@ -167,7 +169,7 @@ def _scored(version: Version, score: str, part: str) -> Scored:
 def taken_apart(metric: str) -> tuple[str, str, str]:
     """Returns split, score and part of a metric, whose name may have the part before or after the score."""
     name = MetricName.parse(metric)
-    return (name.split, name.part, name.score) if name.score in PARTS else (name.split, name.score, name.part)
+    return (name.split, name.part, name.score) if name.score in subset_specs() else (name.split, name.score, name.part)
 
 
 def _score(made: Prediction, score: str) -> float | None:

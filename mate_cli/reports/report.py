@@ -12,7 +12,7 @@ from mate_cli.reports.config_difference import Comparison, comparisons
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.grouping import Configuration, group_runs
 from mate_cli.reports.load import STATUSES, Run, load_runs
-from mate_cli.reports.metric_names import main_metric
+from mate_cli.reports.main_metric import main_metric
 from mate_cli.reports.notes import notes, published_notes
 from mate_cli.reports.published import Published, published_for
 from mate_cli.reports.significance import Significance, compare_with

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.load import Run, clean, is_number
 from mate_cli.reports.load_curves import FINAL, logged_rows
-from mate_cli.reports.metric_names import MetricName, main_metric
+from mate_cli.reports.main_metric import main_metric
 from mate_cli.reports.report import Report, age
 from mate_cli.reports.statistics import is_finite
 from mate_cli.runs.liveness import is_dead

@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.spec import MetricSpec
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.significance import Difference, Significance
 from mate_cli.reports.terminal_details import MOST_ROWS, frame
 
@@ -35,8 +36,8 @@ def significance_view(significance: Significance, *, plain: bool) -> Table:
     for name in HEADINGS:
         view.add_column(name, justify="right", no_wrap=True)
     for one in significance.differences[:MOST_ROWS]:
-        score, difference, *rest = difference_texts(one)
-        style = (BETTER if one.difference > 0 else WORSE) if one.is_significant else ""
+        score, difference, *rest = difference_texts(one, metric.spec)
+        style = (BETTER if metric.spec.is_better(one.difference, 0) else WORSE) if one.is_significant else ""
         star = "*" if plain and one.is_significant else ""
         view.add_row(Text(one.label), score, Text(star + difference, style=style), *rest)
     if len(significance.differences) > MOST_ROWS:
@@ -44,23 +45,16 @@ def significance_view(significance: Significance, *, plain: bool) -> Table:
     return view
 
 
-def difference_texts(one: Difference) -> list[str]:
+def difference_texts(one: Difference, spec: MetricSpec) -> list[str]:
     """Writes score, difference, interval, p, questions and seeds; the same in the terminal and on the page."""
-    interval = f"{signed(one.low)} to {signed(one.high)}"
     return [
-        f"{100 * one.score:.1f}",
-        signed(one.difference),
-        interval,
+        spec.text(one.score),
+        spec.difference_text(one.difference),
+        f"{spec.difference_text(one.low)} to {spec.difference_text(one.high)}",
         p_text(one.p),
         str(one.questions),
         str(one.seeds),
     ]
-
-
-def signed(share: float) -> str:
-    """Writes a difference of fractions in percentage points: +1.2, -0.3, 0.0."""
-    text = f"{100 * share:+.1f}"
-    return "0.0" if text in ("+0.0", "-0.0") else text
 
 
 def p_text(p: float | None) -> str:

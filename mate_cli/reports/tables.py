@@ -6,19 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mate_cli.metrics.names import BASELINE, MetricName
+from mate_cli.metrics.spec import OTHER, MetricTable, metric_specs
 from mate_cli.reports.format import center_text
 from mate_cli.reports.grouping import Configuration, short_labels
-from mate_cli.reports.metric_names import BASELINE, PREVIOUS, MetricName
 from mate_cli.reports.published import Published, published_for
 from mate_cli.reports.statistics import Summary, summarize
 
-TITLES = {
-    "hits": "Cell selection",
-    "answers": "Question answering",
-    "reading": "Reading in the right cell",
-    "accuracy": "Accuracy",
-    "other": "Other metrics",
-}
 MOST_COLUMNS = 6
 ROUNDING = 1e-12
 Mark = Literal["best", "close", ""]
@@ -43,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Metrics of one family on one dataset.
+    """Metrics of one kind on one dataset.
 
     Args:
         title: what is measured, on what.
@@ -67,13 +61,20 @@ class ResultTable:
     @property
     def one_part(self) -> bool:
         """Whether the title says the part of the questions, so that headings need only say the split."""
-        return {column.part for column in self.columns} == {PREVIOUS}
+        first = self.columns[0]
+        return {column.part for column in self.columns} == {first.part} and first.is_alone
 
     @property
     def one_score(self) -> bool:
         """Whether the title says the score as well, so that headings need only say the part of the questions."""
-        scores = {column.score for column in self.columns}
-        return self.one_split and not self.one_part and self.columns[0].family == "accuracy" and len(scores) == 1
+        specs = {column.spec for column in self.columns}
+        return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
+
+    @property
+    def unit(self) -> str:
+        """What the numbers are in: `in percent`, or `shares in percent` beside others; empty where none is a share."""
+        shares = [column.is_share for column in self.columns]
+        return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -103,7 +104,7 @@ class ResultTable:
 def result_tables(
     groups: Sequence[Configuration], main: str | None, *, published: bool = True, wide: bool = False
 ) -> list[ResultTable]:
-    """Builds a table per dataset and family of metrics, rows sorted by the main metric, best first.
+    """Builds a table per dataset and kind of metrics, rows sorted by the main metric, best first.
 
     Args:
         groups: the configurations.
@@ -116,12 +117,26 @@ def result_tables(
     for dataset in datasets:
         members = by_metric([group for group in groups if dataset_of(group) == dataset], main)
         papers = published_for(dataset) if published else ()
-        for family in TITLES:
-            name = TITLES[family] + (f" on {dataset}" if dataset else "")
+        for table in metric_tables():
+            name = table.title + (f" on {dataset}" if dataset else "")
             tables.extend(
-                build(members, columns, title, papers) for title, columns in layout(members, family, name, wide=wide)
+                build(members, columns, title, papers) for title, columns in layout(members, table, name, wide=wide)
             )
     return tables
+
+
+def units(tables: Sequence[ResultTable]) -> str:
+    """Says what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
+    found = {table.unit for table in tables}
+    if found <= {"in percent"}:
+        return "Scores in percent"
+    return "" if found == {""} else "Shares in percent"
+
+
+def metric_tables() -> list[MetricTable]:
+    """Lists the tables that metrics stand in, in the order of their first metrics; the other metrics come last."""
+    tables = dict.fromkeys(spec.table for spec in metric_specs().values())
+    return [*(table for table in tables if table != OTHER), OTHER]
 
 
 def dataset_of(group: Configuration) -> str:
@@ -143,16 +158,16 @@ def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Confi
 
 
 def layout(
-    groups: Sequence[Configuration], family: str, name: str, *, wide: bool
+    groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
 ) -> Iterator[tuple[str, list[MetricName]]]:
-    """Yields title and columns of each table of one family: one per split where parts of the questions make it wide."""
+    """Yields title and columns of each table of some metrics: one per split where parts of questions make it wide."""
     names = {name for group in groups for name in group.metric_names}
-    metrics = sorted((m for m in map(MetricName.parse, names) if m.family == family), key=MetricName.rank)
-    if family == "other":
+    metrics = sorted((m for m in map(MetricName.parse, names) if m.spec.table == table), key=MetricName.rank)
+    if table.layout == "one":
         metrics = [metric for metric in metrics if metric.split == "test"] or metrics
-    elif family == "accuracy" and not wide:
+    elif table.layout == "accuracies" and not wide:
         tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
-        metrics = [m for m in metrics if m.split == "test" or not of_one_split(m) or (m.score, m.part) not in tested]
+        metrics = [m for m in metrics if m.split == "test" or not m.is_crowded or (m.score, m.part) not in tested]
     parts: dict[str, list[MetricName]] = {}
     for metric in metrics:
         parts.setdefault(part_title(metric, wide=wide), []).append(metric)
@@ -164,16 +179,12 @@ def layout(
 
 
 def part_title(metric: MetricName, *, wide: bool) -> str:
-    """Says which table of its family a metric belongs to, empty for the first."""
-    kind = metric.kind if metric.family in ("hits", "accuracy") else ""
-    by_split = metric.family in ("answers", "reading") or (kind and of_one_split(metric))
+    """Says which table of its kind a metric belongs to, empty for the first."""
+    layout = metric.spec.table.layout
+    kind = metric.kind if layout in ("subsets", "accuracies") else ""
+    by_split = layout == "splits" or (kind and metric.is_crowded)
     split = metric.split if not wide and by_split else ""
     return ", ".join(filter(None, (split, kind)))
-
-
-def of_one_split(metric: MetricName) -> bool:
-    """Says whether a part of the questions has so many neighbours that their table has room for one split only."""
-    return bool(metric.kind) and metric.part != PREVIOUS
 
 
 def build(

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import NOTHING, center_text, plural, spread_text
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import Mark, ResultTable, Row
+from mate_cli.reports.tables import Mark, ResultTable, Row, units
 from mate_cli.reports.terminal_details import MOST_ROWS, cost_view, frame, settings_view, unfinished_view
 
 WIDEST = 120
@@ -54,7 +54,7 @@ def print_report(report: Report, console: Console) -> None:
 def footer(report: Report, console: Console) -> list[str]:
     """Lists the notes below the tables."""
     counts = f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}"
-    lines = [f"{counts}: {state_text(report.runs)}. Scores in percent."]
+    lines = [". ".join(filter(None, [f"{counts}: {state_text(report.runs)}", units(report.tables)])) + "."]
     if report.metric:
         lines[0] += f" Ranked by {MetricName.parse(report.metric).title}."
     marks = frozenset[Mark]().union(*(table.marks for table in report.tables))

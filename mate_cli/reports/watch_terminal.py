@@ -15,9 +15,9 @@ from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import NOTHING, duration_text
 from mate_cli.reports.load import Run
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.report import Report, reason_text
 from mate_cli.reports.running import Progress, is_at_work, runs_at_work
 from mate_cli.reports.significance_terminal import significance_view
@@ -158,8 +158,7 @@ def score_text(one: Progress) -> str:
     """Writes the latest validation score with its name, empty before the first."""
     if one.metric is None:
         return ""
-    value = one.history[-1]
-    return f"{one.metric.short} {100 * value:.1f}" if one.metric.is_fraction else f"{one.metric.short} {value:.3g}"
+    return f"{one.metric.short} {one.metric.spec.text(one.history[-1])}"
 
 
 def trend_text(history: Sequence[float]) -> str:
@@ -196,6 +195,4 @@ def ended_text(run: Run, report: Report) -> str:
     metric = MetricName.parse(report.metric) if report.metric else None
     if score is None or metric is None:
         return "finished"
-    return (
-        f"finished, {metric.title} {100 * score:.1f}" if metric.is_fraction else f"finished, {metric.title} {score:.3g}"
-    )
+    return f"finished, {metric.title} {metric.spec.text(score)}"

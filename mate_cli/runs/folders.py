@@ -14,7 +14,7 @@ from mate_cli.errors import RunError
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.record import RunFolder
 
-SHAPING = ("seed", "data", "encoding", "model", "init", "task", "optimizer", "scheduler", "trainer", "stages")
+SHAPING = ("seed", "data", "encoding", "model", "init", "task", "optimizer", "scheduler", "trainer", "system")
 """Parts of the configuration that a resumed run must share with its beginning."""
 
 
@@ -134,12 +134,20 @@ def open_run(path: str) -> RunFolder:
 def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first key that shapes the training and differs from a run's config.yaml: (key, there, here)."""
     saved: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
-    for part in SHAPING:
-        there, here = flatten({part: saved.get(part)}), flatten({part: config.get(part)})
-        for key in [*there, *here]:
-            if there.get(key) != here.get(key):
-                return key, there.get(key), here.get(key)
+    there, here = shaping(saved), shaping(config)
+    for key in [*there, *here]:
+        if there.get(key) != here.get(key):
+            return key, there.get(key), here.get(key)
     return None
+
+
+def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The leaves of a configuration that shape the training, by dotted key; of its stages, those of each."""
+    leaves = flatten({part: config.get(part) for part in SHAPING})
+    for name, stage in (config.get("stages") or {}).items():
+        own = {**shaping(stage), "run": stage.get("run")}
+        leaves |= {f"stages.{name}.{key}": value for key, value in own.items()}
+    return leaves
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

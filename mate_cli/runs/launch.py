@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -23,6 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.runs import ranks
+from mate_cli.runs.configuration import Hardware
 
 ARRIVAL, TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 """A process waits so long for the others to start, and to answer: the first may have a large dataset to encode."""
@@ -34,17 +34,6 @@ HERE = "127.0.0.1"
 
 
 Child = subprocess.Popen[bytes]
-
-
-class Hardware(Protocol):
-    """`conf/hardware`, as far as it counts processes."""
-
-    accelerator: str
-    devices: int
-    nodes: int
-    strategy: str
-    precision: str
-    threads: int | None
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 REPEATED = (
     *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
-    *("experiment_name", "run", "deterministic", "data.download", "data.root", "data.cache"),
+    *("experiment_name", "run", "deterministic", "data.download", "data.root", "data.datasets", "data.cache"),
     *("trainer.log_every", "trainer.checkpoint_minutes"),
 )
 """What may differ between two repeats of an experiment; a final dot stands for everything below that key."""
@@ -33,23 +33,28 @@ class Names:
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
 
-    def after(self, stages: Mapping[str, object] | None) -> Names:
-        """Those of a run that begins with the weights of other runs: it is told apart by them.
+    def after(self, stages: Sequence[str]) -> Names:
+        """Those of a run that begins with the weights of other stages: it is told apart by them."""
+        return replace(self, init=" + ".join([self.init, *stages]))
 
-        Args:
-            stages: by name, in their order; None for one that is left out.
-        """
-        told = [name for name, stage in (stages or {}).items() if stage]
-        return replace(self, init=" + ".join([self.init, *told]))
 
-    def of_chain(self, chain: str) -> Names:
-        """Those of a chain of stages: PointR is told apart by its selector, any other chain is a model of its own."""
-        return replace(self, task=chain, model=self.model if chain == "pointr" else chain)
+def of_stage(key: str) -> tuple[str, str]:
+    """Take `stages.NAME.` off a configuration key: both parts, the first empty for a key of the run itself."""
+    parts = key.split(".", 2)
+    return (f"stages.{parts[1]}.", parts[2]) if parts[0] == "stages" and len(parts) == 3 else ("", key)
 
 
 def is_ignored(key: str, ignored: Sequence[str] = REPEATED) -> bool:
-    """Say whether a configuration key is one of the ignored ones, or below one that ends in a dot."""
-    return any(key == name.rstrip(".") or (name.endswith(".") and key.startswith(name)) for name in ignored)
+    """Say whether a configuration key is one of the ignored ones, or below one that ends in a dot.
+
+    What is ignored of a run is ignored of its stages; whose run stands in for a stage is not.
+    """
+    stage, own = of_stage(key)
+    if stage and own == "run":
+        return key in ignored
+    return any(
+        own == name.rstrip(".") or (name.endswith(".") and own.startswith(name)) or key == name for name in ignored
+    )
 
 
 def configuration_name(experiment: str, overrides: Sequence[str]) -> str:

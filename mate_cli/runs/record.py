@@ -30,6 +30,7 @@ class RunRecord:
         status: running, finished, failed or interrupted.
         reason: why it failed.
         process: what trains it, see `runs/liveness.py`.
+        monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
         total_steps: optimizer steps that the run is to take.
         peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
@@ -58,6 +59,7 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=lambda: package_versions())
     code_version: str | None = field(default_factory=lambda: code_version())
     parameters: int = 0
+    monitor: str = ""
     total_steps: int = 0
     weights_sha256: str | None = None
     resumed: int = 0

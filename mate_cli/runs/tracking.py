@@ -161,8 +161,12 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
 class Trackers:
     """All trackers of a run, as one."""
 
-    def __init__(self, trackers: Sequence[Tracker]) -> None:
-        self.trackers = trackers
+    def __init__(self, trackers: Sequence[Tracker] = ()) -> None:
+        self.trackers = list(trackers)
+
+    def add(self, tracker: Tracker) -> None:
+        """Tell one more."""
+        self.trackers.append(tracker)
 
     def log(self, row: Row) -> None:
         """Log to each."""

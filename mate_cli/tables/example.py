@@ -1,4 +1,4 @@
-"""A question about a table, with what is known of its answer."""
+"""A question, about a table or anything else, with what is known of its answer."""
 
 from __future__ import annotations
 
@@ -38,8 +38,24 @@ class Answer:
     canonical: tuple[str, ...] = ()
 
 
+class Example:
+    """One question, whatever it is about; each kind of example is a dataclass with these fields and its own.
+
+    Args:
+        example_id: its name in the dataset.
+        question: as it is asked.
+        answer: None when it is not known.
+    """
+
+    __slots__ = ()
+
+    example_id: str
+    question: str
+    answer: Answer | None
+
+
 @dataclass(frozen=True, slots=True)
-class TableExample:
+class TableExample(Example):
     """One question about one table.
 
     Args:

@@ -36,6 +36,10 @@ SUMMARY_ROW = TOKEN_TYPES["row_ids"]
 no embedding and cannot be selected."""
 
 
+ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
+"""What every encoding has for each token."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableEncoding:
     """One example as flat integer arrays [T], without padding.
@@ -85,6 +89,30 @@ class TableEncoding:
         return ["question" if segment == 0 else _kind_of_row(row) for segment, row in pairs]
 
 
+class TokenArrays:
+    """The arrays of an encoding while it is laid out; zero where nothing is filled in.
+
+    Args:
+        tokens: their number T.
+    """
+
+    def __init__(self, tokens: int) -> None:
+        self._values: dict[str, Any] = dict(zip(ARRAYS, np.zeros((len(ARRAYS), tokens), np.int32), strict=True))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        found: np.ndarray = self._values[name]
+        return found
+
+    def fill(self, start: int = 0, end: int | None = None, **values: np.ndarray | int) -> None:
+        """Set arrays by name, from one token on and up to another one, not included."""
+        for name, value in values.items():
+            self._values[name][start:end] = value
+
+    def encoding(self, example_id: str, **known: Any) -> TableEncoding:  # noqa: ANN401 - passed on
+        """The encoding with these arrays and what else is known of it."""
+        return TableEncoding(example_id, **self._values, **known)
+
+
 def _kind_of_row(row: int) -> str:
     return "header" if row == 0 else "body" if row < SUMMARY_ROW else "counts"
 
@@ -111,6 +139,7 @@ class TableBatch:
         answer_numbers: float32 [B], NaN where the answer is no number.
         aggregation_ids: [B], -1 where not known.
         class_ids: [B], -1 where not known.
+        places: of each token, where it stands in its example's encoding; None where all stand where they did.
     """
 
     input_ids: torch.Tensor
@@ -131,12 +160,27 @@ class TableBatch:
     answer_numbers: torch.Tensor | None = None
     aggregation_ids: torch.Tensor | None = None
     class_ids: torch.Tensor | None = None
+    places: torch.Tensor | None = None
 
     @property
     def in_body(self) -> torch.Tensor:
         """Which tokens are in body cells of the table, Bool [B, T]."""
         in_row = (self.row_ids > 0) & (self.row_ids < SUMMARY_ROW)
         return in_row & (self.column_ids > 0) & (self.attention_mask == 1)
+
+    def keep(self, tokens: torch.Tensor) -> TableBatch:
+        """The same examples with some of their tokens.
+
+        Args:
+            tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
+        """
+        kept: dict[str, Any] = {"places": tokens}
+        kept |= {name: gather_tokens(tensor, tokens) for name, tensor in self.tensors().items() if tensor.ndim > 1}
+        return replace(self, **kept, prepared={})
+
+    def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Where one token of each example [B] stands in its encoding, Int64 [B]."""
+        return tokens if self.places is None else self.places.gather(1, tokens[:, None]).squeeze(1)
 
     def tensors(self) -> Mapping[str, torch.Tensor]:
         """The tensor fields by name, leaving out those that are None."""
@@ -155,6 +199,12 @@ class TableBatch:
         changed: dict[str, Any] = {name: change(tensor) for name, tensor in self.tensors().items()}
         prepared = {name: map_tensors(value, change) for name, value in self.prepared.items()}
         return replace(self, **changed, prepared=prepared)
+
+
+def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """What belongs to some tokens [B, K] of what belongs to all: [B, T, ...] to [B, K, ...]."""
+    index = tokens.view(*tokens.shape, *(1 for _ in values.shape[2:]))
+    return values.gather(1, index.expand(*tokens.shape, *values.shape[2:]))
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -11,9 +11,9 @@ from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 
 
 @dataclass(eq=False)
@@ -28,6 +28,11 @@ class LexicalSerializer(Serializer):
 
     max_tokens: Annotated[int, Field(ge=8)] = 4096
     reset_positions: bool = True
+
+    @property
+    def marks(self) -> Label:
+        """The cells of an answer."""
+        return "cells"
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
@@ -57,10 +62,11 @@ class LexicalSerializer(Serializer):
         width = table.width
         rows = min(len(example.table.rows), MAX_LINES, (self.max_tokens - 1) // width)
         cells = np.arange(rows * width)
-        tokens = np.zeros((9, 1 + len(cells)), dtype=np.int32)
-        tokens[0, 0], body = self.tokenizer.cls_id, tokens[:, 1:]
-        body[0], body[1], body[2], body[3] = self.tokenizer.empty_id, 1, cells % width + 1, cells // width + 1
+        tokens = TokenArrays(1 + len(cells))
+        tokens.fill(end=1, input_ids=self.tokenizer.cls_id)
+        tokens.fill(1, input_ids=self.tokenizer.empty_id, segment_ids=1)
+        tokens.fill(1, column_ids=cells % width + 1, row_ids=cells // width + 1)
         answers = example.answer.coordinates if example.answer else ()
-        body[8] = np.isin(cells, [row * width + column for row, column in answers])
+        tokens.fill(1, label_ids=np.isin(cells, [row * width + column for row, column in answers]))
         features = table.features(example.question)[: 1 + len(cells)]
-        return replace(TableEncoding(example.example_id, *tokens), cell_features=features)
+        return tokens.encoding(example.example_id, cell_features=features)

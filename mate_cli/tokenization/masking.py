@@ -15,9 +15,9 @@ from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces import PieceCache, TablePieces
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 from mate_cli.tokenization.table_facts import TableFacts
 from mate_cli.tokenization.table_in_pieces import LONG_TEXT, SplitTexts, TableInPieces
 
@@ -98,6 +98,11 @@ class MaskingSerializer(Serializer):
         self._tables: dict[str, TableInPieces] = {}
         self._remembered = 0
 
+    @property
+    def marks(self) -> Label:
+        """Masked word pieces."""
+        return "pieces"
+
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples, always with the same masks; each line of the question is one text."""
         encodings: list[TableEncoding | EncodingFailure] = []
@@ -150,14 +155,15 @@ class MaskingSerializer(Serializer):
             text = text[: self.max_tokens - 2]
         corner = self.corner(known, self.max_tokens - len(text) - 2, draws)
         kept = (columns < corner.columns) & (known.rows <= corner.rows) & (known.word_starts < corner.pieces)
-        tokens = np.zeros((9, len(text) + 2 + int(kept.sum())), np.int32)
-        tokens[0, 0], tokens[0, len(text) + 1] = self.tokenizer.cls_id, self.tokenizer.sep_id
-        tokens[0, 1 : len(text) + 1] = text
-        table = tokens[:, len(text) + 2 :]
-        table[0], table[1], table[2], table[3] = ids[kept], 1, columns[kept] + 1, known.rows[kept]
-        table[5], table[6] = known.ranks[:, kept]
+        start = len(text) + 2
+        tokens, ranks = TokenArrays(start + int(kept.sum())), known.ranks[:, kept]
+        tokens.fill(end=1, input_ids=self.tokenizer.cls_id)
+        tokens.fill(1, start - 1, input_ids=text)
+        tokens.fill(start - 1, start, input_ids=self.tokenizer.sep_id)
+        tokens.fill(start, input_ids=ids[kept], segment_ids=1, column_ids=columns[kept] + 1, row_ids=known.rows[kept])
+        tokens.fill(start, column_ranks=ranks[0], inverse_column_ranks=ranks[1])
         self._mask_units(tokens, len(text), draws)
-        return TableEncoding(example_id, *tokens)
+        return tokens.encoding(example_id)
 
     def text_window(self, texts: SplitTexts, draws: Draws) -> np.ndarray:
         """A random window of all texts, whole words of it, int32."""
@@ -205,8 +211,8 @@ class MaskingSerializer(Serializer):
         first = np.searchsorted(cells, cells)
         return min(int((places - first).max()) + 1, self.max_tokens)
 
-    def _mask_units(self, tokens: np.ndarray, text: int, draws: Draws) -> None:
-        ids, columns, labels = tokens[0], tokens[2], tokens[8]
+    def _mask_units(self, tokens: TokenArrays, text: int, draws: Draws) -> None:
+        ids, columns, labels = (tokens[name] for name in ("input_ids", "column_ids", "label_ids"))
         units = self._units(ids, columns, text)
         draws.shuffle(units)
         left = min(self.most_predictions, max(1, round(len(ids) * self.share)))

@@ -16,8 +16,9 @@ import numpy as np
 from pydantic import Field
 
 from mate_cli.tables.example import Answer, TableExample
-from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding
+from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces import TablePieces
+from mate_cli.tokenization.serializer import Label
 from mate_cli.tokenization.table_facts import TableFacts
 from mate_cli.tokenization.text_serializer import Reading, TextSerializer
 from mate_cli.tokenization.truncation import fit_table, smallest_table
@@ -72,6 +73,11 @@ class SatSerializer(TextSerializer):
 
     rows: Annotated[int, Field(ge=3)] | None = 5
 
+    @property
+    def marks(self) -> Label:
+        """The cells of an answer."""
+        return "cells"
+
     def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
         return (example.question, " ".join(filter(None, (example.table.title, example.table.section_title))))
 
@@ -85,15 +91,14 @@ class SatSerializer(TextSerializer):
         prefix = self._prefix(reading, smallest_table(lines.word_starts, ranks))
         kept = self._kept(lines, ranks, self.max_tokens - len(prefix))
         cells = lines.cells[kept]
-        tokens = np.zeros((9, len(prefix) + len(cells)), dtype=np.int32)
-        tokens[0, : len(prefix)] = prefix
-        table = tokens[:, len(prefix) :]
         row, column = np.divmod(cells, facts.width)
         row[row == count - 1] = SUMMARY_ROW
-        table[0], table[1], table[2], table[3] = lines.ids[kept], 1, column + 1, row
-        table[8] = np.isin(cells, _answer_cells(example.answer, facts))
+        start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
+        tokens.fill(end=start, input_ids=prefix)
+        tokens.fill(start, input_ids=lines.ids[kept], segment_ids=1, column_ids=column + 1, row_ids=row)
+        tokens.fill(start, label_ids=np.isin(cells, _answer_cells(example.answer, facts)))
         described = np.where(row == SUMMARY_ROW, -1, cells)
-        return self._with_features(TableEncoding(example.example_id, *tokens), reading, described)
+        return self._with_features(tokens.encoding(example.example_id), reading, described)
 
     def _lines(self, reading: Reading) -> Lines:
         facts = reading.facts

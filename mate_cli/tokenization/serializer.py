@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.vocabulary import Vocabulary
+
+Label = Literal["cells", "span", "pieces", "nodes", "hops"]
+"""What `label_ids` can mark: the cells of an answer, its text in one cell, masked word pieces, or the right ones of
+candidates: nodes that a question is linked to, or ends of a hop."""
+
+LABELLED: Mapping[Label, str] = {
+    "cells": "encoding=table",
+    "span": "encoding=cell",
+    "pieces": "encoding=masked",
+    "nodes": "encoding=ranking",
+    "hops": "encoding=hopping",
+}
+"""What to type for an encoding with each label; others may have it too."""
 
 MAX_LINES = 255
 """Row and column ids of tables end here, because their embedding tables do."""
@@ -52,6 +65,18 @@ class Serializer(ABC):
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokenizer"}
         return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
 
+    @property
+    @abstractmethod
+    def marks(self) -> Label:
+        """What the labels of its encodings mark."""
+
     @abstractmethod
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
+
+
+class SpanSerializer(Protocol):
+    """A serializer whose encodings can be read from."""
+
+    def span_text(self, example: TableExample, start: int, end: int) -> str:
+        """What the tokens from `start` to `end`, both among them, say in the table or passage."""

@@ -19,9 +19,9 @@ from mate_cli.tokenization.column_selection import choose_columns
 from mate_cli.tokenization.cuts import count_cuts, lost_cells
 from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.expansion import whole_passages
-from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces import TablePieces
-from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.serializer import EncodingFailure, Label
 from mate_cli.tokenization.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
 from mate_cli.tokenization.truncation import Fit, fit_table, smallest_table
 
@@ -53,6 +53,11 @@ class TapasSerializer(TextSerializer):
     title: bool = False
     lost_answers: Literal["keep", "fail"] = "keep"
     truncation: Literal["cell_concatenation", "hem"] = "cell_concatenation"
+
+    @property
+    def marks(self) -> Label:
+        """What `label` says."""
+        return self.label
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """What a span of an example's encoding says in the table or passage, as it is written there.
@@ -102,22 +107,22 @@ class TapasSerializer(TextSerializer):
         self._check_answer(example, fit, columns)
         kept = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
         cells = pieces.cells[kept]
-        tokens = np.zeros((9, len(prefix) + len(cells)), dtype=np.int32)
-        tokens[0, : len(prefix)] = prefix
-        table = tokens[:, len(prefix) :]
-        table[0], table[1], table[2], table[3] = pieces.ids[kept], 1, cells % facts.width + 1, rows[kept]
+        start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
+        tokens.fill(end=start, input_ids=prefix)
+        tokens.fill(start, input_ids=pieces.ids[kept], segment_ids=1, column_ids=cells % facts.width + 1)
+        tokens.fill(start, row_ids=rows[kept], label_ids=self._labels(reading, pieces, kept))
         if example.previous_cells:
-            table[4] = np.isin(cells, _places(example.previous_cells, facts.width))
-        table[5], table[6] = facts.ranks[:, cells]
+            tokens.fill(start, previous_labels=np.isin(cells, _places(example.previous_cells, facts.width)))
+        ranks, inverse_ranks = facts.ranks[:, cells]
+        tokens.fill(start, column_ranks=ranks, inverse_column_ranks=inverse_ranks)
         relations = facts.relations(example.question)
         if relations is not None:
-            table[7] = relations[cells]
-        table[8] = self._labels(reading, pieces, kept)
-        values = np.full(tokens.shape[1], np.nan, np.float32)
-        values[len(prefix) :] = facts.values[cells]
+            tokens.fill(start, numeric_relations=relations[cells])
+        values = np.full(start + len(cells), np.nan, np.float32)
+        values[start:] = facts.values[cells]
         cut = count_cuts(example, pieces, kept, fit, columns)
         known = {"numeric_values": values, "cut": cut, **_targets(example.answer)}
-        return self._with_features(TableEncoding(example.example_id, *tokens, **known), reading, cells)
+        return self._with_features(tokens.encoding(example.example_id, **known), reading, cells)
 
     def _check_size(self, table: Table) -> None:
         super()._check_size(table)

@@ -16,9 +16,13 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mate_cli.errors import ConfigError, MissingDependencyError
+from mate_cli.files.hub import hub_file
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
+VOCABULARIES = ("vocab.txt", "tokenizer.json")
+SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json")
+"""What transformers reads beside a vocabulary, where there is such a file."""
 
 
 class Vocabulary:
@@ -95,13 +99,17 @@ def load_tokenizer(name: str) -> Vocabulary:
     if name == "minilm":
         return _read(_minilm_vocabulary())
     if name == "sample":
-        return _read(Path(str(resources.files("mate_cli"))) / "data" / "sample" / "vocab.txt")
+        return _read(_sample_vocabulary())
     path = Path(name).expanduser()
     if path.is_file():
         return _read(path)
     if (path / "vocab.txt").is_file():
         return _read(path / "vocab.txt")
     return _from_transformers(name)
+
+
+def _sample_vocabulary() -> Path:
+    return Path(str(resources.files("mate_cli"))).joinpath("data", "datasets", "sample", "release", "vocab.txt")
 
 
 def _minilm_vocabulary() -> Path:
@@ -120,17 +128,31 @@ def _read(path: Path) -> Vocabulary:
 
 
 def _from_transformers(name: str) -> Vocabulary:
+    missing = ConfigError(
+        f"no vocabulary {name!r}: neither a file, nor a folder with vocab.txt, nor a model that can be downloaded",
+        where="init.tokenizer",
+        remedy="Without network use init=minilm, or name a folder: init.tokenizer=... init.checkpoint=...",
+    )
+    folder = Path(name) if Path(name).is_dir() else _fetched(name)
+    if folder is None:
+        raise missing
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"no vocabulary {name!r}: neither a file, nor a folder with vocab.txt, nor a model that can be downloaded",
-            where="init.tokenizer",
-            remedy="Without network use init=minilm, or name a folder: init.tokenizer=... init.checkpoint=...",
-        ) from error
+        raise missing from error
     ids = tokenizer.get_vocab()
     if sorted(ids.values()) != list(range(len(ids))):
         raise ConfigError(f"the ids of vocabulary {name!r} have gaps", remedy="Choose a BERT vocabulary")
     return Vocabulary(sorted(ids, key=ids.__getitem__), lower_case=getattr(tokenizer, "do_lower_case", True))
+
+
+def _fetched(name: str) -> Path | None:
+    """The folder with a model's vocabulary in the cache of the hub; None where neither has it."""
+    vocabularies = [path for file in VOCABULARIES if (path := hub_file(name, file))]
+    if not vocabularies:
+        return None
+    for file in SETTINGS:
+        hub_file(name, file)
+    return vocabularies[0].parent

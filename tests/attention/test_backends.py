@@ -216,7 +216,7 @@ def test_a_plan_made_in_a_worker_gives_the_same(path):
     random = np.random.default_rng(13)
     batch = pad([one_table(random, 5, 8, 3, 9), one_table(random, 3, 2, 4, 6)], extra=3)
     pattern, inputs, backend = RowColumnHeads(4), projections(batch), make(path, batch)
-    planned = pickle.loads(pickle.dumps(Planner(pattern, backend)(batch))).to(torch.device("cpu"))
+    planned = pickle.loads(pickle.dumps(Planner(((pattern, backend),))(batch))).to(torch.device("cpu"))
     assert set(planned.prepared) >= {(pattern, "packing")}
     assert_same(attend(backend, pattern, planned, inputs), attend(backend, pattern, batch, inputs), 0)
 
@@ -270,4 +270,4 @@ def test_auto_is_dense_for_short_tables_and_segmented_for_long_ones():
     for plan in plans:
         for _ in range(2):  # two layers count as one batch
             attend_padded(auto, projections(plan.batch), plan)
-    assert auto.summary() == f"sdpa in 2, {fast} in 1 of 3 batches"
+    assert auto.facts()["attention"] == f"sdpa in 2, {fast} in 1 of 3 batches"

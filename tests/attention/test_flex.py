@@ -97,7 +97,7 @@ def test_the_real_kernel_takes_it(monkeypatch):
     random = np.random.default_rng(0)
     batch = pad([one_table(random, 5, 4, 3, 30), one_table(random, 0, 2, 2, 4)], 3, random)
     inputs = [x.detach() for x in projections(batch, 4, 16)]
-    plan = AttentionPlan(RowColumnHeads(4, 0.25), Planner(RowColumnHeads(4, 0.25), Flex())(batch))
+    plan = AttentionPlan(RowColumnHeads(4, 0.25), Planner(((RowColumnHeads(4, 0.25), Flex()),))(batch))
     bias = torch.linspace(-2, 0, batch.input_ids.numel()).view(batch.input_ids.shape)
     for given_bias in (None, bias):
         got = attend_padded(Flex(), inputs, plan, given_bias)

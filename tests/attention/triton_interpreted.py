@@ -90,7 +90,7 @@ def test_two_passes_give_the_same_bits():
 
 def test_prepared_ahead_and_recomputed_by_checkpointing():
     batch = pad([table(3, 2, 2, 3), table(1, 1, 2, 2)])
-    ready = Planner(HALF, SMALL)(batch)
+    ready = Planner(((HALF, SMALL),))(batch)
     inputs = projections(batch, 2)
     plan = AttentionPlan(HALF, ready)
     assert len(plan.derived) == len(AttentionPlan(HALF, ready).derived) > 1

@@ -4,11 +4,11 @@ import pytest
 import torch
 from golden import shared
 
+from mate_cli.attention.pairs import all_pairs, needed_pairs
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.benchmark.cases import SHAPES, draw_table, drawn_cases, picked_cases, real_lengths, spread
 from mate_cli.benchmark.real_tables import encode_dataset
-from mate_cli.errors import ConfigError
-from mate_cli.models.flops import all_pairs, needed_pairs
+from mate_cli.errors import ConfigError, DataError
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -54,7 +54,7 @@ def test_an_unknown_shape_and_a_table_without_room_are_refused():
         draw_table("wide", 100, 0)
     with pytest.raises(ConfigError, match="hold no table"):
         draw_table("tall", 1, 0)
-    with pytest.raises(ConfigError, match="wtq, tabfact"):
+    with pytest.raises(DataError, match="tabfact, wikisql, wtq"):
         encode_dataset("trec", ".", "minilm", 64)
 
 

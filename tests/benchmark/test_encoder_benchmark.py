@@ -7,10 +7,10 @@ import pytest
 import torch
 from batches import one_table, pad
 
+from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.benchmark.encoder import with_padding_declared_real
 from mate_cli.cli.app import main
-from mate_cli.models.flops import needed_pairs
 
 TINY = [
     "benchmark=encoder",

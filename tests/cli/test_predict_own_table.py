@@ -239,6 +239,7 @@ def test_nothing_to_predict(capsys):
         (["output=null", "sheet=Q1", "abstain=0.5"], ["output=null", "abstain=0.5", "sheet='Q1'"]),
         (["question='tis the season?"], ["question='\\'tis the season?'"]),
         (["question='who, and when?'"], ["question='who, and when?'"]),
+        (['question="A" or "B"'], ['question=\'"A" or "B"\'']),
         (["table=C:\\data\\"], ["table='C:\\data\\\\'"]),
     ],
 )

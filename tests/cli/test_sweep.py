@@ -13,11 +13,15 @@ from pathlib import Path
 import pytest
 import yaml
 from configurations import composed
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.sweep import config_flags, quoted, reason
+from mate_cli.cli.sweep import config_flags, reason
 from mate_cli.cli.sweep_file import expand
+from mate_cli.cli.sweep_summary import best_of_search, read_job
+from mate_cli.cli.validate import validate
+from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.runs.liveness import is_dead, own_process
 
 SMALL = [
@@ -30,6 +34,7 @@ SMALL = [
     "logger=none",
 ]
 SWEEPS = sorted((config_dir() / "sweep").glob("*.yaml"))
+WANDB_SWEEP = config_dir().parent / "docs" / "wandb_sweep.yaml"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,6 +138,36 @@ def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
     assert "2 failed" in shown
 
 
+@pytest.mark.parametrize(("monitor", "asked"), [("dev/hits@1", "minimize"), ("dev/perplexity", "maximize")])
+def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkeypatch, monitor, asked):
+    if not installed("hydra_plugins.hydra_optuna_sweeper"):
+        pytest.skip('not installed: pip install "mate-cli[sweeps]"')
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(CellSelection, "monitor", monitor)
+    words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(-3,-4)"]
+    assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
+    other = "maximize" if asked == "minimize" else "minimize"
+    shown = capsys.readouterr()
+    assert f"Add hydra.sweeper.direction={other}" in shown.err
+    assert not list(tmp_path.glob("train"))
+    assert sweep(tmp_path, *words, f"hydra.sweeper.direction={other}") == 1
+    assert "must be greater than or equal to 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("metric", "text"), [("dev/f1", "dev/f1 25.0"), ("dev/perplexity", "dev/perplexity 0.2")])
+def test_the_result_of_a_job_is_its_monitored_metric(tmp_path, metric, text):
+    metrics = {"dev/hits@1": 0.5, metric: 0.25}
+    (tmp_path / "record.json").write_text(json.dumps({"status": "finished", "monitor": metric, "metrics": metrics}))
+    note = {"job": 0, "overrides": [], "folder": str(tmp_path), "before": False, "reason": None}
+    (tmp_path / "0.json").write_text(json.dumps(note))
+    job = read_job(tmp_path / "0.json")
+    assert str(job.result) == text
+    (tmp_path / "optimization_results.yaml").write_text("name: optuna\nbest_params: {seed: 3}\nbest_value: 0.125\n")
+    assert (
+        best_of_search(tmp_path, [job.result]) == f"best: seed=3 ({metric} {'12.5' if metric == 'dev/f1' else '0.1'})"
+    )
+
+
 def installed(plugin: str) -> bool:
     try:
         return find_spec(plugin) is not None
@@ -165,45 +200,121 @@ def test_the_reason_is_the_last_error_or_the_signal():
 
 def test_a_job_is_told_where_configurations_lie():
     assert config_flags(["train", "-m", "-cd", "mine", "--config-name=x", "a=1"]) == ["-cd", "mine", "--config-name=x"]
-    assert quoted(Path("/a b/it's")) == "'/a b/it\\'s'"
 
 
-def test_a_grid_is_run_here_and_what_is_typed_wins():
-    words = expand(["sweep=networks", "seed=7", "logger=none"])
-    assert words == [
-        "-m",
-        "experiment=hybridqa_mate",
-        "scale=minilm",
-        "model=mate,tapas,sat,linformer,etc",
-        "seed=7",
-        "logger=none",
-    ]
-    assert expand(["sweep=hybridqa_ablations", "-m"])[1] == "model.row_head_ratio=0.0,0.5,1.0"
-    assert "task.drop_ambiguous=false,true" in expand(["sweep=hybridqa_ablations"])
-    assert expand(["experiment=quickstart"]) == ["experiment=quickstart"]
+@pytest.fixture
+def jobs(monkeypatch, tmp_path):
+    """The overrides that the jobs of a sweep are trained with, in an empty folder."""
+    started: list[list[str]] = []
 
+    def follow(folder, words):
+        started.append(list(words[2:]))
+        record = folder.read_record()
+        record.status = "finished"
+        folder.write_record(record)
+        return record
 
-def test_a_sweep_that_cannot_run_here_is_refused(tmp_path, monkeypatch, capsys):
-    (tmp_path / "conf" / "sweep").mkdir(parents=True)
-    (tmp_path / "conf" / "sweep" / "mine.yaml").write_text("method: grid\nparameters: {seed: 3}\ncommand: []\n")
     monkeypatch.chdir(tmp_path)
-    for name, said in (
-        ("netwroks", "Did you mean sweep=networks?"),
-        ("learning_rate", "optuna"),
-        ("mine", "TypeError"),
-    ):
-        assert main(["train", f"sweep={name}"]) == 2
-        assert said in capsys.readouterr().err
+    monkeypatch.setattr("mate_cli.cli.sweep.follow", follow)
+    return started
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """The user's own `conf/sweep/mine.yaml`: two optimizers with two seeds."""
+    file = tmp_path / "conf" / "sweep" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    text = "{optimizer.lr: '0.5,0.25', seed: '1,2', trainer.max_steps: 7}"
+    file.write_text(f"# @package _global_\nhydra:\n  sweeper:\n    params: {text}\n")
+    return file
+
+
+def test_the_jobs_have_the_values_of_the_sweep_and_not_its_name(jobs, mine, capsys):
+    assert main(["train", "sweep=mine", "logger=none"]) == 0
+    assert jobs == [
+        [f"optimizer.lr={rate}", f"seed={seed}", "trainer.max_steps=7", "logger=none"]
+        for rate in (0.5, 0.25)
+        for seed in (1, 2)
+    ]
+    record = json.loads(sorted(mine.parents[2].glob("outputs/train/*/*/record.json"))[0].read_text())
+    assert (record["overrides"], record["argv"]) == (jobs[0], ["mate", "train", *jobs[0]])
+    assert "4 jobs: 4 finished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sign", ["", "++"])
+def test_what_is_typed_replaces_a_parameter_of_the_sweep(jobs, mine, sign):
+    assert main(["train", "-m", "sweep=mine", "optimizer.lr=0.1", f"{sign}seed=5,6"]) == 0
+    assert [set(words) for words in jobs] == [
+        {f"{sign}seed={seed}", "optimizer.lr=0.1", "trainer.max_steps=7"} for seed in (5, 6)
+    ]
+
+
+def test_multirun_is_added_where_something_is_run():
+    assert expand(["sweep=networks", "seed=7"]) == ["-m", "sweep=networks", "seed=7"]
+    for words in (["sweep=networks", "--multirun"], ["sweep=networks", "--cfg", "job"], ["sweep=null"], ["seed=1"]):
+        assert expand(words) == words
+
+
+def test_the_help_lists_sweeps(capsys):
+    assert main(["train", "--help"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("  sweep "))
+    assert "hybridqa_ablations" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("netwroks", "", "Did you mean networks?"),
+        ("networks,table4", "", "several sweeps"),
+        ("mine", "trainer: {max_steps: 3}", "Write it under hydra.sweeper.params: trainer: ..."),
+        ("mine", "defaults: [override /model: tapas]", "not model"),
+        ("mine", "defaults: [override /hydra/sweeper: nevergrad]", 'pip install "mate-cli[sweeps]"'),
+        ("mine", "hydra: {sweeper: {params: {seeed: '1,2'}}}", "Did you mean seed?"),
+        ("mine", "a: [", "not valid YAML"),
+    ],
+)
+def test_a_sweep_that_cannot_run_is_refused(jobs, mine, capsys, name, text, said):
+    mine.write_text(f"# @package _global_\n{text}\n")
+    assert main(["train", f"sweep={name}"]) == 2
+    assert said in capsys.readouterr().err
+    assert jobs == []
+
+
+def test_a_search_is_chosen_by_its_file(jobs, capsys):
+    if not installed("hydra_plugins.hydra_optuna_sweeper"):
+        pytest.skip('not installed: pip install "mate-cli[sweeps]"')
+    assert main(["train", "sweep=learning_rate", "hydra.sweeper.n_trials=2", "seed=3", "scheduler.warmup=0.0"]) != 2
+    rates = [float(word.partition("=")[2]) for words in jobs for word in words if word.startswith("optimizer.lr=")]
+    assert len(set(rates)) == 2
+    assert all(1e-5 <= rate <= 1e-3 for rate in rates)
+    assert all({"seed=3", "scheduler.warmup=0.0", "scale=minilm"} <= set(words) for words in jobs)
 
 
 @pytest.mark.parametrize("file", SWEEPS, ids=lambda path: path.name)
-def test_wandb_sweeps_ask_for_runs_that_exist(file):
-    text = file.read_text(encoding="utf-8")
-    content = yaml.safe_load(text)
-    assert text.startswith(f"# wandb sweep conf/sweep/{file.name}")
+def test_every_sweep_asks_for_runs_that_exist(file):
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    head = file.read_text(encoding="utf-8").splitlines()[:2]
+    assert head == ["# @package _global_", f"# mate train -m sweep={file.stem}"]
+    values = {key: choices(f"{key}={value}") for key, value in content["hydra"]["sweeper"]["params"].items()}
+    first = [words[0] for words in values.values()]
+    tried = [[*first, word] for key, words in values.items() for word in (words[:1] if key == "seed" else words)]
+    for words in tried:
+        validate(composed(config_dir(), "train", words), "train")
+
+
+def choices(word: str) -> list[str]:
+    """The overrides that a parameter becomes; of an interval, its ends."""
+    override = OverridesParser.create().parse_override(word)
+    key = override.get_key_element()
+    if override.is_interval_sweep():
+        return [f"{key}={override.value().start}", f"{key}={override.value().end}"]
+    return [f"{key}={value}" for value in override.sweep_string_iterator()] if override.is_sweep_override() else [word]
+
+
+def test_the_sweep_of_wandb_asks_for_runs_that_exist():
+    content = yaml.safe_load(WANDB_SWEEP.read_text(encoding="utf-8"))
     assert content["command"][:2] == ["mate", "train"]
     assert content["command"][-1] == "${args_no_hyphens}"
     for key, parameter in content["parameters"].items():
-        values = [parameter[name] for name in ("value", "min", "max") if name in parameter]
-        for value in parameter.get("values", values):
+        for value in parameter.get("values", [parameter[name] for name in ("min", "max") if name in parameter]):
             composed(config_dir(), "train", [*content["command"][2:-1], f"{key}={value}"])

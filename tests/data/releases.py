@@ -107,7 +107,7 @@ def pack(root: Path, folder: str, suffix: str, inside: str = "") -> Path:
 
 def golden_table(golden: dict):
     """The linked table of the reference's numbers, read as a release's file is."""
-    from mate_cli.data.hybridqa_files import attach_passages, parse_table
+    from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_table
 
     problems: list = []
     raw = golden["table"]

@@ -30,9 +30,8 @@ def test_whole_windows_are_whole_epochs():
 def test_resuming_yields_the_rest_of_the_same_order(lengths, sizes, steps, data):
     schedule = Schedule(*sizes, steps)
     whole = list(LengthGroupedBatches(lengths, schedule, seed=1))
-    resumed = LengthGroupedBatches(lengths, schedule, seed=1)
-    resumed.start = data.draw(st.integers(0, len(whole)))
-    assert list(resumed) == whole[resumed.start :]
+    start = data.draw(st.integers(0, len(whole)))
+    assert list(LengthGroupedBatches(lengths, schedule, seed=1, start=start)) == whole[start:]
 
 
 def test_batches_hold_examples_of_similar_length():
@@ -83,9 +82,7 @@ def test_processes_share_the_very_batches_of_every_step(lengths, ranks, steps, d
     alone = list(LengthGroupedBatches(lengths, Schedule(8, 2, steps), seed=1))
     schedule = Schedule(8, 2, steps, ranks)
     first = data.draw(st.integers(0, steps)) * schedule.accumulate
-    shares = [LengthGroupedBatches(lengths, schedule, 1, rank) for rank in range(ranks)]
-    for sampler in shares:
-        sampler.start = first
+    shares = [LengthGroupedBatches(lengths, schedule, 1, rank, first) for rank in range(ranks)]
     assert {len(sampler) for sampler in shares} == {schedule.total_batches}
     in_turn = [batch for batches in zip(*shares, strict=True) for batch in batches]
     assert in_turn == alone[first * ranks :]

@@ -9,11 +9,12 @@ from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import Planner
 from mate_cli.data.batching import Schedule
 from mate_cli.data.cache import encode_split
-from mate_cli.data.collate import ARRAYS, collate
-from mate_cli.data.sample import Sample
+from mate_cli.data.collate import collate
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell
+from mate_cli.tokenization.layout import ARRAYS
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -116,7 +117,7 @@ def test_workers_do_not_change_the_order(serializer, tmp_path):
     orders = []
     for workers in (0, 2):
         data = TableDataModule(Sample(), serializer, loading(tmp_path, workers), list, list)
-        data.schedule = Schedule(batch_size=4, micro_batch=4, total_steps=12)
+        data.follow(Schedule(batch_size=4, micro_batch=4, total_steps=12))
         orders.append([batch.example_ids for batch in data.train_dataloader()])
     assert orders[0] == orders[1]
     assert len(orders[0]) == 12
@@ -126,9 +127,9 @@ def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
     pattern = RowColumnHeads(4)
     planned = []
     for workers in (0, 2):
-        options = replace(loading(tmp_path, workers), prepare=Planner(pattern, Segments()))
+        options = replace(loading(tmp_path, workers), prepare=Planner(((pattern, Segments()),)))
         data = TableDataModule(Sample(), serializer, options, list, list)
-        data.schedule = Schedule(batch_size=4, micro_batch=4, total_steps=3)
+        data.follow(Schedule(batch_size=4, micro_batch=4, total_steps=3))
         planned.append([batch.prepared[pattern, "segment_tables"] for batch in data.train_dataloader()])
     for here, there in zip(*planned, strict=True):
         assert len(here.classes) == len(there.classes) > 1

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mate_cli.data import download
-from mate_cli.data.download import HYBRIDQA_RELEASE, RemoteFile, fetch, fetch_all
+from mate_cli.data.download import RemoteFile, fetch, fetch_all
 from mate_cli.errors import DataError
 
 CONTENT = random.Random(1).randbytes(300_000)
@@ -131,12 +131,3 @@ def test_git_checksums_are_those_of_git(tmp_path):
     path.write_bytes(CONTENT)
     blob = subprocess.run(["git", "hash-object", str(path)], capture_output=True, text=True, check=True).stdout.strip()
     assert download.checksum(path, "git:") == f"git:{blob}"
-
-
-def test_the_release_is_pinned():
-    names = {file.destination for file in HYBRIDQA_RELEASE}
-    assert {"released_data/train.json", "released_data/dev_reference.json", "WikiTables-WithLinks.zip"} <= names
-    for file in HYBRIDQA_RELEASE:
-        assert file.url.startswith("https://")
-        assert "/master/" not in file.url
-        assert "/main/" not in file.url

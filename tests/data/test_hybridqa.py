@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mate_cli.data.archive import find_store, read_members
-from mate_cli.data.hybridqa import HybridQA
+from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.errors import DataError
 from mate_cli.metrics.hits_at_k import hits_at_k
 
@@ -81,12 +81,12 @@ def test_reading_ends_when_all_wanted_members_were_met(root):
 def test_extra_train_is_appended_to_train_only(root, tmp_path):
     releases.write_questions(root, "more", [("m1", "who won in 1980 ?", "Winners_0", "Bob Stone", [])])
     for extra in ("more", "more.json", "released_data/more.json", str(root / "released_data" / "more.json")):
-        dataset = HybridQA(root, [extra])
+        dataset = HybridQA(root, extra_train=[extra])
         assert [e.example_id for e in dataset.examples("train")] == ["t1", "t2", "m1"]
         assert dataset.splits == ("train", "dev", "test")
         assert len(dataset.examples("dev")) == 1
     with pytest.raises(DataError, match="no such file of questions"):
-        HybridQA(root, ["absent"]).examples("train")
+        HybridQA(root, extra_train=["absent"]).examples("train")
 
 
 def test_the_reference_file_decides_the_source(root):
@@ -197,7 +197,7 @@ def test_damage_is_named_and_nothing_is_dropped_in_silence(root, name):
 def test_damaged_questions_can_be_left_out_with_a_warning(root):
     (root / "tables_tok" / "Winners_0.json").unlink()
     dataset = HybridQA(root, damaged="skip")
-    with pytest.warns(UserWarning, match="1 problems, 2 questions left out"):
+    with pytest.warns(UserWarning, match="1 problems; what is damaged is left out"):
         assert dataset.examples("train") == []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -237,7 +237,7 @@ def test_the_check_counts_and_measures(root):
 def test_the_check_names_ids_that_occur_in_two_splits_or_files(root):
     releases.write_questions(root, "test", [releases.QUESTIONS["train"][0]])
     releases.write_questions(root, "more", [releases.QUESTIONS["train"][1]])
-    found = [str(problem) for problem in HybridQA(root, ["more"]).check().problems]
+    found = [str(problem) for problem in HybridQA(root, extra_train=["more"]).check().problems]
     assert "test.json: t1: 1 question ids are in train too" in found
     assert "train.json: t2: the question id occurs in two files of this split" in found
 
@@ -287,7 +287,7 @@ def test_candidate_cells_are_those_of_the_reference():
 
 @pytest.fixture(scope="module")
 def whole():
-    return HybridQA(shared("data", "hybridqa"), ["released_data/extra_train_ottqa.json"])
+    return HybridQA(shared("data", "hybridqa"), extra_train=["released_data/extra_train_ottqa.json"])
 
 
 def test_counts_of_the_shared_data(whole):

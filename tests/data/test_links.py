@@ -6,8 +6,8 @@ import pytest
 
 from mate_cli.data import links
 from mate_cli.data.cache import digest_of
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.links import CHUNK, link_examples
-from mate_cli.data.sample import Sample
 from mate_cli.data.table_data_module import PORTION
 from mate_cli.tokenization.hybrider.linking import link_question
 

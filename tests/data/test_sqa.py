@@ -7,8 +7,8 @@ from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.csv_tables import parse_csv_table
-from mate_cli.data.sqa import COLUMNS, SQA, read_turns
+from mate_cli.data.datasets.csv_tables import parse_csv_table
+from mate_cli.data.datasets.sqa.reader import COLUMNS, SQA, read_turns
 from mate_cli.errors import DataError
 
 TABLES = {
@@ -90,7 +90,7 @@ def test_the_release_laid_there_by_hand_is_unpacked(root):
             target.write(path, f"SQA Release 1.0/{path.relative_to(root).as_posix()}")
             path.unlink()
     dataset = SQA(root)
-    dataset.download()
+    dataset.fetch()
     assert everything(dataset) == before
 
 

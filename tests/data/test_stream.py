@@ -10,9 +10,9 @@ import torch
 
 from mate_cli.data.batching import Schedule
 from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.lanes import BLOCK, Lane
 from mate_cli.data.masked_tables import MaskedTables
-from mate_cli.data.sample import Sample
 from mate_cli.data.shards import open_shards, write_shard
 from mate_cli.data.statement_tables import StatementMaker, Statements
 from mate_cli.data.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
@@ -79,8 +79,7 @@ class Corpus(StreamedDataset):
 def module(shards, tmp_path, kind="masked", first_batch=0, ranks=1, rank=0, **options):
     own = loading(tmp_path, rank=rank, ranks=ranks, **options)
     data = StreamDataModule(Corpus(shards, kind), MASKING, own, list, list)
-    data.schedule = Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks)
-    data.first_batch = first_batch
+    data.follow(Schedule(batch_size=6, micro_batch=3, total_steps=11, ranks=ranks), first_batch)
     return data
 
 

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from mate_cli.data.hybridqa import HybridQA
-from mate_cli.data.sample import SAMPLE_ROOT
-from mate_cli.data.synthetic_questions import SyntheticQuestions
+from mate_cli.data.datasets.hybridqa.reader import HybridQA
+from mate_cli.data.datasets.hybridqa_synthetic.reader import SyntheticQuestions
+from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
 from mate_cli.errors import DataError
 
 
@@ -54,7 +54,8 @@ def test_tables_without_questions_can_be_used(tmp_path, dataset):
 def test_pages_of_evaluation_can_be_left_out(monkeypatch, dataset):
     page = HybridQA(SAMPLE_ROOT).examples("dev")[0].table.table_id.rpartition("_")[0]
     monkeypatch.setattr(
-        "mate_cli.data.synthetic_questions._page", lambda name: page if name in first else name.rpartition("_")[0]
+        "mate_cli.data.datasets.hybridqa_synthetic.reader._page",
+        lambda name: page if name in first else name.rpartition("_")[0],
     )
     first = set(sorted(dataset.tables)[:1])
     apart = SyntheticQuestions(SAMPLE_ROOT, apart="page")
@@ -75,7 +76,7 @@ def test_the_questions_of_a_table_depend_on_nothing_else(dataset):
 
 def test_what_is_written_is_read_back_by_hybridqa(tmp_path, dataset):
     path = dataset.write("train", tmp_path / "new" / "made.json")
-    extra = HybridQA(SAMPLE_ROOT, [str(path)])
+    extra = HybridQA(SAMPLE_ROOT, extra_train=[str(path)])
     read = extra.examples("train")[len(HybridQA(SAMPLE_ROOT).examples("train")) :]
     assert read == dataset.examples("train")
     assert {example.answer.source for example in read} == {"table", "passage"}

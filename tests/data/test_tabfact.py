@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_releases import TABFACT, TABFACT_TABLES, write_tabfact
 
-from mate_cli.data.tabfact import TabFact, parse_table
+from mate_cli.data.datasets.tabfact.reader import TabFact, parse_table
 from mate_cli.errors import DataError
 
 

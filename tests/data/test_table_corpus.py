@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from mate_cli.data.corpus import CorpusTable, table_key
 from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.interactions import parse_message, read_interactions
 from mate_cli.data.leaks import EvaluationTables
-from mate_cli.data.sample import Sample
 from mate_cli.data.shards import from_row, open_shards, read_shard, write_shard
 from mate_cli.data.table_corpus import TableCorpus, collect
 from mate_cli.errors import ConfigError, DataError

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.table_data_module import PORTION, Loading, TableDataModule, first_chosen
 from mate_cli.errors import DataError
 

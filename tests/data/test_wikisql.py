@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_releases import WIKISQL, edit_lines, write_wikisql
 
-from mate_cli.data.wikisql import WikiSQL
+from mate_cli.data.datasets.wikisql.reader import WikiSQL
 from mate_cli.errors import DataError
 
 

@@ -2,12 +2,12 @@ import gzip
 import re
 import shutil
 import zipfile
+from dataclasses import replace
 
 import pytest
 from golden import shared
 
-from mate_cli.data import public_releases
-from mate_cli.data.wtq import WikiTableQuestions
+from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.errors import DataError
 
 TABLES = {
@@ -199,16 +199,16 @@ def test_short_rows_are_filled_up_and_noted(root):
     assert "csv/204-csv/7.csv: rows that were too short and got empty cells: 1" in map(str, dataset.check().notes)
 
 
-def test_the_fetched_archive_is_unpacked(root, tmp_path, monkeypatch):
+def test_the_fetched_archive_is_unpacked(root):
     before = everything(WikiTableQuestions(root))
-    (archive,) = public_releases.WTQ[-1:]
-    pack_release(root, archive.destination)
+    dataset = WikiTableQuestions(root)
+    (archive,) = dataset.info.files[-1:]
+    pack_release(root, archive["destination"])
     (root / "csv" / "200-csv").mkdir(parents=True)
     write(root / "csv/204-csv/7.csv", TABLES["csv/204-csv/7.csv"])
-    monkeypatch.setattr(public_releases, "WTQ", (archive,))
-    dataset = WikiTableQuestions(root)
-    dataset.download()
-    dataset.download()
+    dataset.info = replace(dataset.info, files=(archive,))
+    dataset.fetch()
+    dataset.fetch()
     assert everything(dataset) == before
     assert not (root / "data/random-split-1-train.html").exists()
 

@@ -15,7 +15,7 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.data.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
@@ -56,7 +56,7 @@ def _twin(folder, theirs, task_of, activation):
     theirs.save_pretrained(folder)
     encoder = Tapas(SIZE, attention=Segments(), activation=activation)
     task = task_of(encoder)
-    report = load_weights(encoder, InitOptions("tapas", str(folder), heads=True), task)
+    report = InitialWeights("tapas", str(folder), heads=True).load(encoder, task)
     assert not report.new
     return theirs.eval(), task.eval()
 

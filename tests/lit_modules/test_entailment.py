@@ -8,6 +8,7 @@ import torch
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.tables.example import Answer, TableExample
@@ -49,7 +50,8 @@ def test_cells_count_wherever_they_stand_and_padding_does_not(batch):
     own, pooled = task(lexical_features=True), torch.zeros(len(STATEMENTS), 8)
 
     def scores(features, mask=batch.attention_mask):
-        return own.head(pooled, replace(batch, cell_features=features, attention_mask=mask))
+        seen = replace(batch, cell_features=features, attention_mask=mask)
+        return own.head(EncoderOutput(pooled[:, None], pooled, seen))
 
     features, mask = batch.cell_features, batch.attention_mask
     longer = torch.cat([features, torch.full_like(features, 9.0)], 1)

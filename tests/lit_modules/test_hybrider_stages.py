@@ -12,6 +12,8 @@ from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
 
 PASSAGES = {
     "/wiki/Ann": "Ann won the alpine rally in winter . She was born in Leeds .",
@@ -100,7 +102,8 @@ def test_a_hop_is_right_where_the_answer_is_found(tasks):
 
 
 def test_pages_that_hold_the_answer_are_read():
-    reader = PageReading(Tapas("tiny", attention=Sdpa(), vocab_size=50))
+    serializer = TapasSerializer(load_tokenizer("sample"), label="span")
+    reader = PageReading(Tapas("tiny", attention=Sdpa(), vocab_size=50), serializer=serializer)
     training = reader.training_examples(ALL)
     assert {example.example_id.split("/")[0] for example in training} == {"easy"}
     for example in training:

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.data.collate import collate
 from mate_cli.lit_modules.masked_lm import MaskedLM, MaskedPieces
-from mate_cli.models.checkpoints.load import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
@@ -124,7 +124,7 @@ def test_the_head_of_a_bert_checkpoint_is_loaded_and_scores_as_transformers_does
         torch.nn.init.normal_(parameter, std=0.1)
     bert.save_pretrained(tmp_path)
     task = task_of(Tapas)
-    report = load_weights(task.encoder, InitOptions("path", str(tmp_path), size="base", new_token_types="zero"), task)
+    report = InitialWeights("path", str(tmp_path), new_token_types="zero").load(task.encoder, task)
     assert sum("head" in name for name in report.loaded) == 5
     assert not [name for name in report.new if "head" in name]
     batch = batch_of()
@@ -145,7 +145,7 @@ def test_weights_go_on_to_more_pre_training_and_to_other_tasks(tmp_path):
     torch.nn.init.normal_(task.head.bias)
     save_module(task, tmp_path / "final.safetensors")
     again = MaskedLM(Mate(SIZE, attention=Eager(), vocab_size=VOCABULARY.vocab_size))
-    load_weights(again.encoder, InitOptions("path", str(tmp_path / "final.safetensors")), again)
+    InitialWeights("path", str(tmp_path / "final.safetensors")).load(again.encoder, again)
     batch = batch_of()
     assert torch.equal(again.eval().loss(batch), task.loss(batch))
 
@@ -155,5 +155,5 @@ def test_damaged_heads_stay_new(tmp_path):
     state = {name: tensor.clone() for name, tensor in task.state_dict().items()}
     state["head.bias"] = torch.zeros(3)
     save_file(state, tmp_path / "final.safetensors")
-    report = load_weights(task.encoder, InitOptions("path", str(tmp_path / "final.safetensors")), task)
+    report = InitialWeights("path", str(tmp_path / "final.safetensors")).load(task.encoder, task)
     assert "head.bias" in report.new

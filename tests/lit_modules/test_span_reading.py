@@ -2,7 +2,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.collate import collate
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.tapas import TapasSerializer
@@ -12,9 +12,10 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 def test_the_best_span_is_given_by_its_first_and_last_token():
     serializer = TapasSerializer(load_tokenizer("sample"), max_tokens=64)
     batch = collate(serializer.encode(Sample().examples("dev")[:2]), reset_positions=False, max_positions=512)
-    task = SpanReading(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size)).eval()
+    encoder = Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size)
+    task = SpanReading(encoder, serializer=serializer).eval()
     logits = torch.zeros(*batch.input_ids.shape, 10)
     logits[0, 3, 2] = logits[1, 7, 0] = 50.0  # three tokens from the third, one token at the seventh
-    task.head.forward = lambda states, batch: logits
+    task.head.forward = lambda output: logits
     spans = [(p.example_id, p.start, p.end) for p in task.predict(batch)]
     assert spans == [(batch.example_ids[0], 3, 5), (batch.example_ids[1], 7, 7)]

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from mate_cli.lit_modules.losses.scalar_answer import answer_loss, expected_result, shared_among_tokens
 from mate_cli.lit_modules.losses.selection import free_selection_loss
 from mate_cli.lit_modules.losses.table_answer import TableAnswerLoss
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.score import Score
 from mate_cli.models.layers.table_answer import HeadOptions, TableAnswerHead
-from mate_cli.models.table_encoder import EncoderOutput
 from mate_cli.tokenization.layout import TableBatch
 
 GOLDEN = np.load(tapas("g4_losses.npz"))
@@ -96,7 +96,7 @@ class Reference:
         self.states = golden("in/x").requires_grad_()
         self.batch, self.criterion = batch(), criterion(CASES[name])
         unpadded = replace(self.batch, attention_mask=torch.ones(4, 32).long())
-        self.logits = head(CASES[name])(EncoderOutput(self.states, golden("in/pooled")), unpadded)
+        self.logits = head(CASES[name])(EncoderOutput(self.states, golden("in/pooled"), unpadded))
 
 
 @pytest.mark.parametrize("name", ANSWERING)
@@ -201,7 +201,7 @@ def one_example(random: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor
     return draw(1, tokens, 16), draw(1, 16), alone
 
 
-def together(examples, extra: int) -> tuple[EncoderOutput, TableBatch]:
+def together(examples, extra: int) -> EncoderOutput:
     """One padded batch; padding holds zeros, numbers that are none, and states that nothing may depend on."""
     length = max(states.shape[1] for states, _, _ in examples) + extra
 
@@ -216,7 +216,7 @@ def together(examples, extra: int) -> tuple[EncoderOutput, TableBatch]:
         tensors = [batch.tensors()[name] for _, _, batch in examples]
         fill = math.nan if name == "numeric_values" else 0
         fields[name] = padded(tensors, fill) if tensor.ndim == 2 else torch.cat(tensors)
-    return EncoderOutput(states, torch.cat([pooled for _, pooled, _ in examples])), TableBatch(**fields)
+    return EncoderOutput(states, torch.cat([pooled for _, pooled, _ in examples]), TableBatch(**fields))
 
 
 @pytest.mark.parametrize("name", ANSWERING)
@@ -226,8 +226,8 @@ def test_neither_padding_nor_the_order_of_a_batch_matters(name, examples, extra)
     scored, learnt = head(CASES[name]), criterion(CASES[name])
 
     def losses(found, more):
-        output, batch = together(found, more)
-        return learnt(scored(output, batch), batch)
+        output = together(found, more)
+        return learnt(scored(output), output.batch)
 
     alone = torch.cat([losses([example], 0) for example in examples])
     assert alone.isfinite().all()

@@ -11,10 +11,10 @@ from golden import shared
 from tapas_twins import MAX_TOKENS, answers, batches, frame, inputs, questions_twin, statements_twin, tokenizer
 from transformers import TapasConfig
 
-from mate_cli.data.sqa import SQA
-from mate_cli.data.tabfact import TabFact
-from mate_cli.data.wikisql import WikiSQL
-from mate_cli.data.wtq import WikiTableQuestions
+from mate_cli.data.datasets.sqa.reader import SQA
+from mate_cli.data.datasets.tabfact.reader import TabFact
+from mate_cli.data.datasets.wikisql.reader import WikiSQL
+from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import is_empty
@@ -132,7 +132,7 @@ def compare(theirs, task, reader, batch):
     with torch.no_grad():
         expected = theirs(**fields)
         close(task.loss(batch), expected.loss)
-        logits = task.head(task.encoder(batch), batch)
+        logits = task.head(task.encoder(batch))
         found = task.predict(batch)
     in_table = batch.column_ids > 0
     close(logits.final()[in_table], expected.logits[in_table])
@@ -187,7 +187,7 @@ def test_statements(data, tmp_path):
         with torch.no_grad():
             expected = theirs(**inputs(batch, labels=False), labels=batch.class_ids)
             close(task.loss(batch), expected.loss)
-            close(task.head(task.encoder(batch).pooled), expected.logits)
+            close(task.head(task.encoder(batch)), expected.logits)
             verdicts = task.predict(batch)
         assert [verdict.label for verdict in verdicts] == expected.logits.argmax(-1).tolist()
         labels += [verdict.label for verdict in verdicts]
@@ -226,7 +226,7 @@ def test_questions_that_their_own_tokenizer_reads(reader, tmp_path):
         with torch.no_grad():
             expected = theirs(**fields)
             close(task.loss(batch), expected.loss)
-            close(task.head(task.encoder(batch), batch).final(), expected.logits)
+            close(task.head(task.encoder(batch)).final(), expected.logits)
             (found,) = task.predict(batch)
         assert answers(reader, fields, expected) == [(tuple(sorted(found.cells)), found.aggregation)]
 

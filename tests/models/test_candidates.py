@@ -13,7 +13,8 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.data.collate import collate
 from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.checkpoints.load import InitOptions, load_weights
+from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.candidates import CandidateHead
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import TableEncoding
@@ -53,7 +54,7 @@ def network(request, bert, tmp_path):
     save_file({name: tensor.contiguous() for name, tensor in bert.state_dict().items()}, folder / "model.safetensors")
     bert.config.save_pretrained(folder)
     model = Candidates(SIZE, attention=request.param(), vocab_size=WORDS).eval()
-    report = load_weights(model, InitOptions("path", str(folder), new_token_types="zero"))
+    report = InitialWeights("path", str(folder), new_token_types="zero").load(model)
     assert not report.new
     return model
 
@@ -84,7 +85,7 @@ def test_the_head_scores_the_first_token_of_each_candidate():
     head = CandidateHead(32)
     batch = batch_of(encoding([2, 3, 1], "a", right=[1]), encoding([4, 2], "b", right=[0, 1]))
     states = torch.randn(*batch.input_ids.shape, 32)
-    found = head(states, batch, FirstToken())
+    found = head(EncoderOutput(states, states[:, 0], batch), FirstToken())
     assert found.mask.tolist() == [[True, True, True], [True, True, False]]
     assert found.right.tolist() == [[False, True, False], [True, True, False]]
     torch.testing.assert_close(found.logits[0], head.score(states[0, [0, 2, 5]]).squeeze(-1))
@@ -101,7 +102,9 @@ def test_side_features_are_those_of_the_candidate():
         head.score(torch.cat([torch.zeros(32), head.side[0].weight[a], head.side[1].weight[b]]))
         for a, b in side.astype(int)
     ]
-    torch.testing.assert_close(head(states, batch, FirstToken()).logits[0], torch.cat(expected))
+    torch.testing.assert_close(
+        head(EncoderOutput(states, states[:, 0], batch), FirstToken()).logits[0], torch.cat(expected)
+    )
 
 
 def test_soft_cross_entropy_is_the_formula():

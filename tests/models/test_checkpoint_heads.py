@@ -12,7 +12,7 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
@@ -38,7 +38,7 @@ def task_of(kind=TableQA, cls=Tapas, activation="gelu", **options):
 
 
 def load(task, path, heads="auto", kind="tapas"):
-    return load_weights(task.encoder, InitOptions(kind, str(path), heads=heads), task)
+    return InitialWeights(kind, str(path), heads=heads).load(task.encoder, task)
 
 
 def from_transformers(folder, cls, **options):

@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 import torch
 from golden import ROOT
+from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from safetensors.torch import save_file
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, ConfigError, MissingDependencyError
-from mate_cli.models.checkpoints import InitOptions, files, load_weights
+from mate_cli.models.checkpoints import files
+from mate_cli.models.initialization.base import Initializer
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import SIZES, EncoderSize
 
@@ -40,7 +43,7 @@ def same(first, second):
 def test_our_own_checkpoints(tmp_path, prefix, as_folder):
     source, target = network(), network()
     file = saved(tmp_path, source, prefix, **{"head.score.weight": torch.zeros(1)})
-    report = load_weights(target, InitOptions("path", str(tmp_path if as_folder else file)))
+    report = InitialWeights("path", str(tmp_path if as_folder else file)).load(target)
     assert same(source, target)
     assert (report.new, report.unused) == ((), ("head.score.weight",))
     assert report.summary() == f"{len(report.loaded)} tensors loaded, 1 unused (head.score.weight)"
@@ -50,11 +53,11 @@ def test_a_pickle_of_weights_is_read_and_one_of_code_is_not(tmp_path):
     source, target = network(), network()
     renamed = {n.replace("LayerNorm.weight", "LayerNorm.gamma"): t for n, t in source.state_dict().items()}
     torch.save(renamed, tmp_path / "pytorch_model.bin")
-    load_weights(target, InitOptions("bert", str(tmp_path)))
+    InitialWeights("bert", str(tmp_path)).load(target)
     assert same(source, target)
     torch.save({"x": OmegaConf.create({})}, tmp_path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match="cannot be read"):
-        load_weights(target, InitOptions("bert", str(tmp_path)))
+        InitialWeights("bert", str(tmp_path)).load(target)
 
 
 def test_bert_segments_and_new_types(tmp_path):
@@ -64,19 +67,19 @@ def test_bert_segments_and_new_types(tmp_path):
     save_file(state | {"embeddings.token_type_embeddings.weight": segments}, tmp_path / "model.safetensors")
     for kind in ("zero", "normal"):
         target = network()
-        report = load_weights(target, InitOptions("path", str(tmp_path), new_token_types=kind))
+        report = InitialWeights("path", str(tmp_path), new_token_types=kind).load(target)
         tables = [getattr(target.embeddings, f"token_type_embeddings_{i}").weight for i in range(7)]
         assert torch.equal(tables[0][:2], segments)
         assert "embeddings.token_type_embeddings_0.weight" in report.loaded
         assert all(bool(table.any()) == (kind == "normal") for table in tables[1:])
     with pytest.raises(ConfigError, match="zero or normal"):
-        load_weights(network(), InitOptions("path", str(tmp_path), new_token_types="ones"))
+        InitialWeights("path", str(tmp_path), new_token_types="ones").load(network())
 
 
 def test_more_positions_than_the_network_has(tmp_path):
     saved(tmp_path, network(EncoderSize(16, 1, 2, 32, 99)))
     target = network()
-    load_weights(target, InitOptions("path", str(tmp_path)))
+    InitialWeights("path", str(tmp_path)).load(target)
     assert target.embeddings.position_embeddings.num_embeddings == 24
 
 
@@ -94,7 +97,7 @@ def test_more_positions_than_the_network_has(tmp_path):
 def test_wrong_sizes_are_named(tmp_path, other, message):
     saved(tmp_path, network(**other))
     with pytest.raises(CheckpointError, match=message):
-        load_weights(network(), InitOptions("path", str(tmp_path)))
+        InitialWeights("path", str(tmp_path)).load(network())
 
 
 @pytest.mark.parametrize(("key", "value"), [("hidden_act", "relu"), ("num_attention_heads", 4)])
@@ -102,69 +105,66 @@ def test_the_config_beside_the_weights_is_believed(tmp_path, key, value):
     saved(tmp_path, network())
     (tmp_path / "config.json").write_text(json.dumps({key: value}))
     with pytest.raises(CheckpointError, match=str(value)):
-        load_weights(network(), InitOptions("path", str(tmp_path)))
+        InitialWeights("path", str(tmp_path)).load(network())
 
 
 @pytest.mark.parametrize(
     ("init", "error", "message"),
     [
-        (InitOptions("path"), ConfigError, "need a checkpoint"),
-        (InitOptions("xlnet"), ConfigError, "Choose random, bert"),
-        (InitOptions("path", "nowhere"), CheckpointError, "no weights at nowhere"),
-        (InitOptions("bert", "nobody/no-such-model"), CheckpointError, "init.checkpoint=FOLDER"),
+        (InitialWeights("path"), ConfigError, "need a checkpoint"),
+        (InitialWeights("xlnet"), ConfigError, "Choose random, bert"),
+        (InitialWeights("path", "nowhere"), CheckpointError, "no weights at nowhere"),
+        (InitialWeights("bert", "nobody/no-such-model"), CheckpointError, "init.checkpoint=FOLDER"),
     ],
 )
 def test_messages(init, error, message):
     with pytest.raises(error, match=message):
-        load_weights(network(), init)
+        init.load(network())
 
 
-@pytest.mark.parametrize(("name", "revision"), [("some/model", None), ("some/model@no_reset", "no_reset")])
-def test_a_revision_of_the_hub(tmp_path, monkeypatch, name, revision):
+def test_a_model_of_the_hub(tmp_path, monkeypatch):
     source, asked = network(), []
     saved(tmp_path, source).rename(tmp_path / "model.safetensors")
 
-    def download(repository, file, revision):
-        asked.append((repository, revision))
-        if not (tmp_path / file).is_file():
-            raise FileNotFoundError(file)
-        return str(tmp_path / file)
+    def hub_file(name, file):
+        asked.append(name)
+        return tmp_path / file if (tmp_path / file).is_file() else None
 
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    monkeypatch.setattr(files, "hub_file", hub_file)
     target = network()
-    load_weights(target, InitOptions("bert", name))
+    InitialWeights("bert", "some/model@no_reset").load(target)
     assert same(source, target)
-    assert set(asked) == {("some/model", revision)}
+    assert set(asked) == {"some/model@no_reset"}
 
 
 def test_damaged_weights(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(CheckpointError, match="cannot be read"):
-        load_weights(network(), InitOptions("path", str(tmp_path)))
+        InitialWeights("path", str(tmp_path)).load(network())
     save_file({"other": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match="0 encoders"):
-        load_weights(network(), InitOptions("path", str(tmp_path)))
+        InitialWeights("path", str(tmp_path)).load(network())
 
 
 def test_minilm_absent(monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"mate-cli\[minilm\]"):
-        load_weights(network(), InitOptions("minilm"))
+        InitialWeights("minilm").load(network())
 
 
 def test_random_loads_nothing():
     target = network()
-    report = load_weights(target, InitOptions())
+    report = InitialWeights().load(target)
     assert len(report.new) == len(target.state_dict())
     assert not report.loaded
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf" / "init").glob("*.yaml")), ids=lambda path: path.stem)
 def test_init_configs(path):
-    config = OmegaConf.load(path)
-    fields = {name: None if OmegaConf.is_missing(config, name) else config[name] for name in config}
-    options = InitOptions(**fields)
-    assert options.kind == path.stem
+    given = {"checkpoint": "folder"} if path.stem == "path" else {}
+    initializer = instantiate(OmegaConf.load(path), **given)
+    assert isinstance(initializer, Initializer)
+    assert initializer.kind == path.stem
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)
@@ -188,12 +188,12 @@ def test_the_first_layers_alone_when_the_size_says_so(tmp_path):
     whole = network("tiny")
     file = str(saved(tmp_path, whole))
     first = network("tiny:1")
-    report = load_weights(first, InitOptions("path", file))
+    report = InitialWeights("path", file).load(first)
     assert (report.new, report.unused) == ((), ())
     kept = whole.state_dict()
     assert all(torch.equal(tensor, kept[name]) for name, tensor in first.state_dict().items())
     with pytest.raises(CheckpointError, match="its size is 128 wide, 2 layers"):
-        load_weights(network(replace(SIZES["tiny"], num_layers=1)), InitOptions("path", file))
+        InitialWeights("path", file).load(network(replace(SIZES["tiny"], num_layers=1)))
 
 
 @pytest.mark.parametrize("size", ["tiny:0", "tiny:3", "tiny:x", "tiny:-1"])

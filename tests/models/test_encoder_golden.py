@@ -11,7 +11,6 @@ from golden import tapas
 from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
@@ -99,8 +98,8 @@ def test_weights_on_tokens(attention):
     weights = torch.from_numpy(OUTPUTS["features/token_weights"])
     bias = weights.log().clamp(min=-10000.0)
     with torch.no_grad():
-        plan = AttentionPlan(model.pattern, given)
-        states = model.encoder(model.embeddings(given, plan.packing), plan, plan.packing.pack(bias))
+        plans = model.plans(given)
+        states = model.encoder(model.embeddings(given, plans.packing), plans, plans.packing.pack(bias))
     real = given.attention_mask == 1
     expected = torch.from_numpy(OUTPUTS["full_token_weights/layer1"])
     torch.testing.assert_close(states, expected[real], atol=2e-5, rtol=1e-4)
@@ -109,7 +108,7 @@ def test_weights_on_tokens(attention):
 def test_embeddings():
     with torch.no_grad():
         model, given = network(Tapas, Sdpa()), batch(reset=True)
-        states = model.embeddings(given, AttentionPlan(model.pattern, given).packing)
+        states = model.embeddings(given, model.plans(given).packing)
     expected = torch.from_numpy(OUTPUTS["full_reset/embedding"])
     torch.testing.assert_close(states, expected[given.attention_mask == 1], atol=2e-5, rtol=1e-4)
 

@@ -23,9 +23,8 @@ LENGTH = 80
 
 def make(path, seed=0, **options):
     torch.manual_seed(seed)
-    others = {"init": {"size": "tiny", "activation": "gelu"}, "encoding": {"max_tokens": LENGTH}}
-    config = OmegaConf.create({**others, "model": OmegaConf.load(path)}).model
-    return hydra.utils.instantiate(config, attention=Sdpa(), vocab_size=99, **options).eval()
+    config = OmegaConf.create({"encoding": {"max_tokens": LENGTH}, "model": OmegaConf.load(path)}).model
+    return hydra.utils.instantiate(config, size="tiny", attention=Sdpa(), vocab_size=99, **options).eval()
 
 
 def examples(extra=0, tables=((4, 3, 3, 2), (2, 5, 2, 3), (6, 1, 4, 4))):

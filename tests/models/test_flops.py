@@ -11,6 +11,7 @@ from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.pairs import all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
@@ -18,15 +19,7 @@ from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.benchmark.cases import draw_table, together
-from mate_cli.models.flops import (
-    all_pairs,
-    attention_flops,
-    backend_flops,
-    computed_pairs,
-    dense_flops,
-    encoder_flops,
-    needed_pairs,
-)
+from mate_cli.models.flops import attention_flops, dense_flops, encoder_flops, work_flops
 from mate_cli.models.layers.global_local import find_links
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.models.mate import Mate
@@ -54,6 +47,10 @@ def test_the_tasks_of_segments_hold_the_needed_pairs(batch):
     assert segment_tasks(AttentionPlan(pattern, batch)).pairs == needed_pairs(pattern, batch)
 
 
+def computed_pairs(backend, pattern, batch):
+    return backend.work(AttentionPlan(pattern, batch)).pairs
+
+
 def test_pairs_that_backends_compute():
     pattern, batch = RowColumnHeads(12), together([draw_table("square", 242, 0)] * 2)
     assert computed_pairs(Eager(), pattern, batch) == computed_pairs(Sdpa(), pattern, batch) == 12 * 2 * 242**2
@@ -75,9 +72,9 @@ def test_operations_follow_the_convention():
 def test_mixing_counts_for_linformer():
     batch = pad([one_table(np.random.default_rng(0), 3, 2, 2, 3)])
     mixed, tokens = MixedAttention(Mixer(64, 8, shared=True)), batch.input_ids.numel()
-    pair = 4 * 16
-    assert backend_flops(mixed, Full(2), batch, 16, backward=False) == 2 * tokens * 8 * 2 * pair
-    assert backend_flops(mixed, Full(2), batch, 16, backward=True) == 2 * tokens * 8 * (3.5 + 3) * pair
+    pair, work = 4 * 16, mixed.work(AttentionPlan(Full(2), batch))
+    assert work_flops(work, 16, backward=False) == 2 * tokens * 8 * 2 * pair
+    assert work_flops(work, 16, backward=True) == 2 * tokens * 8 * (3.5 + 3) * pair
 
 
 SIZE = EncoderSize(32, 2, 4, 64)
@@ -93,7 +90,9 @@ def test_a_network_costs_its_dense_layers_and_the_attention_of_every_layer():
     tokens = int(batch.attention_mask.sum())
     dense = dense_flops(SIZE, tokens, backward=False)
     own = Mate(SIZE, attention=Segments())
-    assert flops_of(own, batch) == dense + 2 * attention_flops(needed_pairs(own.pattern, batch), 8, backward=False)
+    assert flops_of(own, batch) == dense + 2 * attention_flops(
+        needed_pairs(own.specs[0].pattern, batch), 8, backward=False
+    )
     every = attention_flops(4 * tokens**2, 8, backward=False)
     assert flops_of(Tapas(SIZE, attention=Auto()), batch) == dense + 2 * every
     long = pad([one_table(np.random.default_rng(0), 4, 40, 8, 2)])
@@ -110,10 +109,10 @@ def test_a_network_with_two_patterns_counts_each():
 
 def test_slots_of_a_memory_are_counted_as_tokens():
     batch = pad([one_table(np.random.default_rng(0), 4, 3, 3, 2)])
-    model = TableEtc(SIZE, attention=Sdpa(), radius=2)
-    slots = len(find_links(AttentionPlan(model.pattern, batch)).slots)
+    model = TableEtc(SIZE, radius=2)
+    slots = len(find_links(AttentionPlan(model.window, batch)).slots)
     tokens = int(batch.attention_mask.sum())
-    pairs = needed_pairs(model.pattern, batch) + 4 * slots * (2 * tokens + slots)
+    pairs = needed_pairs(model.window, batch) + 4 * slots * (2 * tokens + slots)
     dense = dense_flops(SIZE, tokens + slots, backward=False)
     assert slots > 0
     assert flops_of(model, batch) == dense + 2 * attention_flops(pairs, 8, backward=False)

@@ -7,6 +7,7 @@ from golden import tapas
 from torch import nn
 
 from mate_cli.errors import ConfigError
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_selection import NO_LOGIT, CellSelectionHead
 from mate_cli.models.layers.span import SpanHead, allowed_spans
 from mate_cli.tokenization.layout import TableBatch
@@ -19,6 +20,10 @@ def batch_of(rows, columns, mask, labels=None) -> TableBatch:
     zero = torch.zeros_like(rows)
     labels = None if labels is None else torch.as_tensor(np.asarray(labels), dtype=torch.int64)
     return TableBatch(zero, zero, columns, rows, zero, zero, zero, zero, zero, mask, labels)
+
+
+def of(states, batch) -> EncoderOutput:
+    return EncoderOutput(states, states[:, 0], batch)
 
 
 def random_batch(seed: int, tokens: int = 30, examples: int = 3) -> TableBatch:
@@ -46,7 +51,7 @@ def cells_by_loops(head, states, batch):
 def test_cells_are_the_means_of_their_tokens(seed):
     torch.manual_seed(seed)
     batch, head, states = random_batch(seed), CellSelectionHead(8), torch.randn(3, 30, 8)
-    cells = head(states, batch)
+    cells = head(of(states, batch))
     expected = cells_by_loops(head, states, batch)
     assert cells.logits.shape[1] == max(map(len, expected))
     for i, wanted in enumerate(expected):
@@ -64,7 +69,7 @@ def test_header_question_and_padding_are_no_cells():
     batch = batch_of([[0, 0, 1, 1, 2]], [[0, 1, 1, 1, 1]], [[1, 1, 1, 1, 0]])
     states = torch.randn(1, 5, 4)
     head = CellSelectionHead(4)
-    cells = head(states, batch)
+    cells = head(of(states, batch))
     assert cells.rows.tolist() == [[1]]
     assert not cells.candidates.any()
     cells.logits.sum().backward()
@@ -72,7 +77,7 @@ def test_header_question_and_padding_are_no_cells():
 
 
 def test_a_batch_without_cells_has_one_empty_place():
-    cells = CellSelectionHead(4)(torch.randn(2, 3, 4), batch_of(*np.zeros((2, 2, 3)), np.ones((2, 3))))
+    cells = CellSelectionHead(4)(of(torch.randn(2, 3, 4), batch_of(*np.zeros((2, 2, 3)), np.ones((2, 3)))))
     assert cells.logits.tolist() == [[NO_LOGIT], [NO_LOGIT]]
     assert not cells.mask.any()
 
@@ -86,7 +91,7 @@ def test_linear_spans_equal_the_reference():
         head.start.weight.copy_(weights[None, :16])
         head.end.weight.copy_(weights[None, 16:])
         head.start.bias.fill_(float(LOSSES["weights/loss/span_output_bias"]))
-        logits = head(states, batch)
+        logits = head(of(states, batch))
     starts, ends = LOSSES["span/span_indexes"][0].T
     ours = logits[:, starts, ends - starts].numpy()
     forbidden = LOSSES["span/span_logits"] < -5000
@@ -100,7 +105,7 @@ def test_linear_spans_equal_the_reference():
 def test_an_mlp_on_spans_equals_the_mlp_on_concatenated_states():
     torch.manual_seed(0)
     batch, states, head = random_batch(1), torch.randn(3, 30, 8, requires_grad=True), SpanHead(8, max_length=4)
-    logits = head(states, batch)
+    logits = head(of(states, batch))
     first = nn.Linear(16, 8)
     with torch.no_grad():
         first.weight.copy_(torch.cat([head.start.weight, head.end.weight], dim=1))

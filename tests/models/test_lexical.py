@@ -8,7 +8,7 @@ import torch
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.collate import collate
 from mate_cli.errors import ConfigError
-from mate_cli.models.checkpoints.load import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.lexical import Lexical
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
@@ -41,6 +41,6 @@ def test_an_encoding_without_features_is_refused(network, batch):
 
 
 def test_weights_over_words_are_refused(network, monkeypatch):
-    monkeypatch.setattr("mate_cli.models.checkpoints.load.read_minilm", lambda: object())
+    monkeypatch.setattr("mate_cli.models.initialization.initial_weights.read_minilm", lambda: object())
     with pytest.raises(ConfigError, match="init=random"):
-        load_weights(network, InitOptions(kind="minilm"))
+        InitialWeights(kind="minilm").load(network)

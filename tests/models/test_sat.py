@@ -14,11 +14,12 @@ from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.span import allowed_spans
 from mate_cli.models.mate import Mate
-from mate_cli.models.sat import Sat, WithPattern
+from mate_cli.models.sat import Sat
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import SUMMARY_ROW
@@ -58,7 +59,7 @@ def test_the_tapas_variant_is_the_reference(name):
 def test_one_layer_carries_news_where_its_mask_lets_it(variant):
     model, batch = make(variant), table()
     for token in range(batch.input_ids.shape[1]):
-        seen = model.pattern.mask(batch)[0, 0, :, token]
+        seen = model.specs[0].pattern.mask(batch)[0, 0, :, token]
         assert torch.equal(reached(model, batch, token), seen)
 
 
@@ -74,8 +75,7 @@ def test_lower_layers_see_rows_and_upper_layers_columns_too():
 @pytest.mark.parametrize(("layers", "lower"), [(1, 0), (2, 1), (3, 1), (12, 6)])
 def test_the_lower_half_is_the_first(layers, lower):
     model = make("original", layers)
-    own = [layer.attention["self"].backend.__class__.__name__ for layer in model.encoder.layer]
-    assert own == ["WithPattern"] * lower + ["Sdpa"] * (layers - lower)
+    assert [spec.pattern.columns for spec in model.specs] == [False] * lower + [True] * (layers - lower)
 
 
 @pytest.mark.parametrize("backend", [Eager(), Sdpa()], ids=["eager", "sdpa"])
@@ -83,7 +83,8 @@ def test_each_half_has_its_own_plan(backend):
     torch.manual_seed(1)
     size, batch = EncoderSize(16, 4, 2, 32, 40), table()
     model = Sat(size, attention=backend, vocab_size=50, variant="original").eval()
-    plain = TableEncoder(size, Full(2), attention=backend, vocab_size=50, token_types=("segment_ids",)).eval()
+    specs = [LayerSpec(Full(2), backend)] * 4
+    plain = TableEncoder(size, specs, vocab_size=50, token_types=("segment_ids",)).eval()
     plain.load_state_dict(model.state_dict())
     plans = [AttentionPlan(SatLayer(2, columns=columns), batch) for columns in (False, False, True, True)]
     states = model.embeddings(batch, plans[0].packing)
@@ -98,10 +99,10 @@ def test_what_a_half_prepares_goes_with_the_batch():
         def prepare(self, plan):
             plan.derive("note", lambda plan: plan.pattern)
 
-    lower = SatLayer(2, columns=False)
-    plan = AttentionPlan(SatLayer(2, columns=True), table())
-    WithPattern(Notes(), lower).prepare(plan)
-    assert plan.derived[lower, "note"] is lower
+    model = Sat(EncoderSize(16, 4, 2, 32, 40), attention=Notes(), vocab_size=50, variant="original")
+    prepared = model.planner(table()).prepared
+    halves = [SatLayer(2, columns=columns) for columns in (False, True)]
+    assert [prepared[half, "note"] for half in halves] == halves
 
 
 def test_the_original_embeds_no_rows_columns_or_ranks():
@@ -135,7 +136,7 @@ def test_weights_of_bert_leave_nothing_new_in_the_original(tmp_path, new_token_t
     save_file({**bert, "embeddings.token_type_embeddings.weight": segments}, tmp_path / "model.safetensors")
     torch.manual_seed(1)
     model = Sat(EncoderSize(16, 1, 2, 32, 40), attention=Sdpa(), vocab_size=50, variant="original")
-    report = load_weights(model, InitOptions("path", str(tmp_path), new_token_types=new_token_types))
+    report = InitialWeights("path", str(tmp_path), new_token_types=new_token_types).load(model)
     assert not report.new
     assert not report.unused
     assert torch.equal(model.embeddings.token_type_embeddings_0.weight[:2], segments)
@@ -149,7 +150,7 @@ def test_counts_of_columns_reach_their_column_and_nothing_selects_them():
     lower.encoder.layer, upper.encoder.layer = lower.encoder.layer[:1], upper.encoder.layer[1:]
     assert reached(lower, batch, 4).tolist() == [False, False, False, False, True, True]
     assert reached(upper, batch, 4).tolist() == [True, False, True, False, True, True]
-    cells = CellSelectionHead(16)(lower(batch).states, batch)
+    cells = CellSelectionHead(16)(lower(batch))
     assert cells.mask.tolist() == [[True, True]]
     assert (cells.rows.tolist(), cells.columns.tolist()) == ([[1, 1]], [[1, 2]])
     spans = allowed_spans(batch, 2)[0, :, 0]

@@ -14,7 +14,7 @@ from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.global_local import GlobalLocal, GlobalLocalOptions, find_links
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.table_etc import TableEtc
@@ -136,7 +136,7 @@ def test_weights_of_bert_leave_only_what_bert_lacks_new(tmp_path):
     dense = Tapas(SIZE, attention=Sdpa(), vocab_size=50)
     save_file(dense.state_dict(), tmp_path / "model.safetensors")
     model = make()
-    report = load_weights(model, InitOptions("path", str(tmp_path)))
+    report = InitialWeights("path", str(tmp_path)).load(model)
     assert not report.unused
     kinds = ("self.backend.of_", "slot_output", "slot_embeddings")
     assert all(any(kind in name for kind in kinds) for name in report.new)

@@ -7,11 +7,11 @@ import pytest
 import torch
 from batches import batch_from
 
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_grid import CellGrid
 from mate_cli.models.layers.cell_selection import NO_LOGIT
 from mate_cli.models.layers.classification import ClassHead
 from mate_cli.models.layers.table_answer import HeadOptions, TableAnswerHead
-from mate_cli.models.table_encoder import EncoderOutput
 from mate_cli.tokenization.layout import SUMMARY_ROW
 
 ROWS = [[0, 0, 0, 0, 1, 1, 1, 2, 2, 0]]
@@ -20,9 +20,9 @@ BATCH = batch_from(ROWS, COLUMNS, [[0, 0, 1, 1, 1, 1, 1, 1, 1, 0]], [[1] * 9 + [
 """A question of two tokens and two columns of two rows, the first cell of two tokens; then padding."""
 
 
-def output(seed: int = 0, batch: int = 1, tokens: int = 10) -> EncoderOutput:
-    generator = torch.Generator().manual_seed(seed)
-    return EncoderOutput(torch.randn(batch, tokens, 8, generator=generator), torch.randn(batch, 8, generator=generator))
+def output() -> EncoderOutput:
+    generator = torch.Generator().manual_seed(0)
+    return EncoderOutput(torch.randn(1, 10, 8, generator=generator), torch.randn(1, 8, generator=generator), BATCH)
 
 
 def fixed(token_scores, column_scores, **options) -> tuple[TableAnswerHead, EncoderOutput]:
@@ -34,7 +34,7 @@ def fixed(token_scores, column_scores, **options) -> tuple[TableAnswerHead, Enco
         for place, layer in enumerate([head.cells, head.columns]):
             if layer is not None:
                 layer.weight.copy_(torch.eye(8)[place])
-    return head, EncoderOutput(states, torch.zeros(1, 8))
+    return head, EncoderOutput(states, torch.zeros(1, 8), BATCH)
 
 
 SCORES = [9.0, 9.0, 1.0, 1.0, 1.0, 3.0, -1.0, -2.0, 4.0, 9.0]
@@ -42,7 +42,7 @@ SCORES = [9.0, 9.0, 1.0, 1.0, 1.0, 3.0, -1.0, -2.0, 4.0, 9.0]
 
 def test_only_cells_of_the_best_column_keep_their_scores():
     head, states = fixed(SCORES, [50.0, 50.0, 0.0, 0.0, 2.0, 2.0, 1.0, 0.0, 0.0, 50.0])
-    logits = head(states, BATCH)
+    logits = head(states)
     assert logits.columns[0, :3].tolist() == pytest.approx([50 + NO_LOGIT, 2 / 3, 1 / 3])
     assert (logits.columns[0, 3:] == NO_LOGIT).all()
     final = logits.final()[0].tolist()
@@ -56,14 +56,14 @@ def test_no_column_is_chosen_only_where_that_is_allowed():
     columns = [50.0, 50.0] + [0.0] * 8
     for allowed in (False, True):
         head, states = fixed(SCORES, columns, allow_empty_column_selection=allowed)
-        logits = head(states, BATCH)
+        logits = head(states)
         assert (logits.columns.argmax(-1).item() == 0) is allowed
         assert (logits.probabilities().max().item() == 0) is allowed
 
 
 def test_free_scores_are_those_of_tokens_divided_by_the_temperature():
     head, states = fixed(SCORES, [0.0] * 10, select_one_column=False, temperature=0.5)
-    logits = head(states, BATCH)
+    logits = head(states)
     assert logits.columns is None
     assert logits.final()[0].tolist() == pytest.approx([2 * score for score in SCORES])
     assert logits.probabilities()[0, 9] == 0, "padding"
@@ -71,12 +71,12 @@ def test_free_scores_are_those_of_tokens_divided_by_the_temperature():
 
 def test_scores_averaged_per_cell():
     head, states = fixed(SCORES, [0.0] * 10, select_one_column=False, average_logits_per_cell=True)
-    assert head(states, BATCH).tokens[0, :9].tolist() == pytest.approx([9, 9, 1, 1, 2, 2, -1, -2, 4])
+    assert head(states).tokens[0, :9].tolist() == pytest.approx([9, 9, 1, 1, 2, 2, -1, -2, 4])
 
 
 def test_rows_and_columns_beyond_the_grid_share_its_last():
     head, states = fixed(SCORES, [0.0] * 10, max_rows=2, max_columns=2)
-    logits = head(states, BATCH)
+    logits = head(states)
     body = [1.0, 3.0, -1.0, -2.0, 4.0]
     assert logits.grid.means(logits.tokens)[0].tolist() == [[9.0, 1.0], [0.0, pytest.approx(np.mean(body))]]
 
@@ -85,7 +85,7 @@ def test_rows_and_columns_beyond_the_grid_share_its_last():
 def test_all_may_begin_with_the_same_score(zero):
     torch.manual_seed(0)
     head = TableAnswerHead(8, HeadOptions(zero_cell_head=zero, aggregations=4))
-    logits = head(output(), BATCH)
+    logits = head(output())
     assert bool((logits.tokens == 0).all()) is zero
     assert bool((logits.columns[0, 1:3] == 0).all()) is zero
     assert not (logits.aggregation == 0).any(), "aggregations never do"
@@ -103,7 +103,7 @@ def test_weights_are_drawn_as_the_reference_draws_them():
 @pytest.mark.parametrize("aggregations", [0, 4])
 def test_every_weight_has_a_gradient(one_column, aggregations):
     head = TableAnswerHead(8, HeadOptions(select_one_column=one_column, aggregations=aggregations))
-    logits = head(output(), BATCH)
+    logits = head(output())
     sum(part.sum() for part in (logits.tokens, logits.columns, logits.aggregation) if part is not None).backward()
     assert len(list(head.parameters())) == 2 * (1 + one_column + bool(aggregations))
     assert all(parameter.grad is not None for parameter in head.parameters())
@@ -112,7 +112,7 @@ def test_every_weight_has_a_gradient(one_column, aggregations):
 def test_scores_have_32_bits_under_autocast():
     head = TableAnswerHead(8, HeadOptions(aggregations=4))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        logits = head(output(), BATCH)
+        logits = head(output())
     assert {part.dtype for part in (logits.tokens, logits.columns, logits.aggregation)} == {torch.float32}
 
 
@@ -125,6 +125,6 @@ def test_what_is_said_of_whole_columns_is_in_no_cell():
 
 def test_a_table_without_body_chooses_nothing_and_stays_finite():
     bare = replace(BATCH, row_ids=torch.zeros_like(BATCH.row_ids), column_ids=torch.zeros_like(BATCH.column_ids))
-    logits = TableAnswerHead(8, HeadOptions())(output(), bare)
+    logits = TableAnswerHead(8, HeadOptions())(output()._replace(batch=bare))
     assert logits.final().isfinite().all()
     assert not logits.probabilities().any()

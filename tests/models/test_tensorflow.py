@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, MissingDependencyError
-from mate_cli.models.checkpoints import InitOptions, load_weights
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle, read_bundle
 from mate_cli.models.checkpoints.tensorflow import read_variables
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
@@ -74,7 +74,7 @@ def test_names_and_matrices_are_those_of_torch():
 @pytest.mark.parametrize("cls", [Tapas, Mate])
 def test_a_network_is_filled_from_a_folder_or_a_prefix(name, kind, cls):
     model = network(cls)
-    report = load_weights(model, InitOptions(kind, str(GOLDEN / name)))
+    report = InitialWeights(kind, str(GOLDEN / name)).load(model)
     assert not report.new
     assert len(report.loaded) == len(VALUES.files) - 8
     assert set(report.unused) == {
@@ -97,7 +97,7 @@ def test_the_reference_s_own_outputs_from_its_variables(tmp_path):
     slots = {f"{name}/adam_m": np.zeros_like(value) for name, value in variables.items()}
     write(tmp_path, variables | slots)
     model = Tapas(golden.SIZE, attention=Sdpa(), vocab_size=50, activation="gelu_new", attention_dropout=0.0)
-    report = load_weights(model, InitOptions("tapas", str(tmp_path / "model.ckpt")))
+    report = InitialWeights("tapas", str(tmp_path / "model.ckpt")).load(model)
     assert not report.new
     assert all("relative_bias_table" in name for name in report.unused)
     golden.check("full", model.eval(), reset=False)
@@ -106,36 +106,36 @@ def test_the_reference_s_own_outputs_from_its_variables(tmp_path):
 
 def test_what_does_not_fit_is_named():
     with pytest.raises(CheckpointError, match=r"activation is gelu_new, .* Set model.activation=gelu_new"):
-        load_weights(network(activation="gelu"), InitOptions("tapas", str(GOLDEN)))
+        InitialWeights("tapas", str(GOLDEN)).load(network(activation="gelu"))
     with pytest.raises(CheckpointError, match="size is 4 wide, 2 layers, 2 heads, 6 inside"):
-        load_weights(Tapas("tiny", attention=Sdpa(), vocab_size=20), InitOptions("tapas", str(GOLDEN)))
+        InitialWeights("tapas", str(GOLDEN)).load(Tapas("tiny", attention=Sdpa(), vocab_size=20))
 
 
 def test_several_checkpoints_in_a_folder(copy):
     for file in list(copy.glob("model.ckpt.*")):
         shutil.copy(file, copy / file.name.replace("model.ckpt", "model.ckpt-7"))
     with pytest.raises(CheckpointError, match=r"there are 2 .* Name one of them, such as .*model.ckpt"):
-        load_weights(network(), InitOptions("tapas", str(copy)))
-    assert not load_weights(network(), InitOptions("tapas", str(copy / "model.ckpt-7"))).new
+        InitialWeights("tapas", str(copy)).load(network())
+    assert not InitialWeights("tapas", str(copy / "model.ckpt-7")).load(network()).new
 
 
 def test_a_folder_without_any(tmp_path):
     assert find_bundle(tmp_path) is None
     assert find_bundle(tmp_path / "model.ckpt") is None
     with pytest.raises(CheckpointError, match="no weights at"):
-        load_weights(network(), InitOptions("path", str(tmp_path / "model.ckpt")))
+        InitialWeights("path", str(tmp_path / "model.ckpt")).load(network())
 
 
 def test_missing_data(copy):
     (copy / "model.ckpt.data-00000-of-00001").unlink()
     with pytest.raises(CheckpointError, match=r"data-00000-of-00001: .*No such file"):
-        load_weights(network(), InitOptions("tapas", str(copy)))
+        InitialWeights("tapas", str(copy)).load(network())
 
 
 def test_damaged_configuration(copy):
     (copy / "bert_config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"bert_config.json: not JSON"):
-        load_weights(network(), InitOptions("tapas", str(copy)))
+        InitialWeights("tapas", str(copy)).load(network())
 
 
 def test_without_the_package_that_checks(monkeypatch):

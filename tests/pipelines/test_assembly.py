@@ -1,12 +1,15 @@
 """Parts that do not fit together are refused before any work."""
 
 import pytest
-from configurations import composed
+from configurations import composed, targets
+from hydra.utils import get_class, instantiate
+from mate_cli.pipelines.chain import joint_throughput
 
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.chain import joint_throughput
+from mate_cli.tokenization.serializer import LABELLED
+from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -20,6 +23,41 @@ def test_inputs_longer_than_the_network_takes(overrides, message):
     config = composed(config_dir(), "train", ["experiment=quickstart_cells", *overrides])
     with pytest.raises(ConfigError, match=message):
         assemble(config)
+
+
+@pytest.mark.parametrize("network", ["linformer", "etc"])
+def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(network):
+    words = ["experiment=quickstart_cells", f"model={network}", "model.size=tiny"]
+    with pytest.raises(ConfigError, match=r"attention: .*not by Bucketed.* Use attention=auto"):
+        assemble(composed(config_dir(), "train", [*words, "attention=bucketed"]))
+    assert assemble(composed(config_dir(), "train", words)).task.encoder.facts() == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "encoding", "remedy"),
+    [
+        ("span_reading", "table", "encoding=cell"),
+        ("page_reading", "plain", "encoding=cell"),
+        ("cell_selection", "cell", "encoding=table"),
+        ("table_qa", "masked", "encoding=table"),
+        ("masked_lm", "table", "encoding=masked"),
+        ("node_ranking", "hopping", "encoding=ranking"),
+        ("row_hopping", "ranking", "encoding=hopping"),
+    ],
+)
+def test_an_encoding_with_labels_of_another_kind_is_refused_before_data_is_read(task, encoding, remedy):
+    words = [f"task={task}", f"encoding={encoding}", "init.tokenizer=sample", "data.root=nowhere"]
+    with pytest.raises(ConfigError, match=f"encoding: .* learns from labels of .* Use {remedy}"):
+        assemble(composed(config_dir(), "train", words))
+
+
+def test_every_label_that_a_task_needs_has_an_encoding():
+    classes = [get_class(name) for name in targets(config_dir()) if ".lit_modules." in name and "optimiz" not in name]
+    needed = {task.label for task in classes} - {None}
+    assert needed == set(LABELLED)
+    for label, typed in LABELLED.items():
+        cfg = composed(config_dir(), "train", [typed, "data=sample", "init.tokenizer=sample"])
+        assert instantiate(cfg.encoding, tokenizer=load_tokenizer("sample")).marks == label
 
 
 def test_what_a_chain_costs_is_the_sum_of_its_stages():

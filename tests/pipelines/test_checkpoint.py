@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification, TapasTokenizer
 
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.data.sample import SAMPLE_ROOT
+from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
 from mate_cli.errors import CheckpointError
 from mate_cli.pipelines.checkpoint import open_checkpoint
 from mate_cli.pipelines.evaluation import predict
@@ -111,20 +111,20 @@ def test_weights_may_be_a_pickle_of_tensors(tmp_path):
     assert opened(tmp_path / "tapas", tmp_path) == before
 
 
-def test_a_name_on_the_hub_may_have_a_revision(tmp_path, monkeypatch):
-    import huggingface_hub
-
+def test_a_checkpoint_of_the_hub(tmp_path, monkeypatch):
     saved(tmp_path / "tapas", TapasForSequenceClassification)
     asked = []
 
-    def fetch(name, **options):
-        asked.append((name, options["revision"], "model.safetensors" in options["allow_patterns"]))
-        return str(tmp_path / "tapas")
+    def hub_file(name, file):
+        asked.append((name, file))
+        return path if (path := tmp_path / "tapas" / file).is_file() else None
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fetch)
+    monkeypatch.setattr("mate_cli.pipelines.checkpoint.hub_file", hub_file)
     monkeypatch.chdir(tmp_path)
     open_checkpoint("google/tapas-base-finetuned-tabfact@no_reset", hardware_and_paths(tmp_path))
-    assert asked == [("google/tapas-base-finetuned-tabfact", "no_reset", True)]
+    assert {name for name, _ in asked} == {"google/tapas-base-finetuned-tabfact@no_reset"}
+    assert {"config.json", "vocab.txt", "model.safetensors"} <= {file for _, file in asked}
+    assert "pytorch_model.bin" not in {file for _, file in asked}
 
 
 @pytest.fixture(scope="module")

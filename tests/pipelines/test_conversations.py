@@ -7,11 +7,12 @@ import pytest
 from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.table_data_module import Loading, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.metrics.calibration import Calibration
-from mate_cli.models.checkpoints.load import LoadReport
+from mate_cli.models.initialization.base import LoadReport
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
 from mate_cli.pipelines import evaluation
 from mate_cli.pipelines.assembly import Parts
@@ -32,7 +33,7 @@ class Next:
     row: int
 
 
-class NextRow(TableTask[Next]):
+class NextRow(TableTask[TableExample, Next]):
     """Answers with the row after the previous answer's, and with row 1 where there is none."""
 
     def loss(self, batch):
@@ -86,7 +87,7 @@ def parts(tmp_path):
     loading = Loading(2, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path)
     task = NextRow(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size))
     data = TableDataModule(Conversations(), serializer, loading, list, list)
-    return Parts(task, data, serializer, LoadReport())
+    return Parts(task, data, serializer, InitialWeights(), LoadReport())
 
 
 def test_each_question_is_given_the_models_own_answer_to_the_one_before(parts, tmp_path):

@@ -17,9 +17,9 @@ from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, Ta
 
 import mate_cli.models.auto_classes
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import CheckpointError, ConfigError, RunError
-from mate_cli.models.checkpoints import InitOptions, load_weights
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines import export
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
@@ -117,7 +117,7 @@ def test_questions_are_scored_alike_by_transformers(tmp_path, name):
     task = parts.task.eval()
     for made in one_by_one(batch()):  # padding changes what transformers makes of choosing no column
         given = {"labels": torch.zeros(made.input_ids.shape)} if name == "free" else {}  # it needs them
-        output, scores = theirs(**inputs(made), **given), task.head(task.encoder(in_place(parts, made)), made)
+        output, scores = theirs(**inputs(made), **given), task.head(task.encoder(in_place(parts, made)))
         final = scores.final()
         # Far below zero, outside the chosen column, 32 bits are too few for more.
         close = final > -1000
@@ -173,7 +173,7 @@ def test_statements_are_judged_alike_by_transformers(tmp_path):
     assert theirs.config.id2label == {0: "refuted", 1: "entailed"}
     parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
     made, task = batch(), parts.task.eval()
-    ours = task.head(task.encoder(in_place(parts, made)).pooled)
+    ours = task.head(task.encoder(in_place(parts, made)))
     torch.testing.assert_close(theirs(**inputs(made)).logits, ours, atol=1e-5, rtol=1e-5)
 
 
@@ -213,7 +213,7 @@ def test_training_can_begin_with_it(tmp_path, overrides):
     folder = exported(tmp_path, overrides)
     parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
     fresh = assemble(composed(config_dir(), "train", [*SMALL, *overrides]), NoDataset()).task.encoder
-    report = load_weights(fresh, InitOptions("path", str(folder), size="tiny"))
+    report = InitialWeights("path", str(folder)).load(fresh)
     assert report.new == ()
     wanted = parts.task.encoder.state_dict()
     assert all(torch.equal(tensor, wanted[name]) for name, tensor in fresh.state_dict().items())

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 from configurations import composed
+from mate_cli.pipelines.chain import Trained, find_chain, train_stages
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines import hybrider
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.chain import Trained, find_chain, train_stages
 from mate_cli.pipelines.finished import run_config
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder
@@ -76,7 +76,7 @@ def test_evaluate_recomputes_what_training_recorded(chain):
 
 
 def test_predict_answers_questions_without_answers(chain, tmp_path):
-    released = json.loads(Sample().released["test.json"])
+    released = json.loads(Sample().released("test.json")["test.json"])
     asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
     questions, output = tmp_path / "questions.json", tmp_path / "out.json"
     questions.write_text(json.dumps(asked))

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
 from mate_cli.data.stream import TableStream
+from mate_cli.lit_modules.masked_lm import MaskedLM
 
 SMALL = [
     "logger=none",
@@ -69,6 +70,19 @@ def test_a_run_says_what_it_learnt_from_and_how_well(run):
     rows = json.loads((run / "predictions" / "dev.json").read_text())
     assert len(rows) == record["data"]["dev"]
     assert all("masked pieces" in row["pred"] for row in rows)
+
+
+def test_less_is_better_where_the_monitored_metric_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(MaskedLM, "monitor", "dev/perplexity")
+    assert pretrain(tmp_path, "trainer.early_stopping=1", "trainer.val_every=0.2") == 0
+    folder = run_folder(tmp_path)
+    rows = map(json.loads, (folder / "metrics.jsonl").open())
+    found = [row["dev/perplexity"] for row in rows if "dev/perplexity" in row]
+    assert len(found) > 2
+    assert found == sorted(found, reverse=True)  # so that it never stops early
+    best, final = (load_file(folder / "checkpoints" / f"{name}.safetensors") for name in ("best", "final"))
+    assert all((best[name] == final[name]).all() for name in final)
+    assert json.loads((folder / "record.json").read_text())["monitor"] == "dev/perplexity"
 
 
 def test_a_run_that_is_interrupted_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):

@@ -17,20 +17,20 @@ def test_any_part_of_the_questions_has_a_row_and_lengths_come_last():
         "test/accuracy": 0.4,
     }
     assert rows(metrics) == [
-        ["dev", "total", "50.0"],
-        ["", "simple", "60.0"],
+        ["dev", "Total", "50.0"],
+        ["", "Simple", "60.0"],
         ["", "1-128 words", "70.0"],
         ["", "over 1024 words", "10.0"],
-        ["test", "total", "40.0"],
+        ["test", "Total", "40.0"],
     ]
 
 
 def test_known_scores_come_in_their_order_and_others_behind_them():
     metrics = {"dev/colour": 0.2, "dev/em": 0.3, "dev/hits@1": 0.4, "dev/em/table": 0.5}
     assert [column.header for column in results_table(metrics, "title").columns][2:] == ["Hits@1", "EM", "colour"]
-    assert rows(metrics) == [["dev", "total", "40.0", "30.0", "20.0"], ["", "in-table", "-", "50.0", "-"]]
+    assert rows(metrics) == [["dev", "Total", "40.0", "30.0", "0.2"], ["", "In-Table", "-", "50.0", "-"]]
 
 
 def test_baselines_stand_below_without_their_parts():
     metrics = {"baseline/tfidf/dev/em": 0.1, "baseline/tfidf/dev/em/table": 0.2, "dev/em": 0.3}
-    assert rows(metrics) == [["dev", "total", "30.0"], ["tfidf/dev", "total", "10.0"]]
+    assert rows(metrics) == [["dev", "Total", "30.0"], ["tfidf/dev", "Total", "10.0"]]

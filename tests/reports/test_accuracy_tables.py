@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.export_latex import report_latex
 from mate_cli.reports.html import render_page
 from mate_cli.reports.html_tables import heading_spans
-from mate_cli.reports.metric_names import MetricName, main_metric
+from mate_cli.reports.main_metric import main_metric
 from mate_cli.reports.report import build_report
 from mate_cli.reports.terminal import heading
 from tests.reports.runs import build_run

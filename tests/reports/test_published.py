@@ -4,7 +4,7 @@ from importlib import resources
 
 import pytest
 
-from mate_cli.reports.metric_names import MetricName
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.published import published_for
 
 DATASETS = sorted(
@@ -36,7 +36,7 @@ def test_every_figure_is_a_fraction_under_a_name_that_runs_use(dataset):
         assert row.source
         for name, value in row.metrics.items():
             metric = MetricName.parse(name)
-            assert (metric.split in ("dev", "test"), metric.is_fraction) == (True, True), name
+            assert (metric.split in ("dev", "test"), metric.is_share) == (True, True), name
             assert not metric.part or metric.kind, name
             assert 0 < value < 1
         assert all(row.metrics[name] <= row.metrics[name.replace("em", "f1")] for name in row.metrics if "/em" in name)

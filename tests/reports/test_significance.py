@@ -9,12 +9,13 @@ from rich.console import Console
 from scipy import stats
 
 from mate_cli.errors import ConfigError
+from mate_cli.metrics.exact_match import EM
 from mate_cli.reports.export import report_json
 from mate_cli.reports.grouping import group_runs
 from mate_cli.reports.load import load_runs
 from mate_cli.reports.report import build_report
 from mate_cli.reports.significance import compare_with, find_group, paired_bootstrap
-from mate_cli.reports.significance_terminal import p_text, print_significance, signed
+from mate_cli.reports.significance_terminal import p_text, print_significance
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
 
@@ -219,4 +220,4 @@ def test_probabilities_are_short(p, text):
 
 
 def test_nothing_has_no_sign():
-    assert [signed(x) for x in (0.0, -0.0004, 0.012, -0.1)] == ["0.0", "0.0", "+1.2", "-10.0"]
+    assert [EM.difference_text(x) for x in (0.0, -0.0004, 0.012, -0.1)] == ["0.0", "0.0", "+1.2", "-10.0"]

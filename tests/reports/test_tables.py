@@ -6,8 +6,9 @@ from datetime import datetime, timezone
 import pytest
 
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import center_text, count_text, duration_text
-from mate_cli.reports.metric_names import MetricName, main_metric
+from mate_cli.reports.main_metric import main_metric
 from mate_cli.reports.report import build_report, reason_text
 from mate_cli.reports.statistics import summarize
 from mate_cli.reports.tables import result_tables
@@ -136,8 +137,8 @@ def test_metric_names(name, parts):
 def test_fractions_are_told_from_other_numbers():
     fractions = ["dev/em", "test/hits@1", "dev/accuracy", "test/colour_accuracy"]
     others = ["train/loss", "dev/span_loss", "forward_ms", "dev/grad_norm", "tokens_per_second"]
-    assert [MetricName.parse(name).is_fraction for name in fractions + others] == [True] * 4 + [False] * 5
-    assert [MetricName.parse(name).direction for name in fractions + others] == [1] * 4 + [-1] * 3 + [0] * 2
+    assert [MetricName.parse(name).is_share for name in fractions + others] == [True] * 4 + [False] * 5
+    assert [MetricName.parse(name).direction for name in fractions + others] == [1] * 4 + [-1] * 3 + [0, 1]
 
 
 def test_the_main_metric_is_the_one_most_have():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,7 +13,7 @@ from mate_cli.attention.backends.native import Native
 from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import AttentionBackend, SegmentedPattern, Work
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
@@ -23,20 +25,19 @@ GPU_TOKENS = 2048
 """Below this many tokens a GPU attends densely; a guess, not measured."""
 
 
-class Auto:
+class Auto(AttentionBackend):
     """Dense attention where a batch is short or its rows and columns are long, segments elsewhere.
 
     On a CPU with a compiler that is `native`, else `segments`. All are exact, so that the choice changes nothing but
     time. `chosen` counts the batches of each.
     """
 
+    leaves_choice: ClassVar[bool] = True
+
     def __init__(self) -> None:
         self._backends: dict[str, AttentionBackend] = {"sdpa": Sdpa(), "segments": Segments(), "native": Native()}
         self._gpu = torch.cuda.is_available()
         self.chosen: Counter[str] = Counter()
-
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept every pattern."""
 
     def prepare(self, plan: AttentionPlan) -> None:
         """Derive what the choice will ask of the plan; batches are expected to go to a GPU where there is one."""
@@ -48,14 +49,14 @@ class Auto:
         plan.derive("counted", lambda _: self.chosen.update([choice]))
         return self._backends[choice].forward(qkv, plan, key_bias, dropout)
 
-    def chosen_for(self, plan: AttentionPlan) -> AttentionBackend:
-        """The backend for this batch."""
-        return self._backends[self.choose(plan)]
+    def work(self, plan: AttentionPlan) -> Work:
+        """That of the backend for this batch."""
+        return self._backends[self.choose(plan)].work(plan)
 
-    def summary(self) -> str:
-        """What was chosen so far, for a log."""
+    def facts(self) -> Mapping[str, str]:
+        """What was chosen so far."""
         counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]
-        return f"{', '.join(counts)} of {self.chosen.total():,} batches"
+        return {"attention": f"{', '.join(counts)} of {self.chosen.total():,} batches"}
 
     def choose(self, plan: AttentionPlan) -> str:
         """The backend for this batch, by its name in `conf/attention`; decided once per batch."""

@@ -7,6 +7,7 @@ behaviour is kept: neighbours are cyclic, and with fewer than three buckets the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch.nn.functional import pad as pad_end
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype, split_heads
-from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
@@ -40,7 +41,7 @@ class _View:
     window_mask: Tensor
 
 
-class Bucketed:
+class Bucketed(AttentionBackend):
     """An approximation of row and column heads: what lies beyond the window of buckets is not seen.
 
     Args:
@@ -48,6 +49,8 @@ class Bucketed:
         bucket_size: tokens in a bucket; a query sees its own bucket, the next and the previous one.
         pad: append masked tokens so that any length fits; False refuses such lengths, as the reference does.
     """
+
+    exact: ClassVar[bool] = False
 
     def __init__(self, first_section: int = 116, bucket_size: int = 42, *, pad: bool = True) -> None:
         if first_section < 1 or bucket_size < 1:
@@ -71,6 +74,13 @@ class Bucketed:
     def prepare(self, plan: AttentionPlan) -> None:
         """Sort the tokens and mask the windows."""
         self._views(plan)
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """The first section with all tokens, the others with the first section and three buckets."""
+        examples, tokens = plan.packing.shape
+        padded, window = tokens + self.padding(tokens), self.first_section + 3 * self.bucket_size
+        seen = self.first_section * padded + (padded - self.first_section) * window
+        return Work(plan.pattern.num_heads * examples * seen)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H].

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import attention_dtype
-from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
+from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import map_tensors
@@ -50,7 +51,7 @@ class SortedViews:
     tiles: tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class Flex:
+class Flex(AttentionBackend):
     """FlexAttention on every view sorted by segment, with tiles found from the segments' ends; compiled once.
 
     Not measured on a GPU yet.
@@ -75,6 +76,10 @@ class Flex:
     def prepare(self, plan: AttentionPlan) -> None:
         """Sort the views and find their tiles."""
         _views(plan)
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """The needed pairs."""
+        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

@@ -10,7 +10,8 @@ from torch import Tensor
 from mate_cli.attention.backends.native_build import native_kernels, say_if_missing
 from mate_cli.attention.backends.sdpa import attention_dtype
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
+from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 
@@ -21,7 +22,7 @@ LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "lo
 """Of `SegmentTasks`, in the order in which the kernels read them."""
 
 
-class Native:
+class Native(AttentionBackend):
     """C++ kernels without padding, compiled on first use; `segments` computes where there is no compiler or a GPU.
 
     They attend in single precision, whatever the precision of the stream. The results are the same with any number
@@ -45,6 +46,10 @@ class Native:
             Segments().prepare(plan)
         else:
             _task_lists(plan)
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """The needed pairs."""
+        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

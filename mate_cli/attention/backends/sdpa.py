@@ -6,18 +6,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.base import AttentionBackend, AttentionPattern, Work
+from mate_cli.attention.pairs import all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
 
-class Sdpa:
-    """`scaled_dot_product_attention` with the mask added to the scores, one call for each group of heads."""
+class Sdpa(AttentionBackend):
+    """`scaled_dot_product_attention` with the mask added to the scores, one call for each group of heads.
 
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept every pattern."""
+    Nothing is prepared: the mask is quadratic, and cheaper to make than to move.
+    """
 
-    def prepare(self, plan: AttentionPlan) -> None:
-        """Nothing: the mask is quadratic, and cheaper to make than to move."""
+    def work(self, plan: AttentionPlan) -> Work:
+        """All pairs."""
+        return Work(all_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import Sdpa, additive_mask, attention_dtype
-from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
+from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tables import SegmentTables, TaskClass, segment_tables
@@ -26,7 +27,7 @@ _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-class Segments:
+class Segments(AttentionBackend):
     """Gathers every row and column with the global tokens, attends within, and puts the results back.
 
     Costs T * (G + mean segment) instead of T * T, with the same numbers. In the full pattern every example is one
@@ -50,6 +51,10 @@ class Segments:
     def prepare(self, plan: AttentionPlan) -> None:
         """Build the index tables."""
         segment_tables(plan)
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """The needed pairs."""
+        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import attention_dtype
-from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
+from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.segment_tasks import SegmentTasks, segment_tasks
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import map_tensors
@@ -45,7 +46,7 @@ class Tiling:
     tiles: tuple[Tensor, ...]
 
 
-class Triton:
+class Triton(AttentionBackend):
     """One program per tile of queries and head, which gathers its keys by index; deterministic, without atomics.
 
     Not measured on a GPU yet: the sizes below are reasoned, not tuned.
@@ -84,6 +85,10 @@ class Triton:
     def prepare(self, plan: AttentionPlan) -> None:
         """Cut the tasks into tiles."""
         self._tiling(plan)
+
+    def work(self, plan: AttentionPlan) -> Work:
+        """The needed pairs."""
+        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H].

@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.datasets.tabfact.reader import LABELS
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs
 from mate_cli.data.synthesis.parts import MAX_CELLS, table_parts
 from mate_cli.data.synthesis.references import TableReferences
 from mate_cli.data.synthesis.statements import Grammar, synthesize
-from mate_cli.data.tabfact import LABELS
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
 

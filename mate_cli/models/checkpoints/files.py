@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
+from mate_cli.files.hub import hub_file
 from mate_cli.models.checkpoints import tensorflow
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 
@@ -59,8 +60,8 @@ def read_hub(name: str) -> CheckpointFiles:
     if Path(name).exists() or find_bundle(Path(name)):
         return read_path(Path(name))
     for weights in HUB_FILES:
-        if file := _hub_file(name, weights):
-            config = _hub_file(name, "config.json")
+        if file := hub_file(name, weights):
+            config = hub_file(name, "config.json")
             return CheckpointFiles(name, _tensors(file), _json(config) if config else {})
     raise CheckpointError(
         f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
@@ -115,14 +116,3 @@ def _json(file: Path) -> dict[str, Any]:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise CheckpointError(f"not JSON: {error}", where=str(file), remedy="Fetch it again") from error
-
-
-def _hub_file(name: str, file: str) -> Path | None:
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
-
-    repository, _, revision = name.partition("@")
-    try:
-        return Path(hf_hub_download(repository, file, revision=revision or None))
-    except (EntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
-        return None

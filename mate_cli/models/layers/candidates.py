@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
+    from mate_cli.models.encoder_output import EncoderOutput
     from mate_cli.tokenization.layout import TableBatch
 
 SIDE_SIZE = 32
@@ -46,14 +47,14 @@ class CandidateHead(nn.Module):
         width = hidden_size + SIDE_SIZE * len(side_vocabularies)
         self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
 
-    def forward(self, states: Tensor, batch: TableBatch, pooler: nn.Module) -> CandidateLogits:
+    def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
         """States [B, T, D] to the scores of K candidates, as many as the example with most has.
 
         Args:
-            states: of every token.
-            batch: candidate k of an example is the tokens of row id k, from 1.
+            output: candidate k of an example is the tokens of row id k, from 1.
             pooler: the network's own, [candidates, 1, D] to [candidates, D].
         """
+        states, batch = output.states, output.batch
         example, token = first_tokens(batch)
         candidate = batch.row_ids[example, token] - 1
         found = [pooler(states[example, token][:, None])]

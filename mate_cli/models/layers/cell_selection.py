@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
+    from mate_cli.models.encoder_output import EncoderOutput
     from mate_cli.tokenization.layout import TableBatch
 
 NO_LOGIT = -10000.0
@@ -46,8 +47,9 @@ class CellSelectionHead(nn.Module):
         super().__init__()
         self.score = nn.Linear(hidden_size, 1)
 
-    def forward(self, states: Tensor, batch: TableBatch) -> CellLogits:
+    def forward(self, output: EncoderOutput) -> CellLogits:
         """States [B, T, D] to the scores of K cells, as many as the example with most has (at least 1)."""
+        states, batch = output.states, output.batch
         cells, count = _index_cells(batch)
         token_logits = self.score(states).squeeze(-1).float()
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor
 
 from mate_cli.models.layers.embeddings import FeatureEmbeddings
 from mate_cli.models.layers.score import Score
-from mate_cli.tokenization.layout import TableBatch
+
+if TYPE_CHECKING:
+    from mate_cli.models.encoder_output import EncoderOutput
 
 
 class ClassHead(Score):
@@ -26,14 +30,10 @@ class ClassHead(Score):
         super().__init__(hidden_size, classes)
         self.lexical = lexical
 
-    def forward(self, pooled: Tensor, batch: TableBatch | None = None) -> Tensor:
-        """The scores.
-
-        Args:
-            pooled: of each example of the batch, [B, D].
-            batch: where lexical features are read.
-        """
-        if self.lexical is not None and batch is not None and batch.cell_features is not None:
+    def forward(self, output: EncoderOutput) -> Tensor:  # type: ignore[override]  # of all that a network makes
+        """The scores."""
+        pooled, batch = output.pooled, output.batch
+        if self.lexical is not None and batch.cell_features is not None:
             cells: Tensor = self.lexical.features(batch.cell_features)
             pooled = pooled + cells.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
         return super().forward(pooled)

@@ -5,31 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
-from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.base import Attention, AttentionBackend, AttentionPattern
+from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.sizes import EncoderSize
 
 
 @dataclass(frozen=True)
-class LayerOptions:
-    """What a layer is besides its size.
+class LayerSpec:
+    """What may tell a layer of a network from its neighbours.
 
     Args:
-        attention: how attention is computed.
+        pattern: what each of its heads may see.
+        backend: how that is computed.
+        layer: its class; None for the ordinary one.
+    """
+
+    pattern: AttentionPattern
+    backend: Attention
+    layer: type[EncoderLayer] | None = None
+
+    @property
+    def prepared(self) -> tuple[AttentionPattern, AttentionBackend | None]:
+        """The pattern with what prepares batches for it: no backend where it belongs to the network's weights."""
+        return self.pattern, self.backend if isinstance(self.backend, AttentionBackend) else None
+
+    def build(self, size: EncoderSize, options: LayerOptions) -> EncoderLayer:
+        """Make the layer, with random weights.
+
+        Raises:
+            ConfigError: the backend cannot compute the pattern.
+        """
+        self.backend.supports(self.pattern, options.attention_dropout)
+        return (self.layer or EncoderLayer)(size, self, options)
+
+
+@dataclass(frozen=True)
+class LayerOptions:
+    """What all layers of a network have in common besides their size.
+
+    Args:
         activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
         hidden_dropout: after every dense layer.
         attention_dropout: on attention weights.
     """
 
-    attention: AttentionBackend
     activation: str = "gelu"
     hidden_dropout: float = 0.1
     attention_dropout: float = 0.1
@@ -42,12 +70,17 @@ class SelfAttention(nn.Module):
     """Projects to queries, keys and values in one product, and lets the backend attend.
 
     In a state dict the product is three layers, `query`, `key` and `value`, as in BERT.
+
+    Args:
+        size: width D, number N and size H of heads.
+        backend: attends.
+        dropout: the probability of dropping an attention weight in training.
     """
 
-    def __init__(self, size: EncoderSize, options: LayerOptions) -> None:
+    def __init__(self, size: EncoderSize, backend: Attention, dropout: float) -> None:
         super().__init__()
         self.shape = (len(PROJECTIONS), size.num_heads, size.head_size)
-        self.backend, self.attention_dropout = options.attention, options.attention_dropout
+        self.backend, self.attention_dropout = backend, dropout
         self.projections = nn.Linear(size.hidden_size, len(PROJECTIONS) * size.hidden_size)
         self.register_state_dict_post_hook(_split_projections)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_join_projections)  # type: ignore[no-untyped-call]
@@ -92,13 +125,20 @@ class ResidualOutput(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each followed by a norm."""
+    """Attention and a feed-forward layer, each followed by a norm.
 
-    def __init__(self, size: EncoderSize, options: LayerOptions) -> None:
+    Args:
+        size: of the network.
+        spec: what it sees, and how.
+        options: the rest.
+    """
+
+    def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
+        self.spec = spec
         self.attention = nn.ModuleDict(
             {
-                "self": SelfAttention(size, options),
+                "self": SelfAttention(size, spec.backend, options.attention_dropout),
                 "output": ResidualOutput(size.hidden_size, size, options.hidden_dropout),
             }
         )
@@ -125,9 +165,16 @@ class Encoder(nn.Module):
         self.layer = nn.ModuleList(layers)
         self.gradient_checkpointing = gradient_checkpointing
 
-    def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None) -> Tensor:
+    @property
+    def specs(self) -> list[LayerSpec]:
+        """What each layer sees, and how."""
+        layers: Iterable[Any] = self.layer
+        return [layer.spec for layer in layers]
+
+    def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
         """States [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key."""
-        for layer in self.layer:
+        for layer, spec in zip(self.layer, self.specs, strict=True):
+            plan = plans[spec.pattern]
             if self.gradient_checkpointing and torch.is_grad_enabled():
                 states = checkpoint(layer, states, plan, key_bias, use_reentrant=False)
             else:

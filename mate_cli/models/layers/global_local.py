@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import pad
 
-from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.base import Attention, AttentionPattern, Work
+from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
@@ -114,7 +115,7 @@ class RelativeScores(nn.Module):
         return scores.gather(-1, ids.expand(*scores.shape[:-1], -1))
 
 
-class GlobalLocal(nn.Module):
+class GlobalLocal(nn.Module, Attention):
     """The attention of one layer in which tokens and slots share projections, each side with its own relations.
 
     Args:
@@ -138,9 +139,12 @@ class GlobalLocal(nn.Module):
             name = type(pattern).__name__
             raise ConfigError(f"TableETC cannot compute {name}", where="model", remedy="Use model=mate")
 
-    def prepare(self, plan: AttentionPlan) -> None:
-        """Derive the links."""
-        plan.derive("links", find_links)
+    def work(self, plan: AttentionPlan) -> Work:
+        """The window, and every slot with all tokens, both ways, and with all slots."""
+        examples, slots = len(plan.batch.input_ids), len(plan.derive("links", find_links).slots)
+        with_slots = slots * (2 * int(plan.batch.attention_mask.sum()) + slots * examples)
+        pairs = needed_pairs(plan.pattern, plan.batch) + plan.pattern.num_heads * with_slots
+        return Work(pairs, memory=slots * examples)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: those of the P tokens, then of the slots of every example, [P + B * G, 3, N, H] to [P + B * G, N, H].

@@ -15,6 +15,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.layers.cell_selection import NO_LOGIT
 
 if TYPE_CHECKING:
+    from mate_cli.models.encoder_output import EncoderOutput
     from mate_cli.tokenization.layout import TableBatch
 
 
@@ -40,14 +41,14 @@ class SpanHead(nn.Module):
         self.end = nn.Linear(hidden_size, width, bias=False)
         self.score = nn.Sequential(nn.GELU(), nn.Linear(width, 1)) if layers == 2 else nn.Identity()
 
-    def forward(self, states: Tensor, batch: TableBatch) -> Tensor:
+    def forward(self, output: EncoderOutput) -> Tensor:
         """States [B, T, D] to [B, T, L]: the score of the span from token t of l + 1 tokens, `NO_LOGIT` if forbidden.
 
         The two halves of the first layer are applied to tokens, not to spans, and added.
         """
-        ends = _ahead(self.end(states), self.max_length)
-        logits = self.score(self.start(states).unsqueeze(2) + ends).squeeze(-1).float()
-        return logits.masked_fill(~allowed_spans(batch, self.max_length), NO_LOGIT)
+        ends = _ahead(self.end(output.states), self.max_length)
+        logits = self.score(self.start(output.states).unsqueeze(2) + ends).squeeze(-1).float()
+        return logits.masked_fill(~allowed_spans(output.batch, self.max_length), NO_LOGIT)
 
 
 def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:

@@ -15,8 +15,7 @@ from mate_cli.models.layers.cell_selection import NO_LOGIT
 from mate_cli.models.layers.score import Score
 
 if TYPE_CHECKING:
-    from mate_cli.models.table_encoder import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+    from mate_cli.models.encoder_output import EncoderOutput
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,10 @@ class TableAnswerHead(nn.Module):
         self.columns = Score(hidden_size, 1, zero=options.zero_cell_head) if options.select_one_column else None
         self.aggregation = Score(hidden_size, options.aggregations) if options.aggregations else None
 
-    def forward(self, output: EncoderOutput, batch: TableBatch) -> AnswerLogits:
+    def forward(self, output: EncoderOutput) -> AnswerLogits:
         """What a network makes of a batch, to scores in 32 bits."""
         options = self.options
-        grid = CellGrid.of(batch, options.max_rows, options.max_columns)
+        grid = CellGrid.of(output.batch, options.max_rows, options.max_columns)
         tokens = self.cells(output.states).squeeze(-1).float() / options.temperature
         if options.average_logits_per_cell:
             tokens = grid.spread(grid.means(tokens))

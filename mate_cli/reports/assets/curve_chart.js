@@ -1,5 +1,5 @@
 // One chart of learning curves, and the numbers under the pointer.
-function curveChart(place, lines, published, { title, percent, axis, log, tall }) {
+function curveChart(place, lines, published, { title, percent, direction, axis, log, tall }) {
   const figure = document.createElement("figure"), caption = document.createElement("figcaption");
   caption.textContent = percent ? `${title} (%)` : title;
   figure.className = "chart";
@@ -24,7 +24,7 @@ function curveChart(place, lines, published, { title, percent, axis, log, tall }
   axes(canvas, box, x, y, ticks, y.ticks(5), axis.write, count, axis.title);
   referenceLines(canvas, box, y, published);
   shown.forEach((line) => canvas.append(drawLine(line, x, y, fits)));
-  readout(figure, canvas, box, shown, x, y, axis, percent, fits);
+  readout(figure, canvas, box, shown, x, y, { axis, percent, direction, fits });
 }
 
 // The ends of the y axis: a little more than the values, but zero where they come close to it.
@@ -50,8 +50,8 @@ function drawLine(line, x, y, fits) {
   return all;
 }
 
-// The numbers under the pointer, or where the arrow keys have moved to.
-function readout(figure, canvas, box, lines, x, y, axis, percent, fits) {
+// The numbers under the pointer, best first, or where the arrow keys have moved to.
+function readout(figure, canvas, box, lines, x, y, { axis, percent, direction, fits }) {
   const tip = document.createElement("div"), guide = svg("line", { y1: box.top, y2: box.bottom, class: "guide" }), dots = svg("g");
   tip.className = "tip";
   tip.setAttribute("role", "status");
@@ -80,7 +80,7 @@ function readout(figure, canvas, box, lines, x, y, axis, percent, fits) {
   function show(pixel) {
     place = Math.min(box.right, Math.max(box.left, pixel));
     const found = lines.map(nearest).filter(({ line, near, value }) => Math.abs(x(line.xs[near]) - place) < 26 && fits(value));
-    found.sort((a, b) => b.value - a.value);
+    found.sort((a, b) => (direction || 1) * (b.value - a.value));
     guide.style.display = "";
     guide.setAttribute("x1", place);
     guide.setAttribute("x2", place);

@@ -12,10 +12,10 @@ function learningCurves(data) {
     charts.replaceChildren();
     charts.classList.toggle("one", state.metrics.size === 1);
     get("legend").querySelectorAll(".item").forEach((item) => { item.hidden = item.dataset.dataset !== String(dataset); });
-    data.metrics.forEach(({ title, percent, lines }, metric) => {
+    data.metrics.forEach(({ title, percent, direction, lines }, metric) => {
       if (!state.metrics.has(metric)) return;
       const published = get("lines")?.checked ? lines[dataset].map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
-      const look = { title, percent, axis, log: get("log").checked, tall: state.metrics.size === 1 };
+      const look = { title, percent, direction, axis, log: get("log").checked, tall: state.metrics.size === 1 };
       curveChart(charts, linesOf(data, metric, choices), published, look);
     });
   }

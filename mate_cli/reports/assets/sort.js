@@ -1,9 +1,9 @@
-// Sorting: a click on a heading sorts its table by the number behind each cell, else by its text.
+// Sorting: a click on a heading sorts its table by the number behind each cell, best first, else by its text.
 function sortBy(heading) {
   const body = heading.closest("table").tBodies[0];
   const column = heading.cellIndex, numeric = heading.classList.contains("number");
   const old = heading.getAttribute("aria-sort");
-  const down = old ? old === "ascending" : numeric;
+  const down = old ? old === "ascending" : numeric && heading.dataset.better !== "less";
   heading.parentElement.querySelectorAll("th").forEach((one) => one.removeAttribute("aria-sort"));
   heading.setAttribute("aria-sort", down ? "descending" : "ascending");
   const key = (row) => (numeric ? parseFloat(row.cells[column].dataset.value) : row.cells[column].textContent);

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.load_curves import Curve
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, mark_of, new_figure
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class CurveFrame:
 def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
     """Draws the curves; each line's id is `g<configuration>-...`, for a page to find it."""
     figure, axes = new_figure(6.2, 3.1)
-    scale = 100.0 if frame.metric.is_fraction else 1.0
+    scale = frame.metric.scale
     for index, (label, curves) in enumerate(zip(frame.labels, frame.lines, strict=True)):
         for repeat, curve in enumerate(curves):
             (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
@@ -39,18 +39,13 @@ def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
             line.set_label(literal(label) if repeat == 0 else "_")
             line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
     axes.set_xlabel("step", color=INK)
-    axes.set_title(literal(axis_title(frame.metric)), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.set_title(literal(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.margins(x=0.01)
     axes.xaxis.set_major_locator(few_ticks(integer=True))
     axes.yaxis.set_major_locator(few_ticks())
     if legend:
         add_legend(figure, frame.labels)
     return figure
-
-
-def axis_title(metric: MetricName) -> str:
-    """Names a metric with its unit."""
-    return f"{metric.title} (%)" if metric.is_fraction else metric.title
 
 
 def few_ticks(*, integer: bool = False) -> MaxNLocator:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import center_text
-from mate_cli.reports.metric_names import MetricName
 from mate_cli.reports.plots.style import GRID, INK, literal, new_figure
 from mate_cli.reports.statistics import Summary
 
@@ -28,7 +28,7 @@ class Bar:
 def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
     """Draws horizontal bars, the first on top; the axis of a score begins at zero, so that lengths compare."""
     figure, axes = new_figure(9.4, 0.75 + 0.36 * max(len(bars), 2))
-    scale = 100.0 if metric.is_fraction else 1.0
+    scale = metric.scale
     for index, bar in enumerate(bars):
         draw_bar(axes, index, bar, metric, scale)
     axes.set_ylim(len(bars) - 0.4, -0.6)
@@ -36,7 +36,7 @@ def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
     highest = max((bar.summary.high for bar in bars), default=1.0) * scale
     axes.set_xlim(min(0.0, min((bar.summary.low for bar in bars), default=0.0) * scale), (highest * 1.14) or 1.0)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(literal(f"{metric.title} (%)" if metric.is_fraction else metric.title), color=INK)
+    axes.set_xlabel(literal(metric.title_with_unit), color=INK)
     return figure
 
 

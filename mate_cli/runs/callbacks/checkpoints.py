@@ -10,6 +10,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from mate_cli.errors import RunError
+from mate_cli.metrics.names import spec_to_follow
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import save_module
@@ -24,14 +25,18 @@ class Checkpoints(pl.Callback):
 
     Args:
         folder: the run's.
-        monitor: the metric that chooses the best weights; larger is better.
+        monitor: the metric that chooses the best weights; its spec says whether more or less is better.
         every_steps: optimizer steps between two saves of the last state.
         patience: validations without improvement after which training stops; None for never.
+
+    Raises:
+        ConfigError: nobody says which way the metric is better.
     """
 
     def __init__(self, folder: RunFolder, monitor: str, every_steps: int, patience: int | None) -> None:
         self.folder, self.monitor, self.every_steps, self.patience = folder, monitor, every_steps, patience
-        self.best_score = -1.0
+        self.spec = spec_to_follow(monitor)
+        self.best_score: float | None = None
         self.best_step = -1
         self.validations_since_best = 0
         self.signal: int | None = None
@@ -84,9 +89,9 @@ class Checkpoints(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Keep the weights when they are the best so far, then the last state."""
-        score = float(trainer.callback_metrics[self.monitor])
+        score = self._score(trainer)
         self.validations_since_best += 1
-        if score > self.best_score:
+        if self.spec.is_better(score, self.best_score):
             self.best_score, self.best_step, self.validations_since_best = score, trainer.global_step, 0
             save_module(pl_module, self.folder.checkpoints / "best.safetensors")
         if self._out_of_patience():
@@ -94,6 +99,21 @@ class Checkpoints(pl.Callback):
         self._save_last(trainer)
         if ranks.anywhere(self.signal is not None):
             raise Interrupted
+
+    def _score(self, trainer: pl.Trainer) -> float:
+        """The monitored metric of the last validation.
+
+        Raises:
+            RunError: the validation did not give it.
+        """
+        if self.monitor not in trainer.callback_metrics:
+            scores = ", ".join(trainer.callback_metrics) or "nothing"
+            raise RunError(
+                f"no {self.monitor} was found in the validation to choose the best weights by",
+                where=f"the validation found {scores}",
+                remedy="Give it a split with answers, or let the task monitor what it finds",
+            )
+        return float(trainer.callback_metrics[self.monitor])
 
     def _out_of_patience(self) -> bool:
         return self.patience is not None and self.validations_since_best >= self.patience

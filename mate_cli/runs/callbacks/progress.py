@@ -10,6 +10,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mate_cli.metrics.names import MetricName
 from mate_cli.runs import ranks
 from mate_cli.runs.clock import Clock
 from mate_cli.runs.tracking import Row, Trackers
@@ -131,7 +132,7 @@ class FollowTraining(pl.Callback):
         metrics = {name: float(v) for name, v in trainer.callback_metrics.items() if name.startswith("dev/")}
         self._row(trainer, metrics)
         whole = {name: value for name, value in metrics.items() if name.count("/") == 1}
-        shown = "  ".join(f"{name} {in_percent(name, value)}" for name, value in whole.items())
+        shown = "  ".join(f"{name} {MetricName.parse(name).spec.text(value)}" for name, value in whole.items())
         self.console.print(f"step {trainer.global_step}: {shown}")
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -147,11 +148,6 @@ class FollowTraining(pl.Callback):
         if self._bar:
             self._bar.stop()
             self._bar = None
-
-
-def in_percent(name: str, value: float) -> str:
-    """A metric for people: shares in percent, a perplexity as it is."""
-    return f"{value:.1f}" if name.endswith("perplexity") else f"{100 * value:.1f}"
 
 
 def _total_steps(trainer: pl.Trainer) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Node
-from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializer import EncodingFailure, Serializer
 
@@ -72,12 +72,13 @@ class CandidateSerializer(Serializer):
         laid_out = [self._lay_out(example.question, one) for one in found]
         ends = np.cumsum([ids.shape[1] for ids in laid_out])
         kept = int((ends <= self.max_tokens).sum())
-        tokens = np.zeros((9, ends[kept - 1]), dtype=np.int32)
-        tokens[:2] = np.concatenate(laid_out[:kept], axis=1)
-        tokens[2], tokens[3] = 1, np.repeat(np.arange(kept), np.diff(ends[:kept], prepend=0)) + 1
-        tokens[8] = np.array([one.right for one in found[:kept]])[tokens[3] - 1]
+        ids, segments = np.concatenate(laid_out[:kept], axis=1)
+        owner = np.repeat(np.arange(kept), np.diff(ends[:kept], prepend=0))
+        tokens = TokenArrays(len(ids))
+        tokens.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
+        tokens.fill(label_ids=np.array([one.right for one in found[:kept]])[owner])
         side = np.array([one.side for one in found[:kept]], dtype=np.float32)
-        return replace(TableEncoding(example.example_id, *tokens), cell_features=side if side.size else None)
+        return tokens.encoding(example.example_id, cell_features=side if side.size else None)
 
     def _lay_out(self, question: str, candidate: CandidateTexts) -> np.ndarray:
         """Word pieces and segments of one candidate, Int32 [2, tokens]."""

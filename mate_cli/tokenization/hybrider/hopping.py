@@ -12,11 +12,17 @@ from mate_cli.tokenization.hybrider.candidates import CandidateSerializer, Candi
 from mate_cli.tokenization.hybrider.examples import LinkedExample
 from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels
 from mate_cli.tokenization.hybrider.targets import target_of
+from mate_cli.tokenization.serializer import Label
 
 
 @dataclass(eq=False)
 class HoppingSerializer(CandidateSerializer):
     """Turns a `LinkedExample` with a current node into the cells and pages of that node's row, the first 16."""
+
+    @property
+    def marks(self) -> Label:
+        """Where a hop finds the answer."""
+        return "hops"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
         """Where one can hop to, or why nowhere."""

@@ -16,6 +16,7 @@ from mate_cli.tokenization.hybrider.linking import link_question
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, Node
 from mate_cli.tokenization.hybrider.targets import target_of
 from mate_cli.tokenization.pieces import Parts
+from mate_cli.tokenization.serializer import Label
 
 CONFIDENCES = 10
 """Buckets of a node's confidence."""
@@ -24,6 +25,11 @@ CONFIDENCES = 10
 @dataclass(eq=False)
 class RankingSerializer(CandidateSerializer):
     """Turns a question into its nodes, the first 16; a `LinkedExample` brings its own, others are linked here."""
+
+    @property
+    def marks(self) -> Label:
+        """Nodes in a row with the answer."""
+        return "nodes"
 
     def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
         """The nodes of a question, or that there are none."""

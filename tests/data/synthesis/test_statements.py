@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_reader import StatementReader
 
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.synthesis.parts import table_parts
 from mate_cli.data.synthesis.statement_values import compare, number_text
 from mate_cli.data.synthesis.statements import Grammar, synthesize

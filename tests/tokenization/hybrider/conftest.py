@@ -1,7 +1,7 @@
 import pytest
 from golden import shared
 
-from mate_cli.data.hybridqa import HybridQA
+from mate_cli.data.datasets.hybridqa.reader import HybridQA
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from typing import Any
 
 import golden
 
-from mate_cli.data.hybridqa_files import attach_passages, parse_table
+from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_table
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
 

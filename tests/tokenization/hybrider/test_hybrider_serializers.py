@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from strategies import examples
 from transformers import BertTokenizer
 
-from mate_cli.data.sample import Sample
+from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.tokenization.hybrider.examples import linked
 from mate_cli.tokenization.hybrider.hopping import HoppingSerializer
 from mate_cli.tokenization.hybrider.linking import TableLinks

@@ -1,0 +1,1 @@
+"""How what is typed becomes a configuration."""

@@ -1,0 +1,161 @@
+"""Find the datasets: every folder beside this file that holds a `release.json`.
+
+Corpora, contamination checks, benchmarks, model cards and `mate data` ask here, so that a dataset is added by its
+folder alone. Nothing of a folder is imported before its reader is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from mate_cli.data import datasets
+from mate_cli.errors import DataError
+
+if TYPE_CHECKING:
+    from mate_cli.data.download import RemoteFile
+    from mate_cli.tables.example import TableExample
+
+FILE = "release.json"
+
+
+class Dataset(Protocol):
+    """What every reader can do."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are."""
+
+    def examples(self, split: str) -> list[TableExample]:
+        """All questions of a split."""
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What the `release.json` of a dataset says; of its licence it is the authors' word that counts.
+
+    Args:
+        name: of its folder, and of its file in `conf/data`.
+        title: the dataset, for people.
+        licence: its short name in lower case, as the Hugging Face hub writes it; "other" where it has none there.
+        terms: the licence in words.
+        splits: all that there can be.
+        evaluation: those whose tables no network may be pre-trained on.
+        reader: the class in `reader.py`.
+        homepage: where the dataset comes from, where that is elsewhere.
+        hub_name: its name on the Hugging Face hub, where it has one.
+        files: of the public release, see `RemoteFile`.
+        unpack: of which of these, by destination, the files of some folders and suffixes are wanted one by one.
+        published: how many questions, tables, ... the whole release has, by its authors.
+        made_from: the dataset whose files are read, where there are none of its own.
+        shipped: the files come with the package.
+        corpus: what the reader is given when a corpus takes its tables, apart from the folder.
+    """
+
+    name: str
+    title: str
+    licence: str
+    terms: str
+    splits: Sequence[str]
+    evaluation: Sequence[str]
+    reader: str
+    homepage: str | None = None
+    hub_name: str | None = None
+    files: Sequence[Mapping[str, str | None]] = ()
+    unpack: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    published: Mapping[str, int] = field(default_factory=dict)
+    made_from: str | None = None
+    shipped: bool = False
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if set(self.evaluation) - set(self.splits):
+            raise ValueError(f"evaluation is {', '.join(self.evaluation)}, splits are {', '.join(self.splits)}")
+
+    @property
+    def folder(self) -> str:
+        """The folder of its files, where each dataset has one of its name."""
+        return self.made_from or self.name
+
+    @property
+    def remote_files(self) -> tuple[RemoteFile, ...]:
+        """The files of the public release."""
+        from mate_cli.data.download import RemoteFile
+
+        return tuple(RemoteFile(**cast(dict[str, Any], file)) for file in self.files)
+
+    @property
+    def target(self) -> str:
+        """The reader, as `_target_` names it."""
+        return f"{datasets.__name__}.{self.name}.reader.{self.reader}"
+
+    def open(self, root: Path, **options: Any) -> Dataset:  # noqa: ANN401 - the reader knows
+        """Build the reader.
+
+        Args:
+            root: the folder of the files; those that come with the package are found without it.
+            options: of the reader.
+        """
+        module, _, name = self.target.rpartition(".")
+        reader = getattr(import_module(module), name)
+        return cast(Dataset, reader(**options) if self.shipped else reader(root, **options))
+
+
+def dataset_names() -> tuple[str, ...]:
+    """The names of all datasets, sorted."""
+    return tuple(sorted(_folders()))
+
+
+def all_datasets() -> list[DatasetInfo]:
+    """What is known of every dataset, by name."""
+    return [read_info(folder) for _, folder in sorted(_folders().items())]
+
+
+def find_dataset(name: str) -> DatasetInfo:
+    """What is known of a dataset.
+
+    Raises:
+        DataError: there is no such dataset.
+    """
+    folder = _folders().get(name)
+    if folder is None:
+        raise DataError("is no dataset", where=name, remedy=f"Datasets are {', '.join(dataset_names())}")
+    return read_info(folder)
+
+
+def evaluation_splits() -> tuple[str, ...]:
+    """The splits for evaluation of all datasets, each as `<dataset>/<split>`."""
+    return tuple(f"{info.name}/{split}" for info in all_datasets() for split in info.evaluation)
+
+
+def info_of(reader: type) -> DatasetInfo | None:
+    """What the `release.json` beside the module of a reader says, or beside that of a class that it inherits from."""
+    files = (getattr(sys.modules[kind.__module__], "__file__", None) for kind in reader.__mro__)
+    folders = (Path(file).parent for file in files if file)
+    return next((read_info(folder) for folder in folders if (folder / FILE).is_file()), None)
+
+
+def read_info(folder: Path) -> DatasetInfo:
+    """Read the `release.json` of a folder.
+
+    Raises:
+        DataError: it is no JSON, or has other keys than it should.
+    """
+    file = folder / FILE
+    try:
+        return DatasetInfo(name=folder.name, **json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"does not describe a dataset ({error})", where=str(file), remedy=f"See {DatasetInfo.__name__}"
+        ) from error
+
+
+def _folders() -> dict[str, Path]:
+    """The folder of each dataset, by name."""
+    found = (file.parent for place in datasets.__path__ for file in Path(place).glob(f"*/{FILE}"))
+    return {folder.name: folder for folder in found}

@@ -1,0 +1,178 @@
+"""HybridQA: questions whose answer is in a table's cell or in a passage that a cell links to.
+
+Source: Chen et al. 2020, "HybridQA: A Dataset of Multi-Hop Question Answering over Tabular and Textual Data".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mate_cli.data.archive import find_store, read_members
+from mate_cli.data.check import CheckReport, Problem
+from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_questions, parse_table
+from mate_cli.data.datasets.release import Release
+from mate_cli.errors import DataError
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tables.text import candidate_cells
+
+FOLDERS = ("released_data", "tables_tok", "request_tok")
+REPOSITORY = "WikiTables-WithLinks"
+"""What holds the last two, as a checkout or an archive."""
+
+
+@dataclass(eq=False, kw_only=True)
+class HybridQA(Release):
+    """The HybridQA release as it lies on disk, packed or not.
+
+    The coordinates of an answer are its candidate cells (`tables.text.candidate_cells`), possibly none; there is no
+    answer where the release holds the answers back.
+
+    Args:
+        root: folder that holds released_data, tables_tok and request_tok, each as a folder, .tar.gz, .tar.xz or .zip
+            (or a checkout or archive of WikiTables-WithLinks for the last two); for the other options see `Release`.
+        extra_train: further files of questions for the train split, which they follow: names in released_data, or
+            paths.
+    """
+
+    extra_train: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._raw: dict[str, dict[str, bytes]] = {"tables_tok": {}, "request_tok": {}}
+        self._tables: dict[str, tuple[Table | None, list[Problem]]] = {}
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The questions of each split."""
+        return {split: f"released_data/{split}.json" for split in ("train", "dev", "test")}
+
+    @property
+    def wanted_files(self) -> Sequence[str]:
+        """The folders that are looked for."""
+        return FOLDERS
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of the files; see `Release.read`.
+
+        Raises:
+            DataError: a file of questions or a folder of tables or passages is missing or damaged.
+        """
+        return self._join(self.questions(split, problems), problems)
+
+    def examples_from_file(self, path: str | Path) -> list[TableExample]:
+        """Questions of any JSON file (a list of {question_id, question, table_id}) about the tables of this dataset.
+
+        Raises:
+            DataError: the file or one of its tables is missing or damaged.
+        """
+        problems: list[Problem] = []
+        path = Path(path).expanduser()
+        examples = self._join(parse_questions(path.name, _files_beside(path), problems), problems)
+        self._settle(problems)
+        return examples
+
+    def check(self) -> CheckReport:
+        """Read everything to its end and report every problem, the counts and the sizes."""
+        from mate_cli.data.datasets.hybridqa.check import check_hybridqa
+
+        return check_hybridqa(self)
+
+    def questions(self, split: str, problems: list[Problem]) -> list[Question]:
+        """The questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
+
+        Raises:
+            DataError: a file is missing or damaged.
+        """
+        questions = parse_questions(f"{split}.json", self.released(f"{split}.json"), problems)
+        for extra in self.extra_train if split == "train" else ():
+            file, released = self._extra(str(extra))
+            questions += parse_questions(file, released, problems)
+        return questions
+
+    def released(self, file: str) -> dict[str, bytes]:
+        """A file of released_data with its .traced.json and _reference.json, by name; those of them that are there."""
+        found = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
+        return {name: content for name, content in found.items() if content is not None}
+
+    def store(self, folder: str) -> Path:
+        """Where `folder` (tables_tok or request_tok) is kept.
+
+        Raises:
+            DataError: it is nowhere below the root.
+        """
+        store = find_store(self.root, folder, REPOSITORY)
+        if store is None:
+            raise self.refusal((folder,))
+        return store
+
+    def _extra(self, extra: str) -> tuple[str, dict[str, bytes]]:
+        name = Path(extra).name if extra.endswith(".json") else f"{extra}.json"
+        released = self.released(name) if Path(extra).parent.name in ("", "released_data") else {}
+        if name in released:
+            return name, released
+        path = Path(extra).expanduser()
+        return name, _files_beside(path if path.is_absolute() or path.is_file() else self.root / path)
+
+    def _join(self, questions: Sequence[Question], problems: list[Problem]) -> list[TableExample]:
+        """The questions whose table is sound, with it; what is wrong with the tables is appended to `problems`."""
+        self._read_tables({question.table_id for question in questions})
+        for table_id in dict.fromkeys(question.table_id for question in questions):
+            problems += self._tables[table_id][1]
+        joined = (_example(question, self._tables[question.table_id][0]) for question in questions)
+        return [example for example in joined if example is not None]
+
+    def _read_tables(self, table_ids: Collection[str]) -> None:
+        """Read the tables that are not in memory yet."""
+        missing = [table_id for table_id in table_ids if table_id not in self._tables]
+        if not missing:
+            return
+        for folder, contents in self._raw.items():
+            self._read_raw(folder, [table_id for table_id in missing if table_id not in contents])
+        for table_id in missing:
+            self._tables[table_id] = self._parse(table_id)
+
+    def _read_raw(self, folder: str, table_ids: list[str]) -> None:
+        if not table_ids:
+            return
+        store = self.store(folder)
+        wanted = set(table_ids)
+        if not store.is_dir() and store.suffix != ".zip":  # one pass over a .tar serves every split
+            wanted |= {q.table_id for split in self.splits for q in self.questions(split, [])} - self._tables.keys()
+        for name, content in read_members(store, folder, {f"{table_id}.json" for table_id in wanted}):
+            self._raw[folder][name.removesuffix(".json")] = content
+
+    def _parse(self, table_id: str) -> tuple[Table | None, list[Problem]]:
+        contents = {folder: raw.pop(table_id, None) for folder, raw in self._raw.items()}
+        absent = [folder for folder, content in contents.items() if content is None]
+        if absent:
+            return None, [Problem(f"{folder}/{table_id}.json", table_id, "is not there") for folder in absent]
+        problems: list[Problem] = []
+        table = parse_table(table_id, contents["tables_tok"] or b"", problems)
+        if table is not None:
+            table = attach_passages(table, contents["request_tok"] or b"", problems)
+        return table, problems
+
+
+def _example(question: Question, table: Table | None) -> TableExample | None:
+    if table is None:
+        return None
+    answer = None
+    if question.answer is not None:
+        answer = Answer((question.answer,), tuple(candidate_cells(table, question.answer)), question.source)
+    return TableExample(question.question_id, question.text, table, answer, question.tags)
+
+
+def _files_beside(path: Path) -> dict[str, bytes]:
+    """A file of questions with its .traced.json and _reference.json, by name."""
+    if not path.is_file():
+        raise DataError("there is no such file of questions", where=str(path), remedy="Check the path")
+    paths = map(path.with_name, _with_companions(path.name))
+    return {path.name: path.read_bytes() for path in paths if path.is_file()}
+
+
+def _with_companions(file: str) -> tuple[str, ...]:
+    stem = file.removesuffix(".json").removesuffix(".traced")
+    return file, f"{stem}.traced.json", f"{stem}_reference.json"

@@ -1,0 +1,1 @@
+"""Synthetic questions about the tables of HybridQA."""

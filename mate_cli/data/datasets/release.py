@@ -1,0 +1,227 @@
+"""What the readers of most datasets have in common: finding files, refusing or leaving out what is damaged."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import ClassVar, Literal
+
+from mate_cli.data.archive import find_file, find_store, read_file, read_members, unpack
+from mate_cli.data.check import CheckReport, Problem, raise_problems
+from mate_cli.data.datasets.catalogue import info_of
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+
+
+@dataclass(eq=False)
+class Release(ABC):
+    """A dataset as its authors ship it, on disk. A subclass says which files there are and how to read a split.
+
+    What is known of the release as a whole is in the `release.json` beside the subclass, see `DatasetInfo`.
+
+    Args:
+        root: the folder of the files; each may be packed by itself, folders may be archives.
+        download: "auto" fetches the public release into `root` when nothing is there; False never does.
+        damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
+        name: the dataset's name in commands and records; "" for that of its folder.
+
+    Attributes:
+        notes: what a subclass met when it read the files that is worth knowing, but no damage.
+    """
+
+    folders: ClassVar[Sequence[str]] = ("",)
+    """Where files may lie, below the root."""
+
+    root: Path
+    _: KW_ONLY
+    download: Literal["auto", False] = False
+    damaged: Literal["error", "skip"] = "error"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        self.root = Path(self.root).expanduser()
+        self.info = info_of(type(self))
+        self.name = self.name or (self.info.name if self.info else "")
+        self.notes: list[Problem] = []
+        self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
+        self._kept: dict[str, list[TableExample]] = {}
+        self._archives: dict[str, dict[str, bytes]] = {}
+
+    @property
+    @abstractmethod
+    def split_files(self) -> Mapping[str, str]:
+        """The file of questions of each split (train, dev, test), relative to the root and without .gz."""
+
+    @property
+    def wanted_files(self) -> Sequence[str]:
+        """The files and folders that are looked for, for people."""
+        return tuple(self.split_files.values())
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How many questions, tables, ... the whole release has, by its authors."""
+        return self.info.published if self.info else {}
+
+    @abstractmethod
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound examples of a split that is on disk; what is wrong with the others is appended to `problems`.
+
+        Questions about the same table share one `Table`. What is known of an answer is in `Answer`; one from which
+        nothing can be learnt has neither cells nor number nor label, and its `source` says why in a word or two.
+
+        Raises:
+            DataError: a file that all of the split needs is missing or damaged.
+        """
+
+    def left_out(self, example: TableExample) -> str:
+        """Why a sound example is not used at all, in a few words; "" where it is."""
+        return ""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are on disk, of train, dev and test."""
+        return self._splits
+
+    def examples(self, split: str) -> list[TableExample]:
+        """All questions of a split.
+
+        Raises:
+            DataError: files are missing, or damaged and `damaged` is "error".
+        """
+        if split not in self._kept:
+            found, problems = self.load(split)
+            self._settle(problems)
+            reasons = [self.left_out(example) for example in found]
+            self._kept[split] = [example for example, why in zip(found, reasons, strict=True) if not why]
+            for why, count in Counter(filter(None, reasons)).items():
+                warnings.warn(
+                    f"{self.name} {split}: {count:,} of {len(found):,} questions left out ({why}).", stacklevel=2
+                )
+        return list(self._kept[split])
+
+    def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
+        """The sound examples of a split, also those that are left out, and all that is wrong with the others.
+
+        Raises:
+            DataError: the split is not on disk, or a file that all of it needs is missing or damaged.
+        """
+        if split not in self.splits:
+            wanted = self.split_files.get(split)
+            raise DataError(
+                f"has no split {split!r}, but {', '.join(self.splits)}",
+                where=str(self.root),
+                remedy=f"Put {wanted} into {self.root}" if wanted else None,
+            )
+        if split not in self._loaded:
+            problems: list[Problem] = []
+            self._loaded[split] = self.read(split, problems), problems
+        return self._loaded[split]
+
+    def check(self) -> CheckReport:
+        """Read everything to its end and report every problem, the counts and the sizes."""
+        from mate_cli.data.datasets.release_check import check_release
+
+        return check_release(self)
+
+    def fetch(self) -> None:
+        """Fetch the public release into `root` and unpack what has to be; what is there and intact is kept.
+
+        Raises:
+            DataError: there is no public release, or a file of it cannot be fetched.
+        """
+        from mate_cli.data.download import fetch_all
+
+        if self.info is None or not self.info.files:
+            raise DataError("has no public release to fetch", where=self.name or type(self).__name__)
+        fetch_all(self.info.remote_files, self.root)
+        for archive, wanted in self.info.unpack.items():
+            unpack(self.root / archive, self.root, wanted["folders"], tuple(wanted["suffixes"]))
+
+    def content(self, file: str) -> bytes | None:
+        """A file's content: as it is below the root, packed by itself, or in an archive of a folder above it; or None.
+
+        Raises:
+            DataError: it is cut short or damaged.
+        """
+        for place in (str(PurePosixPath(folder, file)) for folder in self.folders):
+            path = find_file(self.root, place)
+            content = self._from_archives(place) if path is None else read_file(path)
+            if content is not None:
+                return content
+        return None
+
+    def need(self, file: str) -> bytes:
+        """The content of a file that has to be there.
+
+        Raises:
+            DataError: it is not, or it is damaged.
+        """
+        content = self.content(file)
+        if content is None:
+            raise self.refusal((file,))
+        return content
+
+    def refusal(self, wanted: Sequence[str]) -> DataError:
+        """What to say when files are not there: which ones, and how to get them."""
+        there = "has not all the files of the dataset" if self.root.is_dir() else "there is no such folder"
+        return DataError(
+            f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .tar.*, .zip)",
+            where=str(self.root),
+            remedy=f"Give another data.root, or type: mate data download data={self.name} data.root={self.root}",
+        )
+
+    @cached_property
+    def _splits(self) -> tuple[str, ...]:
+        found = self._found_splits()
+        if found:
+            return found
+        refusal = self.refusal(self.wanted_files)
+        if not self.download:
+            raise refusal
+        try:
+            self.fetch()
+        except DataError as error:
+            problem = f"{refusal.problem}; {error.problem}"
+            raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
+        self._archives.clear()
+        found = self._found_splits()
+        if not found:
+            raise refusal
+        return found
+
+    def _found_splits(self) -> tuple[str, ...]:
+        return tuple(split for split, file in self.split_files.items() if self._has(file))
+
+    def _has(self, file: str) -> bool:
+        places = [str(PurePosixPath(folder, file)) for folder in self.folders]
+        return any(find_file(self.root, place) or self._from_archives(place) is not None for place in places)
+
+    def _from_archives(self, file: str) -> bytes | None:
+        path = PurePosixPath(file)
+        found = (self._archived(str(folder)).get(str(path.relative_to(folder))) for folder in path.parents)
+        return next((content for content in found if content is not None), None)
+
+    def _archived(self, folder: str) -> dict[str, bytes]:
+        """The files in an archive of a folder, read in one pass because unpacking takes its time."""
+        if folder not in self._archives:
+            store = None if folder == "." else find_store(self.root, folder)
+            packed = store is not None and not store.is_dir()
+            self._archives[folder] = (
+                dict(read_members(store, PurePosixPath(folder).name, nested=True)) if packed and store else {}
+            )
+        return self._archives[folder]
+
+    def _settle(self, problems: Sequence[Problem]) -> None:
+        """Refuse or report what is damaged."""
+        remedy = (
+            f"See all: mate data check data={self.name} data.root={self.root}; or leave them out: data.damaged=skip"
+        )
+        if self.damaged == "error":
+            raise_problems(problems, remedy)
+        if problems:
+            warnings.warn(f"{self.root}: {len(problems)} problems; what is damaged is left out. {remedy}", stacklevel=3)

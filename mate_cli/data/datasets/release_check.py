@@ -1,0 +1,133 @@
+"""Reads every split of a dataset to its end and says what is wrong with it, how much there is, and how large."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from mate_cli.data.check import CheckReport, Problem, Sizes
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+
+if TYPE_CHECKING:
+    from mate_cli.data.datasets.release import Release
+
+ALL = "all"
+"""The row of counts over all splits."""
+
+
+def check_release(dataset: Release) -> CheckReport:
+    """Check every split of a dataset.
+
+    Noted as problems: whatever the reader notes, files that cannot be read at all, and ids that occur twice.
+    Tables that serve two splits are only mentioned.
+
+    Raises:
+        DataError: the data are not there at all.
+    """
+    problems: list[Problem] = []
+    splits = {split: _load(dataset, split, problems) for split in dataset.splits}
+    problems += _twice(dataset, splits)
+    counts = {split: count(examples, dataset.left_out) for split, examples in splits.items()}
+    if len(splits) > 1:
+        counts[ALL] = count([example for examples in splits.values() for example in examples], dataset.left_out)
+    table_ids = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
+    notes = [*shared(table_ids, "tables", dataset.split_files), *dataset.notes]
+    return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
+
+
+def _load(dataset: Release, split: str, problems: list[Problem]) -> list[TableExample]:
+    try:
+        examples, found = dataset.load(split)
+    except DataError as error:
+        problems.append(Problem(error.where or dataset.split_files[split], "", error.problem))
+        return []
+    known = set(problems)  # a table that two splits share has the same problem in both
+    problems += [problem for problem in found if problem not in known]
+    return examples
+
+
+def _twice(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
+    ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
+    for split, seen in ids.items():
+        for key in (key for key, times in seen.items() if times > 1):
+            yield Problem(dataset.split_files[split], key, "the question id occurs twice")
+    yield from shared(ids, "question ids", dataset.split_files)
+
+
+def shared(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
+    """What each pair of splits has in common, with the first one of them as the key.
+
+    Args:
+        keys: the ids of each split.
+        what: what they are ids of.
+        files: the file of each split.
+    """
+    for first, second in combinations(keys, 2):
+        common = sorted(set(keys[first]) & set(keys[second]))
+        if common:
+            yield Problem(files[second], common[0], f"{len(common):,} {what} are in {first} too")
+
+
+def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
+    """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
+
+    Args:
+        examples: of one split or of all.
+        left_out: why an example is not used, which counts in place of its kind of answer; "" where it is.
+    """
+    reasons = [left_out(example) for example in examples]
+    kinds = Counter(f"{LEFT_OUT}{why}" if why else outcome(e) for e, why in zip(examples, reasons, strict=True))
+    parts = Counter(part for example in examples for part in example.subsets)
+    sequences = len({example.conversation for example in examples if example.conversation})
+    return {
+        "questions": len(examples),
+        "tables": len({example.table.table_id for example in examples}),
+        **({"sequences": sequences} if sequences else {}),
+        "usable": sum(kinds[kind] for kind in KINDS),
+        **{kind: kinds[kind] for kind in sorted(kinds, key=_rank)},
+        **{part: parts[part] for part in sorted(parts)},
+    }
+
+
+KINDS = ("entailed", "refuted", "cells", "number", "cells or number")
+"""What can be learnt from an answer; the last one is for a model to decide (weak supervision)."""
+UNUSABLE, LEFT_OUT = "unusable: ", "left out: "
+"""What stands before the reason why nothing is learnt from a question, or why it is not used at all."""
+
+
+def outcome(example: TableExample) -> str:
+    """What is known of an example's answer: one of `KINDS`, "not given", or `UNUSABLE` and why."""
+    answer = example.answer
+    if answer is None:
+        return "not given"
+    if answer.label is not None:
+        return "entailed" if answer.label else "refuted"
+    number = answer.number is not None and not math.isnan(answer.number)
+    known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
+    return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
+
+
+def _rank(kind: str) -> tuple[int, str]:
+    return (KINDS.index(kind) if kind in KINDS else len(KINDS), kind)
+
+
+def sizes(splits: Mapping[str, Sequence[TableExample]]) -> Sizes:
+    """How large questions, answers, sequences and tables are, each table counted once."""
+    found = Sizes()
+    tables: dict[str, Table] = {}
+    for examples in splits.values():
+        for example in examples:
+            tables.setdefault(example.table.table_id, example.table)
+            found.add("words in a question", len(example.question.split()))
+            if example.answer and example.answer.coordinates:
+                found.add("cells in an answer", len(example.answer.coordinates))
+        for length in Counter(example.conversation for example in examples if example.conversation).values():
+            found.add("questions in a sequence", length)
+    for table in tables.values():
+        found.add_table(table)
+    return found

@@ -1,0 +1,1 @@
+"""The sample dataset that comes with the package."""

@@ -1,0 +1,177 @@
+"""SQA: sequences of simple questions about one table; the answers are cells.
+
+Source: Iyyer, Yih and Chang 2017, "Search-based Neural Structured Learning for Sequential Question Answering".
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import groupby
+from typing import Literal
+
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.csv_tables import CsvTables, decode, parse_csv_table
+from mate_cli.data.datasets.release import Release
+from mate_cli.tables.example import Answer, Coordinates, TableExample
+from mate_cli.tables.table import Table
+
+COLUMNS = ("id", "annotator", "position", "question", "table_file", "answer_coordinates", "answer_text")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One question as the release states it.
+
+    Args:
+        conversation: its sequence: the id of the question that the sequence breaks down, and who wrote it.
+        position: of the question in the sequence, from 0.
+        text: the question.
+        table_file: the table's file.
+        cells: (row, column) of the body cells that answer it.
+        texts: the texts of these cells.
+    """
+
+    conversation: str
+    position: int
+    text: str
+    table_file: str
+    cells: Coordinates
+    texts: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The question's id."""
+        return f"{self.conversation}_{self.position}"
+
+
+@dataclass(eq=False, kw_only=True)
+class SQA(Release):
+    """The SQA release as it lies on disk: files of questions, and table_csv as a folder or an archive.
+
+    The splits are train and dev (one of five divisions of the authors' train.tsv) and test. A question's id is
+    <id>-<annotator>_<position>, as in google-research/tapas; its sequence is called <id>-<annotator>.
+
+    Args:
+        root: holds train.tsv, test.tsv, random-split-*.tsv and table_csv; for the other options see `Release`.
+        fold: which of the five divisions is train and dev.
+        whole_train: train on all of train.tsv, which holds the questions of dev too.
+    """
+
+    fold: Literal[1, 2, 3, 4, 5] = 1
+    whole_train: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._tables = CsvTables(self.content, self._parse)
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The questions of each split."""
+        train = "train.tsv" if self.whole_train else f"random-split-{self.fold}-train.tsv"
+        return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of the file; see `Release.read`.
+
+        Raises:
+            DataError: the file of questions cannot be read.
+        """
+        file = self.split_files[split]
+        turns = read_turns(file, self.need(file), problems)
+        before = _before(file, turns, problems)
+        examples = (self._example(file, turn, before[turn.key], problems) for turn in turns)
+        return [example for example in examples if example is not None]
+
+    def _example(self, file: str, turn: Turn, before: Sequence[Turn], problems: list[Problem]) -> TableExample | None:
+        table = self._tables.get(turn.table_file, problems)
+        if table is None:
+            return None
+        previous = before[-1].cells if before else ()
+        outside = [cell for cell in turn.cells + previous if not _is_cell(cell, table)]
+        if outside:
+            problems.append(Problem(file, turn.key, f"the table has no cell {outside[0]}"))
+            return None
+        return TableExample(
+            turn.key,
+            turn.text,
+            table,
+            Answer(turn.texts, turn.cells, aggregation="none"),
+            conversation=turn.conversation,
+            history=tuple(earlier.text for earlier in before),
+            previous_cells=previous,
+        )
+
+    def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
+        return parse_csv_table(file, content, problems, self.notes)
+
+
+def read_turns(file: str, content: bytes, problems: list[Problem]) -> list[Turn]:
+    """The sound questions of a file of SQA, in its order.
+
+    Args:
+        file: its name, for problems.
+        content: tab-separated, with quoting as in CSV.
+        problems: gets what is wrong.
+    """
+    text = decode(file, content, problems)
+    if text is None:
+        return []
+    reader = csv.DictReader(StringIO(text, newline=""), delimiter="\t")
+    absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
+    if absent:
+        problems.append(Problem(file, "", f"has no column {', '.join(absent)}"))
+        return []
+    turns = []
+    try:
+        for row in reader:
+            try:
+                turns.append(_turn(row))
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+                key = f"{row['id']}-{row['annotator']}_{row['position']}"
+                problems.append(Problem(file, key, f"line {reader.line_num} is no question with its answer ({error})"))
+    except csv.Error as error:
+        problems.append(Problem(file, f"line {reader.line_num}", f"is not readable ({error})"))
+    return turns
+
+
+def _turn(row: Mapping[str, str]) -> Turn:
+    cells = [ast.literal_eval(cell) for cell in ast.literal_eval(row["answer_coordinates"])]
+    texts = ast.literal_eval(row["answer_text"])
+    if not row["question"].strip():
+        raise ValueError("the question is empty")
+    if not isinstance(texts, list) or len(texts) != len(cells) or not cells:
+        raise ValueError(f"{len(cells)} cells, but {len(texts)} texts")
+    return Turn(
+        f"{row['id']}-{row['annotator']}",
+        int(row["position"]),
+        row["question"],
+        row["table_file"],
+        tuple((int(line), int(column)) for line, column in cells),
+        tuple(map(str, texts)),
+    )
+
+
+def _before(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
+    """The questions before each one in its sequence."""
+    before: dict[str, list[Turn]] = {}
+    ordered = sorted(turns, key=lambda turn: (turn.conversation, turn.position))
+    for conversation, group in groupby(ordered, key=lambda turn: turn.conversation):
+        sequence = list(group)
+        if [turn.position for turn in sequence] != list(range(len(sequence))):
+            problems.append(
+                Problem(file, conversation, f"the positions of its {len(sequence)} questions are not 0, 1, ...")
+            )
+        if len({turn.table_file for turn in sequence}) > 1:
+            problems.append(Problem(file, conversation, "its questions are about several tables"))
+        for place, turn in enumerate(sequence):
+            before[turn.key] = sequence[:place]
+    return before
+
+
+def _is_cell(cell: tuple[int, int], table: Table) -> bool:
+    row, column = cell
+    return 0 <= row < len(table.rows) and 0 <= column < len(table.header)

@@ -1,0 +1,160 @@
+"""WikiSQL: questions with the SQL that answers them; the answers come from running it on the table.
+
+Source: Zhong et al. 2017, "Seq2SQL: Generating Structured Queries from Natural Language using Reinforcement
+Learning"; salesforce/WikiSQL.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from mate_cli.data.check import Problem, is_ragged, parse_json_as
+from mate_cli.data.datasets.release import Release
+from mate_cli.data.datasets.wikisql.sql import TYPES, Query, execute_sql
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.supervision import CellFinder, supervise
+from mate_cli.tables.table import Cell, Table
+
+NO_ROWS = "table without rows"
+NO_MATCH = "no row fits"
+WRONG_TYPE = "SQL fails"
+"""Why nothing can be learnt from a question, the last one because the SQL compares or adds up what are no numbers."""
+
+
+class TypedTable(NamedTuple):
+    """A table, its cells' texts, what its columns hold ("text" or "real"), and the finder of its cells."""
+
+    table: Table
+    rows: Sequence[Sequence[str]]
+    types: tuple[str, ...]
+    cells: CellFinder
+
+
+@dataclass(eq=False, kw_only=True)
+class WikiSQL(Release):
+    """The WikiSQL release as it lies on disk: <split>.jsonl and <split>.tables.jsonl, or data.tar.bz2 which holds them.
+
+    With `supervision` "full" all splits have the cells, the aggregation and the number that the SQL gives. With "weak"
+    those of the train split are derived from the answer's texts instead (`tables.supervision`); a numeric answer is
+    text as "3.0", as in the reference, so that it is seldom found in a cell. A question on a table without rows has the
+    answer that the file states, if any, and no cells.
+
+    Args:
+        root: the folder of the files, or of the folder data or data.tar.bz2 with the files.
+        supervision: what the train split says of an answer.
+        require_rows: leave out questions on tables that have no rows, as partial copies of the data have many.
+    """
+
+    folders: ClassVar[Sequence[str]] = ("", "data")
+
+    supervision: Literal["weak", "full"] = "weak"
+    require_rows: bool = True
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The questions of each split."""
+        return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of the file; see `Release.read`.
+
+        Raises:
+            DataError: the file of questions or the one of tables cannot be read.
+        """
+        tables = self._read_tables(f"{split}.tables.jsonl", problems)
+        file = self.split_files[split]
+        waiting: Counter[str] = Counter()
+        examples: list[TableExample] = []
+        for line, entry in _lines(file, self.need(file), problems):
+            key = f"{split}-{line - 1}"  # the reference's id
+            table_id, question = str(entry.get("table_id")), entry.get("question")
+            if table_id not in tables:
+                waiting[table_id] += 1
+            elif not isinstance(question, str) or not question.strip():
+                problems.append(Problem(file, key, "the question is empty or no text"))
+            else:
+                examples += self._examples(key, entry, tables[table_id], split, problems)
+        for table_id, count in waiting.items():
+            what = f"the table of {count} question{'s' * (count > 1)} of {split} is missing or damaged"
+            problems.append(Problem(f"{split}.tables.jsonl", table_id, what))
+        return examples
+
+    def _examples(
+        self, key: str, entry: Mapping[str, Any], table: TypedTable, split: str, problems: list[Problem]
+    ) -> list[TableExample]:
+        """The example of a question, or none and a problem."""
+        try:
+            query = Query.parse(entry.get("sql"), table.types)
+        except ValueError as error:
+            problems.append(Problem(self.split_files[split], key, str(error)))
+            return []
+        return [TableExample(key, entry["question"], table.table, self._answer(query, table, entry, split))]
+
+    def left_out(self, example: TableExample) -> str:
+        """Why a question is not used: its table has no rows, and `require_rows` is on."""
+        return NO_ROWS if self.require_rows and not example.table.rows else ""
+
+    def _answer(self, query: Query, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:
+        if not table.table.rows:
+            return _stated(entry.get("answer"))
+        try:
+            answer = execute_sql(query, table.rows, table.types)
+        except (ValueError, OverflowError):
+            return Answer((), source=WRONG_TYPE)
+        if not answer.coordinates and answer.aggregation != "count":
+            return replace(answer, source=NO_MATCH)
+        if self.supervision == "weak" and split == "train":
+            return supervise(answer, table.cells, "remove_all")
+        return answer
+
+    def _read_tables(self, file: str, problems: list[Problem]) -> dict[str, TypedTable]:
+        """The sound tables of a split by id; a table without rows is one too."""
+        tables: dict[str, TypedTable] = {}
+        for line, entry in _lines(file, self.need(file), problems):
+            table = _table(file, f"line {line}", entry, problems)
+            if table is not None and table.table.table_id in tables:
+                problems.append(Problem(file, table.table.table_id, "the table id occurs twice"))
+            elif table is not None:
+                tables[table.table.table_id] = table
+        return tables
+
+
+def _lines(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON object of each line, with the line's number from 1."""
+    for line, text in enumerate(content.splitlines(), start=1):
+        entry = parse_json_as(dict, "an object", file, text, problems, f"line {line}") if text.strip() else None
+        if entry is not None:
+            yield line, entry
+
+
+def _table(file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TypedTable | None:
+    key = str(entry.get("id", key))
+    header, types, rows = (entry.get(name) for name in ("header", "types", "rows"))
+    if not isinstance(header, list) or not isinstance(types, list) or not isinstance(rows, list):
+        problems.append(Problem(file, key, "should have id, header, types and rows"))
+    elif len(types) != len(header) or not all(kind in TYPES for kind in types):
+        problems.append(Problem(file, key, f"should have a type (text or real) for each of {len(header)} columns"))
+    elif not all(isinstance(row, list) for row in rows):
+        problems.append(Problem(file, key, "a row is no list of cells"))
+    elif not is_ragged(file, key, header, rows, problems):
+        texts = [["" if value is None else str(value) for value in row] for row in rows]
+        body = tuple(tuple(map(_cell, row)) for row in texts)
+        table = Table(key, tuple(Cell(str(name)) for name in header), body)
+        return TypedTable(table, texts, tuple(types), CellFinder(table))
+    return None
+
+
+_cell = lru_cache(maxsize=1 << 16)(Cell)  # the same few texts fill many cells
+
+
+def _stated(results: object) -> Answer | None:
+    """The answer as the file states it: a list of rows of one value; None without one."""
+    if not isinstance(results, list) or not results:
+        return None
+    return Answer(
+        tuple(str(value) for row in results for value in (row if isinstance(row, list) else [row])), source=NO_ROWS
+    )

@@ -1,0 +1,128 @@
+"""WikiTableQuestions: questions about tables of Wikipedia, of whose answers only the texts are known.
+
+Source: Pasupat and Liang 2015, "Compositional Semantic Parsing on Semi-Structured Tables";
+ppasupat/WikiTableQuestions 1.0.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Literal
+
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.csv_tables import CsvTables, parse_csv_table
+from mate_cli.data.datasets.release import Release
+from mate_cli.data.datasets.wtq.files import NO_VALUE, items, rows, unescape
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.supervision import CellFinder, Mode, supervise
+from mate_cli.tables.table import Table
+from mate_cli.tables.text import wtq_normalize
+
+COLUMNS = ("id", "utterance", "context", "targetValue")
+TITLES = "misc/table-metadata.tsv"
+
+
+@dataclass(eq=False, kw_only=True)
+class WikiTableQuestions(Release):
+    """The WikiTableQuestions release as it lies on disk: data, csv, and where they are there misc and tagged.
+
+    The splits are train and dev (one of five random divisions of the training part), test (questions about tables
+    that the training part lacks) and seen (further questions about tables of the training part).
+
+    What can be learnt from an answer is derived from its texts (`tables.supervision`): cells, a number, or both. An
+    answer of train that several cells hold teaches nothing; for other splits the first of these cells is taken.
+    The reference reads the questions as CSV with quoting, which the authors do not use, and so loses 21 of dev and
+    21 of seen, and the quotation marks around whole answers.
+
+    Args:
+        root: holds the folder data with the questions and the folder csv with the tables, which may be an archive.
+        fold: which of the five random divisions is train and dev.
+        whole_train: train on all of the training part, which holds the questions of dev too.
+        normalize_cells: bring body cells into the form in which answers are compared (lower case, no footnote marks
+            and so on), as the reference does; headers stay as they are.
+        missing: what the reference's tables say in a cell that is empty, "NA", "null" or the like: "nan". None
+            leaves such cells as they are.
+    """
+
+    fold: Literal[1, 2, 3, 4, 5] = 1
+    whole_train: bool = False
+    normalize_cells: bool = True
+    missing: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._tables = CsvTables(self.content, self._parse)
+        self._finders: dict[str, CellFinder] = {}
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The questions of each split."""
+        names = {
+            "train": "training" if self.whole_train else f"random-split-{self.fold}-train",
+            "dev": f"random-split-{self.fold}-dev",
+            "test": "pristine-unseen-tables",
+            "seen": "pristine-seen-tables",
+        }
+        return {split: f"data/{name}.tsv" for split, name in names.items()}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of the file; see `Release.read`.
+
+        Raises:
+            DataError: the file of questions cannot be read.
+        """
+        file = self.split_files[split]
+        mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
+        canonical = self._canonical(split)
+        examples = []
+        for row in rows(file, self.need(file), COLUMNS, problems):
+            key, question, context = (unescape(row[name]) for name in COLUMNS[:3])
+            table = self._tables.get(context, problems)
+            if not question.strip():
+                problems.append(Problem(file, key, "the question is empty"))
+            elif table is not None:
+                finder = self._finders.setdefault(context, CellFinder(table))
+                stated = Answer(items(row["targetValue"]), canonical=canonical.get(key, ()))
+                answer = supervise(stated, finder, mode) if stated.texts else None  # None: held back
+                examples.append(TableExample(key, question, table, answer))
+        return examples
+
+    def canonical(self, split: str) -> dict[str, tuple[str, ...]]:
+        """The answer's texts with numbers and dates in normal form ("1995-xx-xx"), by question.
+
+        The authors made them with CoreNLP, for their evaluator; where the release at hand lacks them they are the
+        texts as stated.
+
+        Raises:
+            DataError: the split is not on disk, or damaged.
+        """
+        answers = {example.example_id: example.answer for example in self.examples(split)}
+        return {key: answer.canonical or answer.texts for key, answer in answers.items() if answer}
+
+    def _canonical(self, split: str) -> dict[str, tuple[str, ...]]:
+        name = PurePosixPath(self.split_files[split]).stem if split in ("test", "seen") else "training"
+        file = f"tagged/data/{name}.tagged"
+        content = self.content(file)
+        if content is None:
+            return {}
+        found = rows(file, content, ("id", "targetCanon"), self.notes)
+        return {unescape(row["id"]): items(row["targetCanon"]) for row in found}
+
+    def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
+        table = parse_csv_table(file, content, problems, self.notes, backslashes=True, clean=self._clean)
+        return table and replace(table, title=self._titles.get(file, ""))
+
+    def _clean(self, text: str) -> str:
+        if self.missing is not None and (not text or text in NO_VALUE):
+            return self.missing
+        return wtq_normalize(text) if self.normalize_cells else text
+
+    @cached_property
+    def _titles(self) -> dict[str, str]:
+        """The title of each table's page, where the release at hand has the file of them."""
+        content = self.content(TITLES)
+        found = rows(TITLES, content, ("contextId", "title"), self.notes) if content is not None else ()
+        return {row["contextId"]: unescape(row["title"]) for row in found}

@@ -1,0 +1,1 @@
+"""Files: here, and where they come from."""

@@ -1,0 +1,56 @@
+"""Files of the Hugging Face hub: the cache first, then the hub, which is asked once whether it is there."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from threading import Thread
+
+SECONDS = 3.0
+"""To wait for an answer of the hub."""
+
+
+def hub_file(name: str, file: str) -> Path | None:
+    """Return a file of a model: from the cache, as it was fetched last, or else from the hub.
+
+    Args:
+        name: the model's, which may end in the revision that is wanted: `google/tapas-large@no_reset`.
+        file: in the top folder of the model.
+
+    Returns:
+        The file in the cache, in one folder with the others of the same revision; None where there is no such file, or
+        it is not in the cache and the hub does not answer.
+    """
+    import huggingface_hub
+    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
+
+    repository, _, revision = name.partition("@")
+    try:
+        kept = huggingface_hub.try_to_load_from_cache(repository, file, revision=revision or None)
+        if isinstance(kept, str):
+            return Path(kept)
+        if kept is not None or not is_reachable():  # not None: the hub has said before that there is none
+            return None
+        return Path(huggingface_hub.hf_hub_download(repository, file, revision=revision or None, etag_timeout=SECONDS))
+    except (EntryNotFoundError, HfHubHTTPError, HFValidationError, OSError):
+        return None
+
+
+@cache
+def is_reachable() -> bool:
+    """Ask the hub, once in a process, for a sign of life; with HF_HUB_OFFLINE=1 not even that."""
+    from huggingface_hub import constants, get_session
+
+    answers: list[object] = []
+
+    def ask() -> None:
+        try:
+            answers.append(get_session().head(constants.ENDPOINT, timeout=SECONDS))
+        except Exception:  # of whichever HTTP library huggingface_hub is built on
+            return
+
+    if not constants.HF_HUB_OFFLINE:
+        asking = Thread(target=ask, daemon=True)  # no time-out of a request holds for the look-up of its address
+        asking.start()
+        asking.join(SECONDS)
+    return bool(answers)

@@ -1,0 +1,28 @@
+"""How well masked word pieces are told: the share that is, and the perplexity of all of them."""
+
+from __future__ import annotations
+
+import math
+
+from mate_cli.metrics.spec import MetricSpec
+
+MOST_NATS = 50.0
+"""A perplexity beyond e to this is not told apart from it."""
+MASKED_ACCURACY = MetricSpec("masked_accuracy", "Masked accuracy", 1, order=40)
+PERPLEXITY = MetricSpec("perplexity", "Perplexity", -1, ".1f", order=41, hub_name="perplexity")
+
+
+def masked_scores(masked: int, right: int, nats: float) -> dict[str, float]:
+    """The share of masked pieces that were told, and the perplexity of all masked pieces.
+
+    Args:
+        masked: how many there are.
+        right: of how many the likeliest piece is the one that was there.
+        nats: the sum of the negative logarithms of the right pieces' probabilities.
+
+    Returns:
+        masked_accuracy and perplexity; nothing without masked pieces.
+    """
+    if not masked:
+        return {}
+    return {"masked_accuracy": right / masked, "perplexity": math.exp(min(nats / masked, MOST_NATS))}

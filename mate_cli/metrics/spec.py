@@ -1,0 +1,158 @@
+"""What a metric says of itself: its name for people, which way is better, how it is printed, where it stands.
+
+A file of this package declares the metrics that it computes, and the subsets of the questions that it scores, as
+values of its module: a `MetricSpec` or `SubsetSpec`, or a tuple of them. `metric_specs` and `subset_specs` find all
+of them; a new metric is one new file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, TypeVar
+
+import mate_cli.metrics
+
+Direction = Literal[1, 0, -1]
+"""1 where more is better, -1 where less is, 0 where nobody can say."""
+Layout = Literal["one", "splits", "subsets", "accuracies"]
+PERCENT = "percent"
+LAST = 1000
+SHARES = frozenset({"em", "f1", "accuracy", "precision", "recall", "mrr", "map", "exact", "match", "coverage", "hits"})
+LESS_IS_BETTER = frozenset({"loss", "perplexity", "error", "seconds", "ms", "mb", "memory", "time", "failures"})
+"""Words by which a metric without a spec is judged, as those are above."""
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """A table of a comparison, in which metrics of one kind stand side by side.
+
+    Args:
+        title: of the table.
+        layout: "one" table, of the test split where there is one; a table per split, with the "splits"' subsets of
+            the questions beside each other; the whole, then a table per kind of "subsets"; or the same for
+            "accuracies", of which papers print one per system: subsets are of one split, under their names alone.
+    """
+
+    title: str
+    layout: Layout = "one"
+
+
+OTHER = MetricTable("Other metrics")
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """How a metric is called, printed and compared, wherever it is shown.
+
+    Args:
+        name: as it is logged, without split and subset: `em` of `test/em/table`.
+        title: its heading; short, for columns.
+        direction: 1 where more is better, -1 where less is, 0 where nobody can say.
+        format: "percent" for a share of one, else how Python is to format the value, such as ".3g".
+        order: the place among other metrics, the least first.
+        importance: how well it sums up a run: comparisons rank by the metric with the most, by none with 0.
+        table: the table of a comparison that it stands in.
+        hub_name: its name on the Hugging Face hub, None where it has none.
+    """
+
+    name: str
+    title: str
+    direction: Direction
+    format: str = PERCENT
+    order: int = LAST
+    importance: int = 1
+    table: MetricTable = OTHER
+    hub_name: str | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the value is a share of one, printed in percent."""
+        return self.format == PERCENT
+
+    @property
+    def scale(self) -> float:
+        """What a value is multiplied by before it is shown."""
+        return 100.0 if self.is_share else 1.0
+
+    def text(self, value: float) -> str:
+        """Write a value for people: 0.4583 is 45.8 where it is a share."""
+        return f"{100 * value:.1f}" if self.is_share else f"{value:{self.format}}"
+
+    def spread_text(self, value: float) -> str:
+        """Write a spread of values in their unit."""
+        return f"{100 * value:.1f}" if self.is_share else f"{value:.2g}"
+
+    def difference_text(self, value: float) -> str:
+        """Write a difference of values with its sign, of shares in percentage points: +1.2, -0.3, 0.0."""
+        text = f"{100 * value:+.1f}" if self.is_share else f"{value:+{self.format}}"
+        return text if text.strip("+-0.,") else text.lstrip("+-")
+
+    def is_better(self, value: float, best: float | None) -> bool:
+        """Whether a value is better than the best so far; what is not a number never is."""
+        if value != value:
+            return False
+        return best is None or self.direction * value > self.direction * best
+
+
+@dataclass(frozen=True)
+class SubsetSpec:
+    """How some of the questions are called, wherever they are scored by themselves.
+
+    Args:
+        name: as it is logged: `table` of `test/em/table`.
+        title: its heading.
+        kind: what it is a subset by, such as "by place of the answer".
+        order: the place among other subsets, the least first; all questions have 0.
+        many: the kind has so many subsets that a table has room for those of one split only.
+    """
+
+    name: str
+    title: str
+    kind: str
+    order: int
+    many: bool = True
+
+
+Spec = TypeVar("Spec", MetricSpec, SubsetSpec)
+
+
+def metric_specs() -> dict[str, MetricSpec]:
+    """All metrics by name, in their order."""
+    return _ordered(MetricSpec, tuple(mate_cli.metrics.__path__))
+
+
+def subset_specs() -> dict[str, SubsetSpec]:
+    """All subsets of the questions by name, in their order."""
+    return _ordered(SubsetSpec, tuple(mate_cli.metrics.__path__))
+
+
+def spec_of(name: str) -> MetricSpec:
+    """The spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
+    return metric_specs().get(name) or _guessed(name)
+
+
+@cache
+def _ordered(kind: type[Spec], path: tuple[str, ...]) -> dict[str, Spec]:
+    found: dict[str, Spec] = {}
+    for spec in (one for module in pkgutil.iter_modules(path) for one in _declared(kind, module.name)):
+        if found.setdefault(spec.name, spec) != spec:
+            raise ValueError(f"{spec.name} is declared twice in {mate_cli.metrics.__name__}, each time otherwise")
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def _declared(kind: type[Spec], module: str) -> Iterator[Spec]:
+    for value in vars(importlib.import_module(f"{mate_cli.metrics.__name__}.{module}")).values():
+        yield from (one for one in (value if isinstance(value, tuple) else (value,)) if isinstance(one, kind))
+
+
+def _guessed(name: str) -> MetricSpec:
+    words = set(re.findall(r"[a-z]+\d*", name.lower()))
+    title = name.replace("_", " ")
+    if words & SHARES:
+        return MetricSpec(name, title, 1)
+    return MetricSpec(name, title, -1 if words & LESS_IS_BETTER else 0, ".3g", importance=0)

@@ -1,0 +1,35 @@
+"""What a network makes of a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class EncoderOutput(NamedTuple):
+    """States, and the batch that they are of.
+
+    A network may return fewer tokens than it was given, or others: heads and losses read masks, ids, labels and names
+    from `batch`, never from what the network was given.
+
+    Args:
+        states: of every token of `batch`, [B, T, D].
+        pooled: of every example, [B, D].
+        batch: whose tokens the states are of; what was given where the network changes nothing.
+        early: states of an earlier stage, with the batch that these are of, such as those by which a network chooses
+            the tokens that it keeps: for a loss on the way, and for people to look at. None where there is no such
+            stage.
+    """
+
+    states: Tensor
+    pooled: Tensor
+    batch: TableBatch
+    early: EncoderOutput | None = None
+
+    def with_states(self, states: Tensor) -> EncoderOutput:
+        """The same with other states [B, T, D], such as after dropout."""
+        return self._replace(states=states)

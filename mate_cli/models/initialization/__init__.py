@@ -1,0 +1,1 @@
+"""Where the first weights of a network come from."""

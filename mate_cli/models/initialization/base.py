@@ -1,0 +1,76 @@
+"""What gives a network its first weights."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mate_cli.models.table_encoder import TableEncoder
+    from mate_cli.tokenization.layout import TableBatch
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What became of the weights, by name.
+
+    Args:
+        loaded: taken from the checkpoint, wholly or in part.
+        new: not in the checkpoint.
+        unused: in the checkpoint, without a place in the network.
+    """
+
+    loaded: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """One line for a log."""
+        parts = [f"{len(self.loaded)} tensors loaded"]
+        parts += [f"{len(names)} {word} ({_shorten(names)})" for word, names in self._rest() if names]
+        return ", ".join(parts)
+
+    def _rest(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return ("new", self.new), ("unused", self.unused)
+
+
+def _shorten(names: tuple[str, ...], shown: int = 3) -> str:
+    return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")
+
+
+class Initializer(ABC):
+    """Gives a network its first weights: `load` before any data, `prepare` once the data is there.
+
+    Args:
+        tokenizer: what the weights were trained with, by name or folder.
+    """
+
+    tokenizer: str
+
+    @abstractmethod
+    def load(self, encoder: TableEncoder, task: nn.Module | None = None) -> LoadReport:
+        """Fill a network with random weights in place, and with it the heads of its task that the weights have.
+
+        Raises:
+            ConfigError: the options are wrong.
+            CheckpointError: the weights are missing, damaged or of another size.
+        """
+
+    def prepare(self, encoder: TableEncoder, batches: Iterable[TableBatch]) -> Mapping[str, str]:
+        """Change the weights in place by what the data is like; nothing by default.
+
+        This runs once, when the data is there and before the first step: never in a run that is resumed, nor for a
+        network that is only asked.
+
+        Args:
+            encoder: with the weights that `load` gave it.
+            batches: of the training split, made when they are asked for.
+
+        Returns:
+            What a record should say of it, in words.
+        """
+        return {}

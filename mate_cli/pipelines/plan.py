@@ -1,0 +1,121 @@
+"""What one command trains, complete and checked: a run is a list of stages, and a plain run has one."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from mate_cli.runs.configuration import Node, RunConfig
+from mate_cli.runs.folders import choose_folder
+from mate_cli.runs.liveness import own_process
+from mate_cli.runs.names import Names
+from mate_cli.runs.record import RunFolder, RunRecord
+
+After = Literal["weights", "predictions"]
+"""What a stage hands on: the weights that the next one begins with, or predictions that a system joins."""
+FROM_STAGE = "stages."
+"""Before the name of the stage whose weights a configuration begins with, in place of a file."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One training run of a plan.
+
+    Args:
+        name: of the stage.
+        config: what it is trained with.
+        names: the choices it was composed from.
+        overrides: what it was composed of, for its record.
+        run: the folder of a finished run to take instead of training, or None.
+        after: what it hands on.
+    """
+
+    name: str
+    config: RunConfig
+    names: Names
+    overrides: list[str]
+    run: str | None = None
+    after: After | None = None
+
+    def values(self) -> dict[str, Any]:
+        """What it truly runs with; of a finished run, where that stands."""
+        return {"after": self.after} | ({"run": self.run} if self.run else self.config.model_dump())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one command trains, checked and complete.
+
+    Without a system the last stage is the run itself, and those before it hand on their weights.
+
+    Args:
+        stages: in their order.
+        names: what the whole is called by.
+        overrides: what was typed.
+        system: what makes answers of the stages.
+        resume: see `choose_folder`.
+        taken: what was typed, and the stages that it holds for.
+    """
+
+    stages: tuple[Stage, ...]
+    names: Names
+    overrides: list[str]
+    system: Node | None = None
+    resume: str | None = None
+    taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Stage:
+        """The stage that ends it."""
+        return self.stages[-1]
+
+    @property
+    def before(self) -> tuple[Stage, ...]:
+        """The stages that have folders of their own."""
+        return self.stages if self.system else self.stages[:-1]
+
+    def values(self) -> dict[str, Any]:
+        """What config.yaml holds: what the run and its stages truly run with, and nothing else."""
+        config = self.last.config
+        own = ("hardware", "logger", "paths", "seed", "deterministic")
+        values = {"system": self.system, **config.model_dump(include=set(own))} if self.system else config.model_dump()
+        return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
+
+
+def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
+    """A configuration whose network begins with the weights of a stage, and has its shape and word pieces.
+
+    Args:
+        config: of the later stage.
+        before: of the earlier one.
+        stage: the earlier one's name.
+    """
+    init = {"kind": "path", "checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
+    shape = {key: before.model[key] for key in ("size", "activation")}
+    return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
+
+
+def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
+    """Choose or make the folder of a plan's run, and its record: one that is continued, or a new one.
+
+    Args:
+        plan: what is to be trained.
+        job: number of the job in a sweep.
+        folder: of the run, where it is known.
+
+    Raises:
+        RunError: the run cannot be resumed.
+    """
+    outputs = Path(plan.last.config.paths.outputs)
+    chosen = folder or choose_folder(plan.resume, outputs, "train", plan.names.experiment, plan.values(), job)
+    if not (chosen.path / "record.json").exists():
+        record = RunRecord(command="train", overrides=plan.overrides, seed=plan.last.config.seed, **asdict(plan.names))
+        return chosen, record
+    record = chosen.read_record()
+    if record.status != "finished":
+        record.status, record.reason, record.finished = "running", None, None
+        record.process, record.host = own_process(), platform.node()
+    return chosen, record

@@ -1,0 +1,91 @@
+"""A run in progress: its folder, its record and where its numbers go, kept true however the work ends."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from mate_cli.runs import ranks
+from mate_cli.runs.callbacks.checkpoints import Interrupted
+from mate_cli.runs.clock import Clock
+from mate_cli.runs.configuration import Logger
+from mate_cli.runs.record import RunFolder, RunRecord, now
+from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
+
+
+@dataclass
+class Run:
+    """A run in progress, or a finished one.
+
+    Args:
+        folder: where everything is written.
+        record: its summary, written at every change of status.
+        clock: seconds of wall time, earlier parts included.
+        console: what the user sees.
+        trackers: where its numbers go; opened once there are some.
+    """
+
+    folder: RunFolder
+    record: RunRecord
+    clock: Clock
+    console: Console
+    trackers: Trackers = field(default_factory=Trackers)
+
+    @classmethod
+    def of(cls, folder: RunFolder, record: RunRecord) -> Run:
+        """The run in a folder, with the time that it has taken so far."""
+        clock = Clock(max(record.wall_seconds, seconds_so_far(folder)))
+        return cls(folder, record, clock, Console(highlight=False))
+
+    def open_trackers(self, logger: Logger, config: Mapping[str, Any], step: int | None = None) -> None:
+        """Open metrics.jsonl, and W&B where it is asked for; of several processes, only the first keeps any.
+
+        Args:
+            logger: which ones.
+            config: what they are told of the run.
+            step: rows after this one are dropped, as they are made again.
+        """
+        if not ranks.is_first():
+            return
+        self.trackers.add(MetricsFile(self.folder, step))
+        if logger.kind == "wandb":
+            self.trackers.add(WandbTracker(self.folder, self.record, config, logger.model_dump()))
+
+
+@contextmanager
+def recorded(run: Run) -> Iterator[None]:
+    """Keep the record true however the work ends, and close the trackers."""
+    record = run.record
+    try:
+        yield
+        record.status = "finished"
+    except (Interrupted, KeyboardInterrupt) as error:
+        record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
+        print(f"interrupted; to go on, type the same again with resume={run.folder.path}")
+        raise KeyboardInterrupt from error
+    except BaseException as error:
+        known = ranks.cause(error)
+        record.status, record.reason = "failed", f"{type(known).__name__}: {known}"[:500]
+        if known is error:
+            raise
+        raise known from error
+    finally:
+        record.finished, record.wall_seconds = now(), round(run.clock(), 1)
+        record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
+        run.folder.write_record(record)
+        run.trackers.close(record.summary(), 0 if record.status == "finished" else 1)
+
+
+def peak_memory_mb() -> float:
+    """The most memory that this process, or its GPU where it has one, has held."""
+    if torch.cuda.is_available():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)

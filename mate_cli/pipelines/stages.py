@@ -1,0 +1,193 @@
+"""A run is a list of stages; a plain run has one.
+
+Each stage is a training run of its own. What it hands on is the weights that the next one begins with, or predictions
+that a system joins with those of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hydra.utils import instantiate
+from rich.console import Console
+
+from mate_cli.errors import RunError
+from mate_cli.pipelines.assembly import load_best
+from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan
+from mate_cli.pipelines.predictions import save_predictions
+from mate_cli.pipelines.run import Run, recorded
+from mate_cli.pipelines.summary import print_results, taken_table
+from mate_cli.pipelines.systems.base import Answered, System, Trained
+from mate_cli.pipelines.training import train
+from mate_cli.runs import ranks
+from mate_cli.runs.configuration import RunConfig, load_config, to_yaml
+from mate_cli.runs.folders import open_run
+from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
+from mate_cli.tables.example import TableExample
+
+WEIGHTS = "checkpoints/final.safetensors"
+"""What a stage hands on."""
+
+
+@dataclass
+class Finished:
+    """The stages that are done so far, by name."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    configs: dict[str, RunConfig] = field(default_factory=dict)
+
+
+def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Run:
+    """Train all stages, skip those that are finished, and leave a record of each and of the whole.
+
+    Args:
+        plan: what to train.
+        job: number of the job in a sweep.
+        folder: of the whole; a new one below `paths.outputs`, or the one to resume, when it is None.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        MateError: something the user can mend; the records say so too.
+        KeyboardInterrupt: the user asked to stop; the state is saved.
+    """
+    system: System | None = instantiate(plan.system) if plan.system else None
+    if system:
+        system.check([stage.name for stage in plan.stages])
+    run = Run.of(*begin(plan, job, folder))
+    if run.record.status == "finished":
+        run.console.print(f"{run.folder.path} is finished already: nothing to train")
+        return run
+    run.folder.write_text("config.yaml", to_yaml(plan.values()))
+    run.folder.write_record(run.record)
+    if plan.taken:
+        run.console.print(taken_table(plan))
+    with recorded(run):
+        done = run_stages(plan, run, job)
+        if system is None:
+            if plan.before:
+                run.console.rule(f"[bold]{plan.last.name.replace('_', ' ')}")
+            train(run, with_weights(plan.last.config, done.runs), plan.values())
+        else:
+            run.record.monitor = system.monitor
+            run.open_trackers(plan.last.config.logger, plan.values())
+            collect(run.record, done.runs)
+            answer_all(run, system, done)
+            print_results(run.console, run.folder, run.record)
+    return run
+
+
+def begin(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
+    """Open the run's folder and record; of several processes one does, and the others only look.
+
+    Raises:
+        RunError: the run cannot be resumed, or not all processes see its folder.
+    """
+    found, record = ranks.from_first(lambda: open_plan(plan, job, folder))
+    return found if ranks.is_first() else SeenFolder(found.path), record
+
+
+def run_stages(plan: Plan, whole: Run, job: int) -> Finished:
+    """Train the stages that have folders of their own, one after the other."""
+    done = Finished()
+    for stage in plan.before:
+        whole.console.rule(f"[bold]{stage.name.replace('_', ' ')}")
+        run = take(stage, whole.console) if stage.run else train_stage(stage, done, whole, job)
+        done.runs[stage.name], done.configs[stage.name] = run, load_config(run.folder.path)
+        folders = whole.record.stages if plan.system else whole.record.pretraining
+        folders[stage.name] = str(run.folder.path)
+        whole.folder.write_record(whole.record)
+    return done
+
+
+def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
+    """Train a stage in a folder below the whole run's."""
+    own = replace(stage, config=with_weights(stage.config, done.runs))
+    plan = Plan((own,), stage.names, stage.overrides)
+    return run_plan(plan, job=job, folder=RunFolder(whole.folder.path / stage.name))
+
+
+def take(stage: Stage, console: Console) -> Run:
+    """The finished run that stands in for a stage."""
+    run = Run.of(*standing_in(stage))
+    console.print(f"taking the finished run {run.folder.path}", soft_wrap=True)
+    return run
+
+
+def standing_in(stage: Stage) -> tuple[RunFolder, RunRecord]:
+    """The folder and record of the run that stands in for a stage.
+
+    Raises:
+        RunError: it is not finished, or is of another task.
+    """
+    folder = open_run(str(stage.run))
+    record = folder.read_record()
+    if record.status != "finished" or record.task != stage.names.task:
+        raise RunError(
+            f"a {record.status} run of {record.task} cannot stand in for {stage.name}",
+            where=str(folder.path),
+            remedy=f"Give a finished run of {stage.names.task}",
+        )
+    return folder, record
+
+
+def with_weights(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
+    """A configuration with the file of the weights where it names a stage."""
+    checkpoint = str(config.init.get("checkpoint"))
+    name = checkpoint.removeprefix(FROM_STAGE)
+    if name == checkpoint or name not in done:
+        return config
+    weights = (done[name].folder.path / WEIGHTS).absolute()
+    return config.model_copy(update={"init": {**config.init, "checkpoint": str(weights)}})
+
+
+def collect(record: RunRecord, runs: Mapping[str, Run]) -> None:
+    """Add up what the stages of a system have, and what an example costs that passes through all of them."""
+    for name, run in runs.items():
+        record.parameters += run.record.parameters
+        record.data |= {f"{name}/{key}": value for key, value in run.record.data.items()}
+        record.device = run.record.device
+    record.throughput = joint_throughput([run.record.throughput for run in runs.values()])
+
+
+def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What an example costs that passes through all stages: seconds and operations add up.
+
+    Args:
+        stages: the throughput of each; an entry that one of them lacks is left out.
+    """
+    joint: dict[str, float] = {}
+    if all(stage.get("examples_per_second") for stage in stages):
+        joint["examples_per_second"] = 1 / sum(1 / stage["examples_per_second"] for stage in stages)
+    if all("training_flops_per_example" in stage for stage in stages):
+        joint["training_flops_per_example"] = sum(stage["training_flops_per_example"] for stage in stages)
+    return joint
+
+
+def answer_all(run: Run, system: System, done: Finished) -> None:
+    """Let a system answer the questions of the development and test splits."""
+    stages = {
+        name: Trained(name, load_best(done.configs[name], done.runs[name].folder), done.configs[name])
+        for name in system.stages
+    }
+    run.console.rule("[bold]answers")
+    data = stages[system.stages[0]].parts.data
+    for split in ("dev", "test"):
+        if split in data.dataset.splits:
+            examples = data.questions(split)
+            answered = system.answer(stages, examples, split)
+            run.record.metrics |= {f"{split}/{name}": v for name, v in system.score(answered, examples).items()}
+            save_answers(run.folder, split, system, examples, answered)
+
+
+def save_answers(
+    folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: Answered
+) -> None:
+    """Write predictions/<split>.json."""
+
+    def score(example: TableExample) -> dict[str, float]:
+        return system.score(replace(answered, metrics={}), [example])
+
+    save_predictions(folder, split, examples, answered.texts, score)

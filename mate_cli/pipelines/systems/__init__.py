@@ -1,0 +1,1 @@
+"""Systems: what makes answers of several stages. One file each, chosen by `_target_`."""

@@ -1,0 +1,113 @@
+"""What every system is: it answers questions with the predictions of finished stages."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from mate_cli.errors import ConfigError
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.span_reading import score_answers
+from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.evaluation import predict
+from mate_cli.runs import ranks
+from mate_cli.runs.configuration import RunConfig
+from mate_cli.tables.example import TableExample
+
+Task = TypeVar("Task", bound=TableTask[Any, Any])
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished stage with its best weights.
+
+    Args:
+        name: of the stage.
+        parts: task, serializer and loaders.
+        config: what it was trained with.
+    """
+
+    name: str
+    parts: Parts
+    config: RunConfig
+
+    def predict(self, examples: Sequence[TableExample], name: str) -> list[Any]:
+        """Its predictions of any examples; `name` is what the progress bar calls them."""
+        loader = ranks.first_then_all(lambda: self.parts.data.loader_of(examples, name))
+        return predict(self.parts.task, loader, self.config)
+
+    def task_of(self, kind: type[Task]) -> Task:
+        """Its task, as one of this class.
+
+        Raises:
+            ConfigError: it is of another.
+        """
+        if not isinstance(self.parts.task, kind):
+            raise ConfigError(
+                f"{type(self.parts.task).__name__} is no {kind.__name__}",
+                where=f"stages.{self.name}.task",
+                remedy=f"Name an experiment whose task is a {kind.__name__}",
+            )
+        return self.parts.task
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a system makes of questions.
+
+    Args:
+        texts: answer by question; one without an answer is missing.
+        metrics: what else is known of the questions whose answers are known, such as hits@1; fractions by name.
+    """
+
+    texts: Mapping[str, str]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class System(ABC):
+    """Joins the predictions of stages that were trained apart.
+
+    Args:
+        compared_by: the stage whose network tells runs of this system apart; None where the system itself does.
+
+    Attributes:
+        stages: the names of the stages that it asks for.
+        monitor: the metric that counts for the whole, in searches and summaries.
+    """
+
+    stages: ClassVar[tuple[str, ...]]
+    monitor: ClassVar[str] = "dev/f1"
+
+    def __init__(self, compared_by: str | None = None) -> None:
+        self.compared_by = compared_by
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse stages among which one is missing.
+
+        Raises:
+            ConfigError: naming it.
+        """
+        if missing := [name for name in self.stages if name not in names]:
+            raise ConfigError(
+                f"{type(self).__name__} needs {', '.join(missing)}; the stages are {', '.join(names)}",
+                where="stages",
+                remedy="Name them so, or choose another system",
+            )
+
+    @abstractmethod
+    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
+        """Answer questions.
+
+        Args:
+            stages: finished, by name.
+            examples: the questions.
+            name: what progress bars call them.
+        """
+
+    def score(self, answered: Answered, examples: Sequence[TableExample]) -> dict[str, float]:
+        """All metrics, with exact match and F1 of the answers; none where no answer is known."""
+        if not any(example.answer for example in examples):
+            return {}
+        return {**answered.metrics, **score_answers(answered.texts, {e.example_id: e for e in examples})}

@@ -1,0 +1,68 @@
+"""Hybrider: choose a node that the question is linked to, hop from it within its row, read where the hop ends.
+
+Source: Chen et al. 2020, "HybridQA", section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mate_cli.data.reading import page_example
+from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.lit_modules.base import by_source
+from mate_cli.lit_modules.node_ranking import NodeRanking, chosen_node
+from mate_cli.lit_modules.row_hopping import hop_end
+from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.metrics.hits_at_k import hits_at_k
+from mate_cli.pipelines.systems.base import Answered, System, Trained
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.nodes import Candidate
+
+RANK, HOP, READ = "ranking", "hopping", "reading"
+
+
+class Hybrider(System):
+    """A ranker of linked nodes, a hop within the row, and a reader of pages."""
+
+    stages = (RANK, HOP, READ)
+
+    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
+        """Answer with the text of the cell where the hop ends, or a span of the page.
+
+        A question that is linked to nothing is answered with the cell nearest to it by TF-IDF. Hits@1 says how often
+        the hop ends in a cell that holds the answer or links to it.
+        """
+        by_name = {example.example_id: example for example in examples}
+        ends = _ends(stages, examples, name)
+        texts = {key: end.content for key, end in ends.items()} | _read(stages[READ], ends, by_name)
+        cells = {key: end.coordinate for key, end in ends.items()}
+        for key, example in by_name.items():
+            if key not in cells:
+                row, column = tfidf_cell_ranking(example.table, example.question)[0]
+                cells[key], texts[key] = (row, column), example.table.rows[row][column].text
+        return Answered(texts, _hits(cells, by_name))
+
+
+def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
+    """Where the hop of each question ends; questions that are linked to nothing are missing."""
+    ranker = stages[RANK].task_of(NodeRanking)
+    linked = {example.example_id: example for example in ranker.linked(examples)}
+    chosen = stages[RANK].predict(list(linked.values()), name)
+    hops = {
+        choice.example_id: replace(linked[choice.example_id], current=chosen_node(choice, linked[choice.example_id]))
+        for choice in chosen
+    }
+    found = stages[HOP].predict(list(hops.values()), "hops")
+    return {choice.example_id: hop_end(choice, hops[choice.example_id]) for choice in found}
+
+
+def _read(reader: Trained, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:
+    """The best span of each page, by question."""
+    pages = {key: page_example(examples[key], end.link) for key, end in ends.items() if end.link is not None}
+    return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), "pages"), pages) if pages else {}
+
+
+def _hits(cells: Mapping[str, tuple[int, int]], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
+    return hits_at_k({key: [cells[key]] for key in known}, known, by_source(examples), ks=(1,)) if known else {}

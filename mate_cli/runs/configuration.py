@@ -1,0 +1,162 @@
+"""The configuration of a run as typed values: checked once, and what travels from there.
+
+A part with a `_target_` stays a plain mapping until what it names is built from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+from yaml import YAMLError  # type: ignore[import-untyped]
+
+from mate_cli.errors import ConfigError, RunError
+
+Node = dict[str, Any]
+"""A part with a `_target_`."""
+
+
+class Section(BaseModel):
+    """A part of the configuration: no unknown keys, no conversion of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Trainer(Section):
+    """`conf/trainer`: how long to train, how often to look, when to save."""
+
+    batch_size: PositiveInt
+    max_epochs: PositiveFloat | None
+    max_steps: PositiveInt | None
+    val_every: PositiveFloat
+    gradient_clip: PositiveFloat | None
+    early_stopping: PositiveInt | None
+    checkpoint_every: PositiveInt
+    log_every: PositiveInt
+    limit_train: PositiveInt | None
+    limit_dev: PositiveInt | None
+
+
+class Hardware(Section):
+    """`conf/hardware`: the machine."""
+
+    accelerator: Literal["cpu", "gpu", "mps", "auto"]
+    devices: PositiveInt = 1
+    nodes: PositiveInt = 1
+    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"]
+    micro_batch: PositiveInt
+    workers: NonNegativeInt
+    threads: PositiveInt | None
+
+
+class Logger(Section):
+    """`conf/logger`: where curves go beside the run's own files."""
+
+    kind: Literal["wandb", "none"]
+    mode: Literal["offline", "online", "disabled"] = "offline"
+    project: str = "mate"
+    entity: str | None = None
+    group: str | None = None
+    tags: list[str] = []
+    timeout: PositiveFloat = 20.0
+
+
+class Paths(Section):
+    """`conf/paths`: folders."""
+
+    outputs: str
+    cache: str
+    data: str
+    shared: str
+
+
+class ModelConfig(Section):
+    """What a network and its task are made of, and the machine that they are on."""
+
+    encoding: Node
+    init: Node
+    model: Node
+    attention: Node
+    task: Node
+    hardware: Hardware
+    paths: Paths
+    seed: NonNegativeInt
+
+    @property
+    def tokenizer(self) -> str:
+        """What the first weights read words with.
+
+        Raises:
+            ConfigError: `init` does not say.
+        """
+        if "tokenizer" not in self.init:
+            raise ConfigError("needs a value", where="init.tokenizer", remedy="Name the tokenizer of the weights")
+        return str(self.init["tokenizer"])
+
+    @property
+    def limits(self) -> tuple[int | None, int | None]:
+        """How many examples of the training split are used, and of every other; None for all."""
+        return None, None
+
+
+class RunConfig(ModelConfig):
+    """What one training run is made of: everything that `config.yaml` of its folder says."""
+
+    data: Node
+    optimizer: Node
+    scheduler: Node
+    trainer: Trainer
+    logger: Logger
+    deterministic: bool
+
+    @property
+    def limits(self) -> tuple[int | None, int | None]:
+        """How many examples of the training split are used, and of every other; None for all."""
+        return self.trainer.limit_train, self.trainer.limit_dev
+
+    def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
+        """The same on the hardware and in the folders of now; what the numbers depend on stays as it was trained."""
+        now = {key: getattr(hardware, key) for key in ("accelerator", "workers", "threads")}
+        return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})
+
+
+def to_yaml(config: Mapping[str, Any]) -> str:
+    """Plain values as YAML."""
+    return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a saved configuration as plain values.
+
+    Raises:
+        RunError: it is missing or damaged.
+    """
+    try:
+        values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException) as error:
+        raise RunError("cannot be read", where=str(path), remedy="Give a folder below outputs/") from error
+    if not isinstance(values, dict):
+        raise RunError("holds no configuration", where=str(path), remedy="Give a folder below outputs/")
+    return {str(key): value for key, value in values.items()}
+
+
+def load_config(folder: Path) -> RunConfig:
+    """Read what a run was trained with from its config.yaml.
+
+    Raises:
+        RunError: the file is missing, damaged, or not of one run.
+    """
+    path = folder / "config.yaml"
+    values = read_yaml(path)
+    try:
+        return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise RunError(
+            f"does not fit this version of mate: {place}", where=str(path), remedy="Train the run again"
+        ) from error

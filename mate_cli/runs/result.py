@@ -1,0 +1,41 @@
+"""The result of a run: the one metric that searches and the summary of a sweep look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.spec import Direction
+
+
+@dataclass(frozen=True)
+class Result:
+    """The monitored metric of a run that has finished.
+
+    Args:
+        name: such as `dev/f1`.
+        value: as it is recorded; a share is not in percent.
+    """
+
+    name: str
+    value: float
+
+    @property
+    def direction(self) -> Direction:
+        """1 where more is better, -1 where less is."""
+        return MetricName.parse(self.name).direction
+
+    def __str__(self) -> str:
+        """Name and value for people: `dev/f1 45.8`."""
+        return f"{self.name} {MetricName.parse(self.name).spec.text(self.value)}"
+
+
+def result_of(monitor: str, metrics: Mapping[str, float]) -> Result | None:
+    """The result of a run, None where it has none.
+
+    Args:
+        monitor: the metric that counts, as its record says.
+        metrics: all that it recorded.
+    """
+    return Result(monitor, metrics[monitor]) if monitor in metrics else None

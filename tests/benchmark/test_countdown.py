@@ -1,0 +1,126 @@
+"""A benchmark says how long it takes, counts down, and shows what it has when it is stopped."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+
+import pytest
+from rich.console import Console
+
+from mate_cli.benchmark.attention import AttentionBenchmark
+from mate_cli.benchmark.countdown import counted, in_words, time_left
+from mate_cli.benchmark.timing import expected_seconds
+from mate_cli.cli.app import main
+
+TINY = [
+    *("benchmark=attention", "benchmark.shapes=[tall]", "benchmark.lengths=[32,64]", "benchmark.real=null"),
+    *("benchmark.backends=[dense,segments]", "benchmark.heads=2", "benchmark.head_size=4", "benchmark.slots=8"),
+    *("benchmark.rounds=1", "benchmark.threads=1"),
+]
+
+
+def said(parts: dict[str, float], *, terminal: bool = False) -> tuple[list[str], str]:
+    """The names that are counted, and what is said on the way."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=80, color_system=None)
+    names = [name for name, _ in counted(dict.fromkeys(parts), parts, console)]
+    return names, stream.getvalue()
+
+
+def test_a_long_benchmark_says_how_long_before_it_begins():
+    names, text = said({"a": 100.0, "b": 320.0})
+    assert names == ["a", "b"]
+    first, second, third = text.splitlines()
+    assert first == "2 cases to measure, about 7 minutes; stopped, it shows what it has measured"
+    assert second == "measuring a, about 7 minutes left"
+    assert third.startswith("measuring b, about ")
+
+
+def test_a_short_one_says_what_it_measures():
+    assert said({"a": 5.0}) == (["a"], "measuring a\n")
+    assert said({}) == ([], "")
+
+
+def test_a_terminal_has_a_bar():
+    _, text = said({"a": 100.0, "b": 320.0}, terminal=True)
+    assert "2 cases to measure, about 7 minutes" in text
+    assert "measuring b" in text
+    assert "left" in text
+
+
+def test_what_is_left_is_expected_anew():
+    assert time_left(100, 0, 0) == pytest.approx(100)
+    assert time_left(100, 50, 50) == pytest.approx(50)
+    assert 90 < time_left(100, 50, 100) < 100
+    assert 12 < time_left(100, 50, 5) < 20
+    assert time_left(0, 0, 1) == 0
+
+
+def test_times_are_said_as_people_say_them():
+    assert [in_words(seconds) for seconds in (0.2, 1, 89, 91, 420)] == [
+        *("0 seconds", "1 second", "89 seconds"),
+        *("2 minutes", "7 minutes"),
+    ]
+
+
+def test_the_expected_time_is_that_of_the_rounds_that_fit():
+    assert expected_seconds([0.1, 0.2], rounds=5, seconds=12) == pytest.approx(0.3 * 6)
+    assert expected_seconds([2, 3], rounds=5, seconds=12) == pytest.approx(5 * 3)
+    assert expected_seconds([2, 13], rounds=5, seconds=12) == pytest.approx(2 * 6)
+    assert expected_seconds([9, 9], rounds=5, seconds=12) == pytest.approx(18 * 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_benchmark_that_is_stopped_shows_what_it_has(tmp_path, monkeypatch, capsys, number):
+    measure = AttentionBenchmark.measure
+
+    def stopped_at_the_second(self, case, pace):
+        if case.tokens == 64:
+            os.kill(os.getpid(), number)
+        return measure(self, case, pace)
+
+    monkeypatch.setattr(AttentionBenchmark, "measure", stopped_at_the_second)
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY]) == 130
+    assert signal.getsignal(signal.SIGTERM) == before
+    (folder,) = tmp_path.glob("benchmark/attention/*")
+    shown = capsys.readouterr().out
+    assert "Attention, tall tables, 32 tokens" in shown
+    assert f"stopped; what was measured is kept: mate benchmark show={folder}" in shown
+    assert json.loads((folder / "record.json").read_text())["status"] == "interrupted"
+    assert main(["benchmark", f"show={folder}"]) == 0
+    assert "Attention, tall tables, 32 tokens" in capsys.readouterr().out
+    assert (folder / "benchmark.html").is_file()
+
+
+def test_one_stopped_at_once_has_nothing_to_show(tmp_path, monkeypatch, capsys):
+    def stopped(self, case, pace):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AttentionBenchmark, "measure", stopped)
+    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY]) == 130
+    assert "stopped before anything was measured" in capsys.readouterr().out
+
+
+def test_a_benchmark_without_tables_is_shown_as_it_is(tmp_path, capsys):
+    record = {"command": "benchmark", "status": "interrupted", "metrics": {"tokenization/wtq/speedup": 48.25}}
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    assert main(["benchmark", f"show={tmp_path}"]) == 0
+    shown = capsys.readouterr().out
+    assert "tokenization/wtq/speedup" in shown
+    assert "48.25" in shown
+
+
+@pytest.mark.parametrize("record", [None, {"command": "train", "metrics": {"dev/f1": 0.5}}, {"command": "benchmark"}])
+def test_what_is_no_benchmark_is_refused(tmp_path, capsys, record):
+    folder = tmp_path / "some folder"
+    if record is not None:
+        folder.mkdir()
+        (folder / "record.json").write_text(json.dumps(record))
+    assert main(["benchmark", f"show='{folder}'"]) == 2
+    said = capsys.readouterr().err
+    assert str(folder) in said
+    assert said.startswith("error: ")

@@ -1,0 +1,56 @@
+"""Any text comes back as typed from Hydra's own parser, and from the configuration it is put into."""
+
+from __future__ import annotations
+
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import example, given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+
+PARSER = OverridesParser.create()
+SPECIAL = [*"'\"\\${},:=[]()|#~+ \n\t\r\0", "${", "\\'", "???", "null", "é", "\U0001f642"]
+TEXTS = (
+    st.lists(st.sampled_from(SPECIAL) | st.text(max_size=3), max_size=12)
+    .map("".join)
+    .filter(lambda text: text != "???")  # OmegaConf's word for a value that is missing, quoted or not
+)
+
+
+def configured(value: str) -> object:
+    """What `key=value` puts into a configuration, read as the program reads it."""
+    config = OmegaConf.create({"key": PARSER.parse_override(f"key={value}").value()})
+    return OmegaConf.to_container(config, resolve=True)["key"]
+
+
+@given(TEXTS)
+@example("don\\'t")
+@example("a\\b\\")
+@example("\\${a}\\")
+@example("")
+def test_a_text_comes_back_as_typed(text):
+    assert configured(quoted(text)) == text
+    assert is_written(quoted(text))
+
+
+@given(st.lists(TEXTS, max_size=4))
+def test_so_does_a_list(texts):
+    assert configured(quoted_list(texts)) == texts
+
+
+@given(TEXTS, TEXTS)
+def test_a_sweep_takes_them_for_single_values(first, second):
+    override = PARSER.parse_override(f"key={quoted(first)},{quoted(second)}")
+    assert [configured(value) for value in override.sweep_string_iterator()] == [first, second]
+
+
+@pytest.mark.parametrize("value", ["", "null", "???", "${paths.outputs}", "'a'", '"a, b"', "'it\\'s'", "''"])
+def test_what_is_written_in_the_grammar(value):
+    assert is_written(value)
+
+
+@pytest.mark.parametrize("value", ["a", "a, b", "'tis", "it's", "'tis what 'tis'", '"A" or "B"', "'a','b'", "'", "[a]"])
+def test_what_is_not(value):
+    assert not is_written(value)

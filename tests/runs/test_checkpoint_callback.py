@@ -1,0 +1,90 @@
+"""Which weights are kept and when training stops, whether more or less of the monitored metric is better."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.runs.callbacks.checkpoints import Checkpoints
+from mate_cli.runs.record import RunFolder
+from mate_cli.runs.weights import load_module
+
+
+class FakeTrainer(SimpleNamespace):
+    """What `Checkpoints` asks of a trainer; validation number n finds the model's weight to be n."""
+
+    def save_checkpoint(self, path):
+        path.write_bytes(b"")
+
+
+def validate(checkpoints, scores, trainer=None):
+    """Let one validation after another find these scores, until training stops; returns how many there were."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    trainer = trainer or FakeTrainer(should_stop=False, global_step=0, callback_metrics={})
+    for score in scores:
+        trainer.global_step += 1
+        trainer.callback_metrics = {checkpoints.monitor: torch.tensor(score)}
+        torch.nn.init.constant_(model.weight, trainer.global_step)
+        checkpoints.on_validation_end(trainer, model)
+        if trainer.should_stop:
+            break
+    return trainer
+
+
+def kept(folder):
+    model = torch.nn.Linear(1, 1, bias=False)
+    load_module(model, folder.checkpoints / "best.safetensors")
+    return int(model.weight.item())
+
+
+CASES = [
+    ("dev/perplexity", [9.0, 4.0, 6.0, 3.0, 5.0], 4),
+    ("dev/perplexity", [math.inf, math.nan, 7.0, 7.0], 3),
+    ("dev/f1", [0.1, 0.4, 0.3, 0.4], 2),
+    ("dev/f1", [0.0, math.nan, 0.0], 1),
+    ("dev/f1", [math.nan, 0.2, math.nan], 2),
+    ("dev/loss", [-1.0, -3.0, -2.0], 2),
+]
+
+
+@pytest.mark.parametrize(("monitor", "scores", "best"), CASES)
+def test_the_best_weights_are_those_of_the_best_validation(tmp_path, monitor, scores, best):
+    folder = RunFolder(tmp_path)
+    validate(Checkpoints(folder, monitor, every_steps=10, patience=None), scores)
+    assert kept(folder) == best
+
+
+@pytest.mark.parametrize(("monitor", "sign"), [("dev/perplexity", 1), ("dev/f1", -1)])
+def test_training_stops_when_nothing_gets_better(tmp_path, monitor, sign):
+    checkpoints = Checkpoints(RunFolder(tmp_path), monitor, every_steps=10, patience=2)
+    scores = [sign * score for score in (9.0, 5.0, 7.0, 4.0, 4.0, 6.0, 1.0)]
+    assert validate(checkpoints, scores).global_step == 6
+    assert kept(checkpoints.folder) == 4
+
+
+@pytest.mark.parametrize("monitor", ["dev/perplexity", "dev/f1"])
+def test_what_is_best_outlives_a_resume(tmp_path, monitor):
+    folder = RunFolder(tmp_path)
+    sign = 1 if monitor == "dev/perplexity" else -1
+    first = Checkpoints(folder, monitor, every_steps=10, patience=3)
+    trainer = validate(first, [sign * 5.0, sign * 6.0])
+    second = Checkpoints(folder, monitor, every_steps=10, patience=3)
+    second.load_state_dict(first.state_dict())
+    assert validate(second, [sign * 5.5, sign * 5.0, sign * 1.0], trainer).global_step == 4
+    assert kept(folder) == 1
+
+
+def test_only_what_is_known_to_be_better_in_one_direction_chooses(tmp_path):
+    with pytest.raises(ConfigError, match=r"more or less of dev/colour .*MetricSpec named colour"):
+        Checkpoints(RunFolder(tmp_path), "dev/colour", every_steps=1, patience=None)
+
+
+def test_a_validation_without_the_metric_is_named(tmp_path):
+    checkpoints = Checkpoints(RunFolder(tmp_path), "dev/f1", every_steps=1, patience=None)
+    trainer = FakeTrainer(should_stop=False, global_step=1, callback_metrics={"dev/em": torch.tensor(0.1)})
+    with pytest.raises(RunError, match=r"no dev/f1 was found .*"):
+        checkpoints.on_validation_end(trainer, torch.nn.Linear(1, 1))
