@@ -88,10 +88,12 @@ def _targets_in(value: object) -> Iterator[str]:
 def choosable_classes() -> list[str]:
     """Every class of ours that a configuration should be able to name, by what its package is for."""
     from mate_cli.lit_modules.base import TableTask
+    from mate_cli.models.initialization.base import Initializer
     from mate_cli.models.table_encoder import TableEncoder
 
     kinds = {
         "mate_cli.models": lambda one: issubclass(one, TableEncoder) and one is not TableEncoder,
+        "mate_cli.models.initialization": lambda one: issubclass(one, Initializer) and not _is_unfinished(one),
         "mate_cli.attention.backends": lambda one: hasattr(one, "supports"),
         "mate_cli.data": lambda one: hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one),
         "mate_cli.lit_modules": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
