@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from batches import batches, one_table, pad
-from hypothesis import given, settings
+from hypothesis import given
 
 from mate_cli.attention.backends.triton import Triton, cut, interpreted
 from mate_cli.attention.patterns.full import Full
@@ -42,7 +42,6 @@ def test_other_backends_do_without_triton():
 
 
 @pytest.mark.parametrize("pattern", [RowColumnHeads(4), RowColumnHeads(3, 0.34), Full(2)], ids=str)
-@settings(max_examples=30)
 @given(batch=batches())
 def test_tiles_cover_every_task_once(pattern, batch):
     tasks = segment_tasks(AttentionPlan(pattern, batch))

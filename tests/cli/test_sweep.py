@@ -32,13 +32,6 @@ SMALL = [
 SWEEPS = sorted((config_dir() / "sweep").glob("*.yaml"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def sweep(outputs: Path, *words: str) -> int:
     return main(["train", "-m", *SMALL, f"paths.outputs={outputs}", *words])
 

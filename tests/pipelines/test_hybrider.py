@@ -35,13 +35,6 @@ SMALL = [
 STAGES = {"ranking": "dev/row_accuracy", "hopping": "dev/hop_accuracy", "reading": "dev/gold_f1"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory) -> Path:
     outputs = tmp_path_factory.mktemp("hybrider")

@@ -34,13 +34,6 @@ MASKED = f"stages.masked_lm.overrides=[{','.join(map(repr, STAGE.split(',')))}]"
 CS = f"+stages.cs={{experiment:pretrain_cs_mate,overrides:[{','.join(map(repr, STAGE.split(',')))}]}}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def run(outputs: Path, *more: str) -> Path:
     assert main(["train", *TYPED, f"paths.outputs={outputs}", *more]) == 0
     return sorted(outputs.glob("train/hybridqa_mate_from_scratch/*"))[-1]

@@ -7,7 +7,7 @@ import hybrider_golden
 import numpy as np
 import pytest
 from hybrider_golden import IDS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, texts
 
@@ -178,7 +178,6 @@ def test_nodes_name_what_is_in_the_table(example):
             assert 0 <= node.confidence < FARTHEST
 
 
-@settings(max_examples=20)
 @given(st.lists(examples(), min_size=1, max_size=3))
 def test_questions_are_linked_alike_alone_and_together(found):
     together = link_questions([*found, *found])
