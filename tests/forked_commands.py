@@ -20,6 +20,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -37,6 +38,12 @@ class Command:
     def __init__(self, connection: socket.socket, output: IO[bytes], errors: IO[bytes]) -> None:
         self._connection, self._output, self._errors = connection, output, errors
         self.pid, self.returncode = self._number(), None
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
@@ -69,11 +76,16 @@ class Command:
         return NUMBER.unpack(self._connection.recv(NUMBER.size))[0]
 
 
-def start(*words: str, **environment: str) -> Command:
-    """Type `mate` and these words, with these variables beside those of this process."""
-    output, errors = TemporaryFile(), TemporaryFile()  # noqa: SIM115 - the command keeps them
+def start_again(command: Sequence[str], stderr: IO[bytes]) -> Command:
+    """Stand in for `subprocess.Popen` of an interpreter, the program's module file and words."""
+    return start(*command[2:], errors=stderr)
+
+
+def start(*words: str, errors: IO[bytes] | None = None) -> Command:
+    """Type `mate` and these words, here and with the environment of this process."""
+    output, errors = TemporaryFile(), errors or TemporaryFile()  # noqa: SIM115 - the command keeps them
     ours, theirs = socket.socketpair()
-    request = {"words": words, "environment": {**os.environ, **environment}, "folder": str(Path.cwd())}
+    request = {"words": words, "environment": dict(os.environ), "folder": str(Path.cwd())}
     with theirs:
         files = [theirs.fileno(), output.fileno(), errors.fileno()]
         socket.send_fds(_warm_interpreter(), [json.dumps(request).encode()], files)

@@ -9,7 +9,9 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
+import forked_commands
 import pytest
 import yaml
 from configurations import composed
@@ -49,7 +51,8 @@ def gone() -> str:
         return f"{process.pid}:{Path(f'/proc/{process.pid}/stat').read_text().split()[21]}"
 
 
-def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys):
+def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mate_cli.cli.sweep.subprocess", SimpleNamespace(Popen=forked_commands.start_again))
     assert sweep(tmp_path, "seed=1,-2") == 1
     shown = capsys.readouterr().out
     assert "seed=-2" in shown
@@ -98,6 +101,7 @@ def plain(config):
     return OmegaConf.to_container(config, resolve=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("plugin", "words"),
     [

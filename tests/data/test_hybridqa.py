@@ -289,6 +289,7 @@ def whole():
     return HybridQA(shared("data", "hybridqa"), ["released_data/extra_train_ottqa.json"])
 
 
+@pytest.mark.long
 def test_counts_of_the_shared_data(whole):
     examples = everything(whole)
     assert {split: len(found) for split, found in examples.items()} == {"train": 3027, "dev": 296, "test": 306}
@@ -299,6 +300,7 @@ def test_counts_of_the_shared_data(whole):
     assert sum(not e.answer.coordinates for e in examples["dev"]) == 3
 
 
+@pytest.mark.long
 def test_tfidf_gives_the_measured_baseline(whole):
     from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 

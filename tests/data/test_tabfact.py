@@ -195,6 +195,7 @@ def whole():
     return TabFact(shared("data", "tabfact"))
 
 
+@pytest.mark.long
 def test_counts_of_the_shared_data(whole):
     counts = whole.check().counts
     assert {split: (row["questions"], row["tables"], row["entailed"]) for split, row in counts.items()} == {
@@ -208,6 +209,7 @@ def test_counts_of_the_shared_data(whole):
     assert counts["train"]["simple"] + counts["train"]["complex"] == 73114
 
 
+@pytest.mark.long
 def test_the_lists_of_the_test_split_agree_with_those_of_all(whole):
     root = whole.root / "data"
     for part in ("simple", "complex"):
