@@ -6,7 +6,7 @@ import warnings
 import pytest
 import releases
 from golden import shared, tapas
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mate_cli.data.archive import find_store, read_members
@@ -262,6 +262,7 @@ def test_the_release_is_fetched_when_asked_for(tmp_path, monkeypatch):
 JUNK = st.sampled_from([None, 7, "junk", [], {}, [None], [["x"]], {"x": None}, ""])
 
 
+@settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
 @given(st.sampled_from(sorted(releases.FILES)), st.lists(st.integers(0, 5), min_size=1, max_size=5), JUNK)
 def test_no_malformed_file_ends_in_a_traceback(tmp_path_factory, file, path, junk):
     root = releases.write_release(tmp_path_factory.mktemp("fuzz") / "hybridqa")

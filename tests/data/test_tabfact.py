@@ -6,7 +6,7 @@ import tarfile
 import pytest
 import releases
 from golden import shared
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_releases import TABFACT, TABFACT_TABLES, write_tabfact
 
@@ -175,6 +175,7 @@ def test_the_last_line_may_end_or_not(end):
 JUNK = st.sampled_from([None, 7, "junk", [], {}, [None], [["x"]], {"x": None}, ""])
 
 
+@settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), JUNK)
 def test_no_malformed_statements_end_in_a_traceback(tmp_path_factory, path, junk):
     root = write_tabfact(tmp_path_factory.mktemp("fuzz") / "tabfact")

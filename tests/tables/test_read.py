@@ -9,7 +9,7 @@ import json
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import texts
 
@@ -378,6 +378,7 @@ def test_values_of_parquet_are_written_as_people_read_them(tmp_path):
     ]
 
 
+@settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
 @given(st.binary(max_size=400))
 def test_any_bytes_give_a_table_or_an_error_of_ours(tmp_path_factory, data):
     for name in ("t.csv", "t.json", "t.jsonl"):

@@ -184,6 +184,7 @@ def test_questions_are_linked_alike_alone_and_together(found):
     assert together == [nodes for _ in range(2) for example in found for nodes in link_questions([example])]
 
 
+@pytest.mark.long
 def test_real_questions_are_all_linked(real):
     """On real tables, page nodes come within the threshold or alone, as many in a row as cells link the page."""
     found = real.examples("dev")[:25]
