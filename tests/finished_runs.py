@@ -17,14 +17,23 @@ SMALL = ["data=sample", "model.size=tiny", "init.tokenizer=sample", "encoding.ma
 
 def hardware_and_paths(folder: Path) -> DictConfig:
     """What opening a checkpoint asks of the machine."""
-    config = composed(config_dir(), "export", ["run=x", "to=y", "hardware.threads=1", f"paths.cache={folder}"])
+    config = export_config("x", "y")
+    config.paths.cache = str(folder)
     return OmegaConf.masked_copy(config, ["hardware", "paths"])
+
+
+def export_config(run: Path | str, to: Path | str) -> DictConfig:
+    """What `mate export run=... to=...` is run with."""
+    config = composed(config_dir(), "export", ["run=x", "to=y", "hardware.threads=1"])
+    config.run, config.to = str(run), str(to)
+    return config
 
 
 def finished_run(folder: Path, words: list[str], **record) -> Path:
     """A finished run of this configuration; weights are far from their start, so that no two heads agree."""
-    typed = [*SMALL, f"paths.cache={folder}/cache", *words]
+    typed = [*SMALL, *words]
     config = composed(config_dir(), "train", typed)
+    config.paths.cache = str(folder / "cache")
     task = assemble(config, NoDataset()).task
     generator = torch.Generator().manual_seed(1)
     for parameter in task.parameters():

@@ -11,7 +11,7 @@ import torch
 import yaml
 from batches import one_table, pad
 from configurations import composed
-from finished_runs import SMALL, finished_run, hardware_and_paths
+from finished_runs import SMALL, export_config, finished_run, hardware_and_paths
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, TapasForSequenceClassification
 
@@ -56,8 +56,7 @@ HEADS = {
 
 def exported(tmp_path, words, **record):
     run = finished_run(tmp_path / "run", words, **record)
-    words = [f"run={run}", f"to={tmp_path / 'exported'}", "hardware.threads=1"]
-    return export.export_run(composed(config_dir(), "export", words))
+    return export.export_run(export_config(run, tmp_path / "exported"))
 
 
 def batch():
@@ -196,7 +195,7 @@ def test_the_tokenizers_of_transformers_read_the_folder(tmp_path):
 
 def test_predictions_are_those_of_the_run(tmp_path):
     run = finished_run(tmp_path / "run", [])
-    folder = export.export_run(composed(config_dir(), "export", [f"run={run}", f"to={tmp_path / 'x'}"]))
+    folder = export.export_run(export_config(run, tmp_path / "x"))
     examples = Sample().examples("test")[:6]
     parts, config = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
     ours = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
@@ -213,7 +212,7 @@ def test_training_can_begin_with_it(tmp_path, overrides):
     folder = exported(tmp_path, overrides)
     parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
     fresh = assemble(composed(config_dir(), "train", [*SMALL, *overrides]), NoDataset()).task.encoder
-    report = load_weights(fresh, InitOptions("path", str(folder), size="tiny"))
+    report = load_weights(fresh, InitOptions("path", str(folder)))
     assert report.new == ()
     wanted = parts.task.encoder.state_dict()
     assert all(torch.equal(tensor, wanted[name]) for name, tensor in fresh.state_dict().items())
@@ -267,7 +266,7 @@ def test_what_cannot_be_exported(tmp_path):
 def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path, monkeypatch):
     folder = exported(tmp_path, [])
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    config = composed(config_dir(), "export", [f"run={tmp_path / 'run'}", f"to={folder}"])
+    config = export_config(tmp_path / "run", folder)
     with pytest.raises(ConfigError, match=r"is there already. Name a new folder, or add overwrite=true"):
         export.export_run(config)
     config.overwrite = True
