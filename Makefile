@@ -3,14 +3,20 @@ BIN := .venv/bin
 # --no-compile: Python compiles what is used when it is used, which saves a quarter of the time.
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
-.PHONY: quickstart test lint wheel constraints clean
+# Two processes; modules that share a trained run stay in one.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+
+.PHONY: quickstart test test-long lint wheel constraints clean
 
 quickstart: .venv/.user  ## install, train the small example, compare the runs
 	$(BIN)/mate train experiment=quickstart
 	$(BIN)/mate compare outputs/
 
-test: .venv/.dev  ## every test, on two processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+test: .venv/.dev  ## what to run before a commit: everything once, in five minutes on two cores
+	$(PYTEST) -m "not long" $(OPTIONS)
+
+test-long: .venv/.dev  ## the rest: whole releases, several processes, browsers; ten times the random tables
+	$(PYTEST) -m "long or hypothesis" --hypothesis-profile=long $(OPTIONS)
 
 lint: .venv/.dev  ## style, types and floors
 	$(BIN)/ruff check .

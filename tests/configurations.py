@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 
+from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.schema import SCHEMAS
-from mate_cli.cli.validate import validate
+from mate_cli.cli.validate import resolved, validate
 from mate_cli.errors import ConfigError
+from mate_cli.runs.configuration import RunConfig
 
 USER_GIVES = {
     "evaluate.yaml": ["run=folder"],
@@ -36,9 +39,13 @@ def files(root: Path) -> list[str]:
 
 
 def problem(root: Path, file: str) -> str | None:
-    """What is wrong with one file, tried in every command that uses it; None when all is well."""
+    """What is wrong with one file, tried in every command that uses it; None when all is well.
+
+    A command that takes over another whole one, as `inspect` takes over `train`, is tried by its own file alone.
+    """
     group, _, name = file.removesuffix(".yaml").rpartition("/")
     used_by = [primary for primary in SCHEMAS if (group or name) in uses(root, primary)]
+    used_by = [primary for primary in used_by if set(used_by).isdisjoint(taken_over(root, primary))]
     primaries = [name] if not group and name in SCHEMAS else used_by
     if not primaries:
         return "orphan: no command's defaults name it"
@@ -52,21 +59,44 @@ def problem(root: Path, file: str) -> str | None:
     return None
 
 
-def composed(root: Path, primary: str, overrides: list[str], *, hydra: bool = False) -> DictConfig:
-    """A command's configuration with these overrides, with Hydra's own part or without."""
+def composed(root: Path, primary: str, overrides: Sequence[str], *, hydra: bool = False) -> DictConfig:
+    """A command's configuration with these overrides, with Hydra's own part or without; made once of the same words."""
+    config = copy.deepcopy(_composed(root, primary, tuple(overrides)))
+    if not hydra:
+        with open_dict(config):
+            del config["hydra"]
+    return config
+
+
+def run_config(words: Sequence[str]) -> RunConfig:
+    """What one training run of our own configuration is made of, typed."""
+    values = resolved(composed(config_dir(), "train", words))
+    return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
+
+
+@cache
+def _composed(root: Path, primary: str, overrides: tuple[str, ...]) -> DictConfig:
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(root), version_base="1.3"):
-        return compose(primary, overrides, return_hydra_config=hydra)
+        return compose(primary, list(overrides), return_hydra_config=True)
 
 
 @cache
 def uses(root: Path, primary: str) -> list[str]:
     """Groups and files that a command's defaults name, and those of the files among them."""
-    path = root / f"{primary}.yaml"
-    defaults = yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []) if path.exists() else []
-    files = [entry for entry in defaults if isinstance(entry, str) and entry != "_self_"]
-    groups = [group for entry in defaults if isinstance(entry, dict) for group in entry]
+    files = taken_over(root, primary)
+    groups = [group for entry in _defaults(root, primary) if isinstance(entry, dict) for group in entry]
     return [*groups, *files, *(name for file in files for name in uses(root, file))]
+
+
+def taken_over(root: Path, primary: str) -> list[str]:
+    """Whole files that a command's defaults name."""
+    return [entry for entry in _defaults(root, primary) if isinstance(entry, str) and entry != "_self_"]
+
+
+def _defaults(root: Path, primary: str) -> list[str | dict]:
+    path = root / f"{primary}.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []) if path.exists() else []
 
 
 def targets(root: Path) -> set[str]:

@@ -1,23 +1,54 @@
-"""Settings for every test: no network, few threads, the same random tables on each run."""
+"""Settings for every test: no network, few threads, an empty cache, the same random tables on each run; two parts."""
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["WANDB_MODE"] = "offline"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Whatever tests start runs this checkout, also where another one is installed.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("mate", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("mate")
+settings.register_profile(
+    "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=15
+)
+settings.register_profile("long", settings.get_profile("default"), max_examples=150)
+settings.load_profile("default")
+
+PARTS = pytest.StashKey[dict[str, int]]()
+"""How many tests this session runs, and how many it leaves to the other part."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """One cache for all processes of a session: data are encoded, and kernels compiled, once."""
+    config.stash[PARTS] = {}
+    if not is_worker(config):
+        os.environ["MATE_CACHE"] = tempfile.mkdtemp(prefix="mate-cache-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the cache."""
+    if not is_worker(config):
+        shutil.rmtree(os.environ["MATE_CACHE"], ignore_errors=True)
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Whether this process was started by another one that tests."""
+    return hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` where there is no CUDA device."""
+    """Keep each module in one process, for what it trains is trained once; skip `gpu` where there is no CUDA device."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return
@@ -26,3 +57,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count what is left to the other part."""
+    if items:
+        parts = items[0].config.stash[PARTS]
+        parts["left"] = parts.get("left", 0) + len(items)
+        parts["long"] = parts.get("long", 0) + sum(item.get_closest_marker("long") is not None for item in items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Count what is run here."""
+    session.config.stash[PARTS]["here"] = len(session.items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the numbers to the process that prints them."""
+    if is_worker(session.config):
+        session.config.workeroutput["parts"] = session.config.stash[PARTS]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Take the numbers from a process that has ended; all have collected the same."""
+    node.config.stash[PARTS].update(getattr(node, "workeroutput", {}).get("parts", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what each part holds, so that nothing is left out in silence."""
+    parts, examples = config.stash[PARTS], settings().max_examples
+    if "left" in parts:
+        here = f"{parts['here']} tests in this part, properties with {examples} examples"
+        terminalreporter.write_line(f"{here}; {parts['left']} are left to the other, {parts['long']} of them long")

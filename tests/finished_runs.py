@@ -3,35 +3,35 @@
 from pathlib import Path
 
 import torch
-from configurations import composed
-from omegaconf import DictConfig, OmegaConf
+from configurations import run_config
 
-from mate_cli.cli.config_dir import config_dir
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.checkpoint import NoDataset
+from mate_cli.pipelines.finished import Here
+from mate_cli.runs.configuration import to_yaml
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import save_module
 
 SMALL = ["data=sample", "model.size=tiny", "init.tokenizer=sample", "encoding.max_tokens=96", "hardware.threads=1"]
 
 
-def hardware_and_paths(folder: Path) -> DictConfig:
-    """What opening a checkpoint asks of the machine."""
-    config = composed(config_dir(), "export", ["run=x", "to=y", "hardware.threads=1", f"paths.cache={folder}"])
-    return OmegaConf.masked_copy(config, ["hardware", "paths"])
+def here(cache: Path) -> Here:
+    """This machine, with a cache of its own."""
+    config = run_config(SMALL)
+    return Here(config.hardware, config.paths.model_copy(update={"cache": str(cache)}))
 
 
 def finished_run(folder: Path, words: list[str], **record) -> Path:
     """A finished run of this configuration; weights are far from their start, so that no two heads agree."""
-    typed = [*SMALL, f"paths.cache={folder}/cache", *words]
-    config = composed(config_dir(), "train", typed)
+    typed = [*SMALL, *words]
+    config = run_config(typed).on_machine(here(folder / "cache").hardware, here(folder / "cache").paths)
     task = assemble(config, NoDataset()).task
     generator = torch.Generator().manual_seed(1)
     for parameter in task.parameters():
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)
     run = RunFolder(folder)
     save_module(task, run.checkpoints / "best.safetensors")
-    run.write_text("config.yaml", OmegaConf.to_yaml(config, resolve=True))
+    run.write_text("config.yaml", to_yaml(config.model_dump()))
     chosen = dict(word.split("=") for word in words)
     names = {"dataset": "sample", "model": "mate", "task": "cell_selection", "attention": "auto", "init": "random"}
     names |= {name: chosen[name] for name in ("model", "task") if name in chosen}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_a_wrong_value_is_refused_before_anything_heavy():
     code, _, modules = fresh_interpreter(["train", "trainer.max_steps=-1"])
     assert code == 2
     assert HEAVY.isdisjoint(modules)
+
+
+def test_a_run_starts_cold(tmp_path):
+    """As typed after an installation; other tests fork commands from an interpreter that has loaded everything."""
+    script = Path(sys.executable).with_name("mate")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "mate_cli"]
+    words = ["train", "experiment=quickstart_cells", "debug=fast", "logger=none", f"paths.outputs={tmp_path}"]
+    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    (record,) = tmp_path.glob("train/quickstart_cells/*/record.json")
+    assert json.loads(record.read_text())["status"] == "finished"
 
 
 def fresh_interpreter(words):

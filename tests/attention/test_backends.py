@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from batches import BACKENDS, attend_padded, batch_from, batches, exact_backends, one_table, pad, projections, refuses
-from hypothesis import given, settings
+from hypothesis import given
 from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.auto import Auto
@@ -69,7 +69,6 @@ def compute_or_refuse(path, pattern, batch):
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: f"{type(p).__name__}{p.head_groups}")
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
-@settings(max_examples=40)
 @given(batch=batches())
 def test_equals_the_definition(path, pattern, batch):
     compute_or_refuse(path, pattern, batch)
@@ -137,7 +136,6 @@ def test_an_example_alone_equals_itself_in_a_batch(path):
 
 
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
-@settings(max_examples=40)
 @given(batch=batches())
 def test_a_bias_on_keys(path, batch):
     inputs = projections(batch)

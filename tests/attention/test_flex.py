@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from batches import attend_padded, batches, one_table, pad, projections
-from hypothesis import given, settings
+from hypothesis import given
 from torch.nn.attention.flex_attention import flex_attention
 
 from mate_cli.attention.backends import flex
@@ -63,7 +63,6 @@ def gradients(backend, pattern, batch, inputs, bias):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: f"{type(p).__name__}{p.head_groups}")
-@settings(max_examples=40)
 @given(batch=batches())
 def test_equals_the_definition(pattern, batch):
     inputs = projections(batch, pattern.num_heads)
@@ -76,7 +75,6 @@ def test_equals_the_definition(pattern, batch):
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: f"{type(p).__name__}{p.head_groups}")
-@settings(max_examples=40)
 @given(batch=batches())
 def test_no_tile_is_read_or_masked_for_nothing(pattern, batch):
     plan = AttentionPlan(pattern, batch)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from batches import batches, one_table, pad
-from hypothesis import given, settings
+from hypothesis import given
 
 from mate_cli.attention.backends.triton import Triton, cut, interpreted
 from mate_cli.attention.patterns.full import Full
@@ -31,10 +31,11 @@ def run(*command, **environment):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_kernels_in_python():
+@pytest.mark.parametrize("chosen", ["default_tiles", pytest.param("", marks=pytest.mark.long, id="all")])
+def test_the_kernels_in_python(chosen):
     pytest.importorskip("triton")
     tests = Path(__file__).with_name("triton_interpreted.py")
-    run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tests), TRITON_INTERPRET="1")
+    run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tests), "-k", chosen, TRITON_INTERPRET="1")
 
 
 def test_other_backends_do_without_triton():
@@ -42,7 +43,6 @@ def test_other_backends_do_without_triton():
 
 
 @pytest.mark.parametrize("pattern", [RowColumnHeads(4), RowColumnHeads(3, 0.34), Full(2)], ids=str)
-@settings(max_examples=30)
 @given(batch=batches())
 def test_tiles_cover_every_task_once(pattern, batch):
     tasks = segment_tasks(AttentionPlan(pattern, batch))
@@ -102,7 +102,9 @@ POINTERS = dict.fromkeys(["qkv", "output", "gradient", "qkv_gradient"])
 SCALARS = {"scale": "fp32", "dropout": "fp32", "seed": "i32", "rows": "*i32", "tiles": "*i32"}
 
 
-@pytest.mark.parametrize(("dtype", "tile", "step"), [("bf16", 64, 64), ("fp32", 32, 32)])
+@pytest.mark.parametrize(
+    ("dtype", "tile", "step"), [("bf16", 64, 64), pytest.param("fp32", 32, 32, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("name", ["attend", "query_gradient", "key_value_gradient"])
 def test_the_kernels_compile_for_an_h100(name, dtype, tile, step, tmp_path, monkeypatch):
     triton = pytest.importorskip("triton")

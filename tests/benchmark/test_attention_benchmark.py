@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from batches import batches, projections
-from hypothesis import given, settings
+from hypothesis import given
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.patterns.full import Full
@@ -107,7 +107,6 @@ def test_unknown_names_are_refused_before_anything_is_measured(tmp_path, capsys)
 
 @pytest.mark.parametrize("pattern", [RowColumnHeads(4), Full(4)], ids=lambda pattern: type(pattern).__name__)
 @given(batch=batches())
-@settings(max_examples=15)
 def test_the_definition_in_slices_is_the_definition(pattern, batch):
     plan = AttentionPlan(pattern, batch)
     inputs = torch.stack([x.detach() for x in projections(batch, dtype=torch.float64)])

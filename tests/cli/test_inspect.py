@@ -108,7 +108,7 @@ def test_the_input_of_sat_shows_what_was_dropped_and_both_kinds_of_layers(tmp_pa
     dropped = len(example.table.rows) - len(set(encoding.row_ids) - {0, SUMMARY_ROW})
     assert dropped >= len(example.table.rows) - 3
     assert printed.count("✂") == 1 + dropped * len(example.table.header), "the legend and the dropped cells"
-    assert list(drawn) == ["layers 1 to 3, all heads", "layers 4 to 6, all heads"]
+    assert list(drawn) == ["layer 1, all heads", "layer 2, all heads"]
     lower, upper = drawn.values()
     assert (upper & lower == lower).all()
     assert upper.sum() > lower.sum()

@@ -24,19 +24,12 @@ FREE = ["task=table_qa", "task.threshold=0.0", "task.select_one_column=true"]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-@pytest.fixture(scope="module")
-def run(cache, tmp_path_factory):
+def run(tmp_path_factory):
     return finished_run(tmp_path_factory.mktemp("runs") / "run", FREE)
 
 
 @pytest.fixture(scope="module")
-def verdicts(cache, tmp_path_factory):
+def verdicts(tmp_path_factory):
     return finished_run(tmp_path_factory.mktemp("runs") / "verdicts", ["task=entailment"])
 
 
@@ -203,7 +196,7 @@ def test_what_cannot_be_answered_is_said_in_one_line(sales, capsys, words):
     assert "Traceback" not in error
 
 
-def test_a_model_that_points_at_no_cell_is_refused(cache, sales, tmp_path, capsys):
+def test_a_model_that_points_at_no_cell_is_refused(sales, tmp_path, capsys):
     run = finished_run(tmp_path / "reader", ["task=span_reading", "encoding=cell"])
     assert predict(f"run={run}", f"table={sales}", "question=who?") == 2
     assert f"{run}: SpanReading points at no cell of a table" in capsys.readouterr().err

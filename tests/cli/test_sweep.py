@@ -9,7 +9,9 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
+import forked_commands
 import pytest
 import yaml
 from configurations import composed
@@ -37,13 +39,6 @@ SWEEPS = sorted((config_dir() / "sweep").glob("*.yaml"))
 WANDB_SWEEP = config_dir().parent / "docs" / "wandb_sweep.yaml"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def sweep(outputs: Path, *words: str) -> int:
     return main(["train", "-m", *SMALL, f"paths.outputs={outputs}", *words])
 
@@ -61,7 +56,8 @@ def gone() -> str:
         return f"{process.pid}:{Path(f'/proc/{process.pid}/stat').read_text().split()[21]}"
 
 
-def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys):
+def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mate_cli.cli.sweep.subprocess", SimpleNamespace(Popen=forked_commands.start_again))
     assert sweep(tmp_path, "seed=1,-2") == 1
     shown = capsys.readouterr().out
     assert "seed=-2" in shown
@@ -110,6 +106,7 @@ def plain(config):
     return OmegaConf.to_container(config, resolve=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("plugin", "words"),
     [

@@ -262,7 +262,7 @@ def test_the_release_is_fetched_when_asked_for(tmp_path, monkeypatch):
 JUNK = st.sampled_from([None, 7, "junk", [], {}, [None], [["x"]], {"x": None}, ""])
 
 
-@settings(max_examples=150)
+@settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
 @given(st.sampled_from(sorted(releases.FILES)), st.lists(st.integers(0, 5), min_size=1, max_size=5), JUNK)
 def test_no_malformed_file_ends_in_a_traceback(tmp_path_factory, file, path, junk):
     root = releases.write_release(tmp_path_factory.mktemp("fuzz") / "hybridqa")
@@ -290,6 +290,7 @@ def whole():
     return HybridQA(shared("data", "hybridqa"), extra_train=["released_data/extra_train_ottqa.json"])
 
 
+@pytest.mark.long
 def test_counts_of_the_shared_data(whole):
     examples = everything(whole)
     assert {split: len(found) for split, found in examples.items()} == {"train": 3027, "dev": 296, "test": 306}
@@ -300,6 +301,7 @@ def test_counts_of_the_shared_data(whole):
     assert sum(not e.answer.coordinates for e in examples["dev"]) == 3
 
 
+@pytest.mark.long
 def test_tfidf_gives_the_measured_baseline(whole):
     from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 

@@ -175,7 +175,7 @@ def test_the_last_line_may_end_or_not(end):
 JUNK = st.sampled_from([None, 7, "junk", [], {}, [None], [["x"]], {"x": None}, ""])
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), JUNK)
 def test_no_malformed_statements_end_in_a_traceback(tmp_path_factory, path, junk):
     root = write_tabfact(tmp_path_factory.mktemp("fuzz") / "tabfact")
@@ -196,6 +196,7 @@ def whole():
     return TabFact(shared("data", "tabfact"))
 
 
+@pytest.mark.long
 def test_counts_of_the_shared_data(whole):
     counts = whole.check().counts
     assert {split: (row["questions"], row["tables"], row["entailed"]) for split, row in counts.items()} == {
@@ -209,6 +210,7 @@ def test_counts_of_the_shared_data(whole):
     assert counts["train"]["simple"] + counts["train"]["complex"] == 73114
 
 
+@pytest.mark.long
 def test_the_lists_of_the_test_split_agree_with_those_of_all(whole):
     root = whole.root / "data"
     for part in ("simple", "complex"):

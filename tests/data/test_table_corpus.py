@@ -232,6 +232,7 @@ def test_counts_are_plain_json(tmp_path):
     assert json.loads((corpus.folder / "counts.json").read_text())["tables"]["sample"] > 50
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:wikisql")
 @pytest.mark.parametrize("name", ["sqa", "wikisql"])
 def test_no_table_of_a_released_evaluation_split_is_left_by_its_own_name(name):

@@ -228,6 +228,7 @@ def real():
     return WikiTableQuestions(shared("data", "wtq"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("split", "questions", "tables", "unusable"), [("dev", 2831, 346, 253), ("test", 3491, 332, 286)]
 )

@@ -9,7 +9,7 @@ import pytest
 import torch
 from batches import one_table, pad
 from golden import tapas
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.lit_modules.losses.scalar_answer import answer_loss, expected_result, shared_among_tokens
@@ -220,7 +220,6 @@ def together(examples, extra: int) -> EncoderOutput:
 
 
 @pytest.mark.parametrize("name", ANSWERING)
-@settings(max_examples=12)
 @given(examples=random_examples(), extra=st.integers(0, 3))
 def test_neither_padding_nor_the_order_of_a_batch_matters(name, examples, extra):
     scored, learnt = head(CASES[name]), criterion(CASES[name])

@@ -165,6 +165,7 @@ def test_gradients_on_made_up_tables(name, tmp_path):
     close(task.encoder.get_parameter(ranks).grad, theirs.tapas.get_parameter(ranks).grad)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("data", "name"), [("wtq", "wtq"), ("wtq", "wikisql"), ("sqa", "sqa"), *[("wikisql_supervised",) * 2]]
 )
@@ -178,7 +179,7 @@ def test_questions_of_the_data_sets(data, name, reader, tmp_path):
     assert len(set(found)) > 10
 
 
-@pytest.mark.parametrize("data", ["made up", "tabfact"])
+@pytest.mark.parametrize("data", ["made up", pytest.param("tabfact", marks=pytest.mark.long)])
 def test_statements(data, tmp_path):
     theirs, task = statements_twin(tmp_path)
     examples = MADE_UP if data == "made up" else TabFact(shared("data", "tabfact")).examples("dev")[::102][:100]

@@ -3,7 +3,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.errors import DataError
@@ -36,7 +36,6 @@ def test_what_is_half_as_good_as_it_says_is_found_out(count):
     assert expected_calibration_error([found(confidence) for confidence in fresh], right) < 0.06
 
 
-@settings(max_examples=30)
 @given(answers)
 def test_answers_keep_their_order_and_their_bounds(pairs):
     found = fit_calibration(*zip(*pairs, strict=True))
@@ -45,7 +44,6 @@ def test_answers_keep_their_order_and_their_bounds(pairs):
     assert all(0 <= low <= high + 1e-9 <= 1 + 1e-9 for low, high in pairwise(shares))
 
 
-@settings(max_examples=15)
 @given(answers)
 def test_a_calibration_survives_being_written(pairs):
     found = fit_calibration(*zip(*pairs, strict=True))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from batches import batches, one_table, pad
-from hypothesis import given, settings
+from hypothesis import given
 
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.bucketed import Bucketed
@@ -33,7 +33,6 @@ PATTERNS = [RowColumnHeads(4), RowColumnHeads(3), RowColumnHeads(4, 1.0), Full(4
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: f"{type(pattern).__name__}{pattern.head_groups}")
 @given(batch=batches())
-@settings(max_examples=30)
 def test_needed_pairs_are_the_true_entries_of_real_queries(pattern, batch):
     real = (batch.attention_mask == 1)[:, None, :, None]
     expected = (pattern.mask(batch).expand(-1, pattern.num_heads, -1, -1) & real).sum()
@@ -41,7 +40,6 @@ def test_needed_pairs_are_the_true_entries_of_real_queries(pattern, batch):
 
 
 @given(batch=batches())
-@settings(max_examples=30)
 def test_the_tasks_of_segments_hold_the_needed_pairs(batch):
     pattern = RowColumnHeads(4)
     assert segment_tasks(AttentionPlan(pattern, batch)).pairs == needed_pairs(pattern, batch)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from batches import batch_from, batches, one_table, pad, refuses
-from hypothesis import given, settings
+from hypothesis import given
 from largest_tensor import LargestTensor
 from safetensors.torch import save_file
 
@@ -73,7 +73,6 @@ def test_slots_begin_with_the_embedding_of_their_row_or_column():
     torch.testing.assert_close(got, norm(torch.stack(places)))
 
 
-@settings(max_examples=40)
 @given(batch=batches())
 def test_any_table_and_an_example_alone_equals_itself_in_a_batch(batch):
     model = make()

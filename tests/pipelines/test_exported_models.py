@@ -10,8 +10,8 @@ import pytest
 import torch
 import yaml
 from batches import one_table, pad
-from configurations import composed
-from finished_runs import SMALL, finished_run, hardware_and_paths
+from configurations import composed, run_config
+from finished_runs import SMALL, finished_run, here
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, TapasForSequenceClassification
 
@@ -56,8 +56,11 @@ HEADS = {
 
 def exported(tmp_path, words, **record):
     run = finished_run(tmp_path / "run", words, **record)
-    words = [f"run={run}", f"to={tmp_path / 'exported'}", "hardware.threads=1"]
-    return export.export_run(composed(config_dir(), "export", words))
+    return export_to(run, tmp_path / "exported")
+
+
+def export_to(run, folder, **options):
+    return export.export_run(str(run), str(folder), here(folder.parent / "cache"), **options)
 
 
 def batch():
@@ -93,7 +96,7 @@ def in_place(parts, made):
 @torch.no_grad()
 def test_every_run_loads_with_automodel_and_as_our_parts(tmp_path, name):
     folder = exported(tmp_path, RUNS[name])
-    parts, config = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
+    parts, config = open_checkpoint(str(folder), here(tmp_path))
     run = load_file(tmp_path / "run" / "checkpoints" / "best.safetensors")
     assert all(torch.equal(tensor, run[key]) for key, tensor in parts.task.state_dict().items())
     assert parts.task.state_dict().keys() == run.keys()
@@ -113,7 +116,7 @@ def test_every_run_loads_with_automodel_and_as_our_parts(tmp_path, name):
 def test_questions_are_scored_alike_by_transformers(tmp_path, name):
     folder = exported(tmp_path, ["model=tapas", "task=table_qa", *HEADS[name]])
     theirs = TapasForQuestionAnswering.from_pretrained(folder)
-    parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
+    parts, _ = open_checkpoint(str(folder), here(tmp_path))
     task = parts.task.eval()
     for made in one_by_one(batch()):  # padding changes what transformers makes of choosing no column
         given = {"labels": torch.zeros(made.input_ids.shape)} if name == "free" else {}  # it needs them
@@ -158,7 +161,7 @@ def test_all_options_of_the_heads_are_passed_on(tmp_path):
     assert config["huber_loss_delta"] == 0.125
     assert TapasForQuestionAnswering.from_pretrained(folder).config.num_aggregation_labels == 4
     (folder / "mate.yaml").unlink()  # what is left is all that transformers would have written
-    parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
+    parts, _ = open_checkpoint(str(folder), here(tmp_path))
     read = {**vars(parts.task.options), **vars(parts.task.criterion)}
     assert {name: read[name] for name in options if name in read} == {
         name: yaml.safe_load(str(value)) for name, value in options.items() if name in read
@@ -171,7 +174,7 @@ def test_statements_are_judged_alike_by_transformers(tmp_path):
     folder = exported(tmp_path, ["model=tapas", "task=entailment"])
     theirs = TapasForSequenceClassification.from_pretrained(folder)
     assert theirs.config.id2label == {0: "refuted", 1: "entailed"}
-    parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
+    parts, _ = open_checkpoint(str(folder), here(tmp_path))
     made, task = batch(), parts.task.eval()
     ours = task.head(task.encoder(in_place(parts, made)))
     torch.testing.assert_close(theirs(**inputs(made)).logits, ours, atol=1e-5, rtol=1e-5)
@@ -182,7 +185,7 @@ def test_the_tokenizers_of_transformers_read_the_folder(tmp_path):
     folder = exported(tmp_path, ["model=tapas", "task=table_qa"])
     rows = [["red", "3"], ["?", "7"], ["blue", "12"]]  # transformers loses a cell without any text
     table = Table("t", (Cell("colour"), Cell("count")), tuple(tuple(map(Cell, row)) for row in rows))
-    parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
+    parts, _ = open_checkpoint(str(folder), here(tmp_path))
     (ours,) = parts.serializer.encode([TableExample("q", "which colour is most?", table, None)])
     tokenizer = AutoTokenizer.from_pretrained(folder)
     frame = pandas.DataFrame(rows, columns=["colour", "count"])
@@ -196,11 +199,11 @@ def test_the_tokenizers_of_transformers_read_the_folder(tmp_path):
 
 def test_predictions_are_those_of_the_run(tmp_path):
     run = finished_run(tmp_path / "run", [])
-    folder = export.export_run(composed(config_dir(), "export", [f"run={run}", f"to={tmp_path / 'x'}"]))
+    folder = export_to(run, tmp_path / "x")
     examples = Sample().examples("test")[:6]
-    parts, config = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
+    parts, config = open_checkpoint(str(folder), here(tmp_path))
     ours = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
-    whole = composed(config_dir(), "train", [*SMALL, f"paths.cache={tmp_path}"])
+    whole = run_config([*SMALL, f"paths.cache={tmp_path}"])
     trained = assemble(whole, NoDataset())
     trained.task.load_state_dict(load_file(run / "checkpoints" / "best.safetensors"))
     theirs = predict(trained.task, trained.data.loader_of(examples, "questions"), whole)
@@ -211,8 +214,8 @@ def test_predictions_are_those_of_the_run(tmp_path):
 @pytest.mark.parametrize("overrides", [[], ["model=tapas", "task=table_qa"]])
 def test_training_can_begin_with_it(tmp_path, overrides):
     folder = exported(tmp_path, overrides)
-    parts, _ = open_checkpoint(str(folder), hardware_and_paths(tmp_path))
-    fresh = assemble(composed(config_dir(), "train", [*SMALL, *overrides]), NoDataset()).task.encoder
+    parts, _ = open_checkpoint(str(folder), here(tmp_path))
+    fresh = assemble(run_config([*SMALL, *overrides]), NoDataset()).task.encoder
     report = InitialWeights("path", str(folder)).load(fresh)
     assert report.new == ()
     wanted = parts.task.encoder.state_dict()
@@ -254,23 +257,21 @@ def test_what_the_card_shows_can_be_done(tmp_path, name, monkeypatch):
 
 
 def test_what_cannot_be_exported(tmp_path):
-    config = [f"to={tmp_path / 'x'}", f"run={tmp_path / 'run'}"]
     finished_run(tmp_path / "run", [], status="interrupted")
     with pytest.raises(RunError, match="this run is interrupted"):
-        export.export_run(composed(config_dir(), "export", config))
+        export_to(tmp_path / "run", tmp_path / "x")
     finished_run(tmp_path / "run", [], stages={"cell_selection": "elsewhere"})
     with pytest.raises(RunError, match=f"Export run={tmp_path / 'run' / 'cell_selection'}"):
-        export.export_run(composed(config_dir(), "export", config))
+        export_to(tmp_path / "run", tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path, monkeypatch):
     folder = exported(tmp_path, [])
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    config = composed(config_dir(), "export", [f"run={tmp_path / 'run'}", f"to={folder}"])
+    run = tmp_path / "run"
     with pytest.raises(ConfigError, match=r"is there already. Name a new folder, or add overwrite=true"):
-        export.export_run(config)
-    config.overwrite = True
+        export_to(run, folder)
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")
@@ -278,14 +279,14 @@ def test_a_folder_is_replaced_only_when_asked_and_only_by_what_is_whole(tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(export, "write_tensors", full)
         with pytest.raises(ConfigError, match=r"cannot be written: .*No space left"):
-            export.export_run(config)
+            export_to(run, folder, overwrite=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     (folder / "old.txt").touch()
-    export.export_run(config)
+    export_to(run, folder, overwrite=True)
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
     (folder / "mate.yaml").unlink()
     with pytest.raises(ConfigError, match="is no exported model, so it is not replaced"):
-        export.export_run(config)
+        export_to(run, folder, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exported", "run"]
 
 

@@ -1,22 +1,18 @@
-"""Hybrider's chain, as typed, on the sample data; and how chains are chosen."""
+"""Hybrider, as typed, on the sample data."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from configurations import composed
-from mate_cli.pipelines.chain import Trained, find_chain, train_stages
 
 from mate_cli.cli.app import main
-from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.errors import ConfigError
-from mate_cli.pipelines import hybrider
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.finished import run_config
-from mate_cli.runs.names import Names
+from mate_cli.pipelines.systems.base import Trained
+from mate_cli.pipelines.systems.hybrider import Hybrider
+from mate_cli.runs.configuration import load_config
 from mate_cli.runs.record import RunFolder
 
 SMALL = [
@@ -33,13 +29,6 @@ SMALL = [
     "hardware.threads=1",
 ]
 STAGES = {"ranking": "dev/row_accuracy", "hopping": "dev/hop_accuracy", "reading": "dev/gold_f1"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -87,26 +76,20 @@ def test_predict_answers_questions_without_answers(chain, tmp_path):
 
 def test_a_question_that_is_linked_to_nothing_is_answered_by_the_nearest_cell(chain):
     example = replace(Sample().examples("test")[0], question="?")
-    now = composed(config_dir(), "evaluate", [f"run={chain}", "hardware.threads=1"])
     stages = {}
     for name in STAGES:
         folder = RunFolder(chain / name)
-        config = run_config(folder, now)
-        stages[name] = Trained(load_best(config, folder), config)
+        config = load_config(folder.path)
+        stages[name] = Trained(name, load_best(config, folder), config)
     row, column = tfidf_cell_ranking(example.table, "?")[0]
-    found = hybrider.answer(stages, [example], "questions")
+    found = Hybrider().answer(stages, [example], "questions")
     assert found.texts == {example.example_id: example.table.rows[row][column].text}
     assert found.metrics["hits@1"] == float((row, column) in example.answer.coordinates)
 
 
-def test_there_are_chains_by_name():
-    assert find_chain("pointr").STAGES == ("cell_selection", "span_reading")
-    for name in ("training", "no_such", None):
-        with pytest.raises(ConfigError, match=r"no chain is called .* Choose from hybrider, passage_only, pointr"):
-            find_chain(name)
-
-
-def test_the_stages_must_be_those_of_the_chain():
-    config = composed(config_dir(), "train", ["experiment=quickstart", "chain=hybrider"])
-    with pytest.raises(ConfigError, match="the stages are cell_selection, span_reading, those of hybrider are ranking"):
-        train_stages(config, Names("quickstart", "sample", "mate", "auto", "random", "cell_selection"), [])
+def test_the_stages_must_be_those_of_the_system(tmp_path, capsys):
+    words = ["experiment=quickstart", "system=hybrider", f"paths.outputs={tmp_path}", "logger=none"]
+    assert main(["train", *words]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Hybrider needs ranking, hopping, reading; the stages are cell_selection, span_reading" in said
+    assert not list(tmp_path.iterdir())

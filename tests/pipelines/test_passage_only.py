@@ -1,12 +1,12 @@
 """The passage-only baseline reads the nearest page alone."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
 
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.pipelines.passage_only import answer
+from mate_cli.pipelines.systems.passage_only import PassageOnly
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -21,19 +21,18 @@ SONG = TableExample("song", "in which city does Bob sing ?", TABLE, Answer(("Ber
 BARE = TableExample("bare", "who ?", replace(TABLE, passages={}), Answer(("Ann",), ((1, 1),), "table"))
 
 
-@dataclass
-class Parts:
-    task: Mock
-
-
 class FirstWords:
     """A reader that answers with the first words of the text that it is given."""
 
     def __init__(self):
-        self.parts, self.read = Parts(Mock(spec=SpanReading)), []
-        self.parts.task.answers.side_effect = lambda found, examples: {
+        self.task, self.read = Mock(spec=SpanReading), []
+        self.task.answers.side_effect = lambda found, examples: {
             key: " ".join(examples[key].table.rows[0][0].text.split()[:3]) for key in found
         }
+
+    def task_of(self, kind):
+        assert kind is SpanReading
+        return self.task
 
     def predict(self, examples, name):
         self.read += [name, *(example.table.table_id for example in examples)]
@@ -42,17 +41,17 @@ class FirstWords:
 
 def test_the_nearest_page_is_read_alone():
     reader = FirstWords()
-    answered = answer({"reading": reader}, [RALLY, SONG, BARE], "dev")
+    answered = PassageOnly().answer({"reading": reader}, [RALLY, SONG, BARE], "dev")
     assert answered.texts == {"rally": "Title : Ann", "song": "Title : Bob"}
     assert reader.read == ["dev", "t/wiki/Ann", "t/wiki/Bob"]
 
 
 def test_hits_count_the_cell_that_links_the_page():
-    metrics = answer({"reading": FirstWords()}, [RALLY, SONG, BARE], "dev").metrics
+    metrics = PassageOnly().answer({"reading": FirstWords()}, [RALLY, SONG, BARE], "dev").metrics
     assert metrics == {"hits@1": pytest.approx(1 / 3), "hits@1/table": 0, "hits@1/passage": 1}
 
 
 def test_questions_without_known_answers_are_only_answered():
-    answered = answer({"reading": FirstWords()}, [replace(RALLY, answer=None)], "dev")
+    answered = PassageOnly().answer({"reading": FirstWords()}, [replace(RALLY, answer=None)], "dev")
     assert answered.texts
     assert answered.metrics == {}

@@ -13,7 +13,13 @@ from mate_cli.data.stream import TableStream
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.runs.callbacks.checkpoints import Interrupted
 
-STAGE = "data.sources=[sample],data.exclude=[],trainer.batch_size=8,trainer.max_steps=3,trainer.val_every=9"
+OF_STAGES = {
+    "data.sources": "[sample]",
+    "data.exclude": "[]",
+    "trainer.batch_size": "8",
+    "trainer.max_steps": "3",
+    "trainer.val_every": "9",
+}
 TYPED = [
     "experiment=hybridqa_mate_from_scratch",
     "data=sample",
@@ -24,21 +30,24 @@ TYPED = [
     "hardware.micro_batch=4",
     "logger=none",
     "encoding.max_tokens=64",
-    "trainer.limit_train=16",
     "trainer.limit_dev=8",
-    "trainer.batch_size=8",
-    "trainer.max_steps=2",
-    "stages.questions=null",
+    "stages.cell_selection.trainer.limit_train=16",
+    "stages.cell_selection.trainer.batch_size=8",
+    "stages.cell_selection.trainer.max_steps=2",
 ]
-MASKED = f"stages.masked_lm.overrides=[{','.join(map(repr, STAGE.split(',')))}]"
-CS = f"+stages.cs={{experiment:pretrain_cs_mate,overrides:[{','.join(map(repr, STAGE.split(',')))}]}}"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+def words_of(name: str) -> list[str]:
+    """What is typed for one stage alone."""
+    return [f"stages.{name}.{key}={value}" for key, value in OF_STAGES.items()]
+
+
+CS = [
+    *words_of("masked_lm"),
+    "stages.questions.experiment=pretrain_cs_mate",
+    *words_of("questions"),
+]
+"""Two stages come first, the second with statements in place of questions."""
 
 
 def run(outputs: Path, *more: str) -> Path:
@@ -48,7 +57,7 @@ def run(outputs: Path, *more: str) -> Path:
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory) -> Path:
-    return run(tmp_path_factory.mktemp("chain"), MASKED, CS)
+    return run(tmp_path_factory.mktemp("chain"), *CS)
 
 
 def record(folder: Path) -> dict:
@@ -62,13 +71,13 @@ def encoder(file: Path) -> dict[str, torch.Tensor]:
 def test_a_run_says_what_it_was_pre_trained_by(chain):
     own = record(chain)
     assert own["status"] == "finished"
-    assert own["pretraining"] == {"masked_lm": str(chain / "masked_lm"), "cs": str(chain / "cs")}
-    assert own["init"] == "random + masked_lm + cs"
+    assert own["pretraining"] == {"masked_lm": str(chain / "masked_lm"), "questions": str(chain / "questions")}
+    assert own["init"] == "random + masked_lm + questions"
     assert "dev/hits@1" in own["metrics"]
-    assert [record(chain / name)["init"] for name in ("masked_lm", "cs")] == ["random", "random + masked_lm"]
-    assert [record(chain / name)["task"] for name in ("masked_lm", "cs")] == ["masked_lm", "entailment"]
-    assert [record(chain / name)["total_steps"] for name in ("masked_lm", "cs")] == [3, 3]
-    assert {"dev/accuracy", "dev/accuracy/synthetic"} <= record(chain / "cs")["metrics"].keys()
+    assert [record(chain / name)["init"] for name in ("masked_lm", "questions")] == ["random", "random + masked_lm"]
+    assert [record(chain / name)["task"] for name in ("masked_lm", "questions")] == ["masked_lm", "entailment"]
+    assert [record(chain / name)["total_steps"] for name in ("masked_lm", "questions")] == [3, 3]
+    assert {"dev/accuracy", "dev/accuracy/synthetic"} <= record(chain / "questions")["metrics"].keys()
 
 
 def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, monkeypatch):
@@ -80,7 +89,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, m
         fit(task)
 
     monkeypatch.setattr(CellSelection, "on_train_start", note)
-    taken = [f"stages.masked_lm.run={chain / 'masked_lm'}"]
+    taken = [f"stages.masked_lm.run={chain / 'masked_lm'}", "stages.questions=null"]
     again = run(tmp_path, *taken)
     assert record(again)["init"] == "random + masked_lm"
     assert record(again)["pretraining"] == {"masked_lm": str(chain / "masked_lm")}
@@ -96,12 +105,12 @@ def test_what_is_done_is_skipped(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "hybridqa_mate_from_scratch" / chain.name
     shutil.copytree(chain, copy)
-    assert run(outputs, MASKED, CS, "resume=last") == copy
+    assert run(outputs, *CS, "resume=last") == copy
     assert "is finished already" in capsys.readouterr().out
     shutil.rmtree(copy / "checkpoints")
     own = record(copy)
     (copy / "record.json").write_text(json.dumps({**own, "status": "interrupted", "metrics": {}}))
-    run(outputs, MASKED, CS, "resume=last")
+    run(outputs, *CS, "resume=last")
     assert " ".join(capsys.readouterr().out.split()).count("finished already: nothing to train") == 2
     assert record(copy)["metrics"] == own["metrics"]
     final = "checkpoints/final.safetensors"
@@ -116,22 +125,23 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch):
             raise Interrupted
         return whole(stream, number)
 
-    words = ["train", *TYPED, f"paths.outputs={tmp_path}", f"{MASKED[:-1]},'trainer.checkpoint_every=1']", CS]
+    often = "stages.masked_lm.trainer.checkpoint_every=1"
+    words = ["train", *TYPED, f"paths.outputs={tmp_path}", *CS, often]
     monkeypatch.setattr(TableStream, "__getitem__", until_five)
     assert main(words) != 0
     monkeypatch.undo()
     (folder,) = tmp_path.glob("train/hybridqa_mate_from_scratch/*")
     assert [record(folder / name)["status"] for name in (".", "masked_lm")] == ["interrupted"] * 2
-    assert not (folder / "cs").exists()
+    assert not (folder / "questions").exists()
     assert main([*words, "resume=last"]) == 0
     assert record(folder / "masked_lm")["resumed"] == 1
-    for name in (".", "masked_lm", "cs"):
+    for name in (".", "masked_lm", "questions"):
         final = f"{name}/checkpoints/final.safetensors"
         assert (folder / final).read_bytes() == (chain / final).read_bytes()
 
 
 def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
-    words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'cs'}"]
+    words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'questions'}"]
     assert main(["train", *words]) == 2
     assert "cannot stand in for masked_lm" in capsys.readouterr().err
 
@@ -143,4 +153,4 @@ def test_the_last_weights_are_scored_and_compared_like_those_of_any_run(chain, t
     assert {name: again[name] for name in own} == own
     found = tmp_path / "found.json"
     assert main(["compare", str(chain), "html=null", f"json={found}"]) == 0
-    assert "random + masked_lm + cs" in found.read_text()
+    assert "random + masked_lm + questions" in found.read_text()

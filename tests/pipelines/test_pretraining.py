@@ -1,10 +1,9 @@
 """Pre-training as typed: a run, one that is interrupted and resumed, and fine-tuning from its weights."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import forked_commands
 import pytest
 from safetensors.torch import load_file
 
@@ -32,13 +31,6 @@ PRETRAIN = [
     "trainer.log_every=2",
     "hardware.micro_batch=4",
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def run_folder(outputs: Path) -> Path:
@@ -103,11 +95,10 @@ def test_a_run_that_is_interrupted_goes_on_to_the_same_weights(run, tmp_path, mo
     assert json.loads((run_folder(tmp_path) / "record.json").read_text())["resumed"] == 1
 
 
+@pytest.mark.long
 def test_two_processes_learn_what_one_learns(run, tmp_path):
-    words = [*PRETRAIN, *SMALL, f"paths.outputs={tmp_path}", "hardware.devices=2"]
-    command = [sys.executable, "-m", "mate_cli", "train", *words]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
+    process = forked_commands.start("train", *PRETRAIN, *SMALL, f"paths.outputs={tmp_path}", "hardware.devices=2")
+    assert process.wait(300) == 0, process.communicate()
     ours, theirs = (load_file(folder / "checkpoints" / "final.safetensors") for folder in (run_folder(tmp_path), run))
     assert max(float((ours[name] - theirs[name]).abs().max()) for name in theirs) < 1e-5
 

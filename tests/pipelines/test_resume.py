@@ -1,14 +1,13 @@
 """A run that was killed and resumed ends with the weights and rows of the run that was not."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import forked_commands
 import pytest
+from forked_commands import Command
 
 ARGUMENTS = [
     "experiment=quickstart_cells",
@@ -27,15 +26,13 @@ ARGUMENTS = [
 ]
 
 
-def start(folder: Path, *more: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "mate_cli", "train", *ARGUMENTS, f"paths.outputs={folder}", *more]
-    environment = {**os.environ, "MATE_CACHE": str(folder.parent / "cache")}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def start(folder: Path, *more: str) -> Command:
+    return forked_commands.start("train", *ARGUMENTS, f"paths.outputs={folder}", *more)
 
 
-def finish(process: subprocess.Popen) -> str:
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, output
+def finish(process: Command) -> str:
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, output + errors
     return output
 
 
@@ -44,9 +41,9 @@ def only_run(folder: Path) -> Path:
     return path
 
 
-def wait_for_step(folder: Path, step: int, process: subprocess.Popen) -> None:
+def wait_for_step(folder: Path, step: int, process: Command) -> None:
     for _ in range(3000):
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None, process.communicate()
         if any(row.get("step", 0) >= step for row in rows(folder)):
             return
         time.sleep(0.02)
@@ -81,11 +78,11 @@ def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
     process = start(folder)
     wait_for_step(folder, step, process)
     process.send_signal(stop)
-    output, _ = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=120)
     if stop == signal.SIGINT:
         assert process.returncode == 130, output
         assert json.loads((only_run(folder) / "record.json").read_text())["status"] == "interrupted"
-    assert "Traceback" not in output
+    assert "Traceback" not in output + errors
     finish(start(folder, "resume=last"))
     ours, theirs = only_run(folder), only_run(whole)
     for name in ("final", "best"):
@@ -105,6 +102,6 @@ def test_a_finished_run_is_not_trained_again(whole):
 
 def test_another_configuration_is_refused(whole):
     process = start(whole, f"resume={only_run(whole)}", "optimizer.lr=1")
-    output, _ = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 2
-    assert "was started with optimizer.lr=0.001, not 1" in " ".join(output.split())
+    assert "was started with optimizer.lr=0.001, not 1" in " ".join(errors.split())

@@ -15,12 +15,10 @@ SMALL = ["trainer.limit_train=48", "trainer.limit_dev=24", "trainer.batch_size=8
 def run(tmp_path_factory):
     """A short training run."""
     folder = tmp_path_factory.mktemp("sat")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MATE_CACHE", str(folder / "cache"))
-        words = [*WORDS, *SMALL, "hardware.threads=1", "logger=none", f"paths.outputs={folder}"]
-        assert main(["train", "experiment=quickstart_cells", *words]) == 0
-        (found,) = folder.glob("train/quickstart_cells/*")
-        yield found
+    words = [*WORDS, *SMALL, "hardware.threads=1", "logger=none", f"paths.outputs={folder}"]
+    assert main(["train", "experiment=quickstart_cells", *words]) == 0
+    (found,) = folder.glob("train/quickstart_cells/*")
+    return found
 
 
 def test_evaluating_again_gives_what_training_recorded(run):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+import forked_commands
 import pytest
 import torch
+from forked_commands import Command
 from safetensors.torch import load_file
 
 ARGUMENTS = [
@@ -33,13 +33,11 @@ ARGUMENTS = [
 TWO = "hardware.devices=2"
 
 
-def start(folder: Path, *more: str, command: tuple[str, ...] = (sys.executable, "-m", "mate_cli")) -> subprocess.Popen:
-    words = [*command, "train", *ARGUMENTS, f"paths.outputs={folder}", *more]
-    environment = {**os.environ, "MATE_CACHE": str(folder.parent / "cache")}
-    return subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(folder: Path, *more: str) -> Command:
+    return forked_commands.start("train", *ARGUMENTS, f"paths.outputs={folder}", *more)
 
 
-def finish(process: subprocess.Popen) -> str:
+def finish(process: Command) -> str:
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, output + errors
     assert "Warning" not in errors, errors
@@ -65,7 +63,7 @@ def record(folder: Path) -> dict:
     return json.loads((only_run(folder) / "record.json").read_text())
 
 
-def wait_for_checkpoint(folder: Path, process: subprocess.Popen) -> None:
+def wait_for_checkpoint(folder: Path, process: Command) -> None:
     for _ in range(6000):
         assert process.poll() is None, process.communicate()
         if list(folder.glob("train/quickstart_cells/*/checkpoints/last.ckpt")):
@@ -74,7 +72,7 @@ def wait_for_checkpoint(folder: Path, process: subprocess.Popen) -> None:
     pytest.fail("no checkpoint was ever saved")
 
 
-def others(process: subprocess.Popen) -> list[int]:
+def others(process: Command) -> list[int]:
     """The processes that a first one has started."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():
@@ -107,10 +105,7 @@ def one(tmp_path_factory):
 
 def test_two_processes_train_what_one_does(one, tmp_path):
     folder = tmp_path / "outputs"
-    script = Path(sys.executable).with_name("mate")
-    output = finish(
-        start(folder, TWO, command=(str(script),) if script.exists() else (sys.executable, "-m", "mate_cli"))
-    )
+    output = finish(start(folder, TWO))
     assert_same_training(folder, one[0])
     assert record(folder)["status"] == "finished"
     assert record(folder)["device"].startswith("2 x cpu")
@@ -118,12 +113,14 @@ def test_two_processes_train_what_one_does(one, tmp_path):
     assert len(settled(output)) == len(settled(one[1]))  # nothing is printed twice
 
 
+@pytest.mark.long
 def test_shards_change_nothing(one, tmp_path):
     folder = tmp_path / "outputs"
     finish(start(folder, TWO, "hardware.strategy=fsdp"))
     assert_same_training(folder, one[0])
 
 
+@pytest.mark.long
 def test_a_signal_to_one_process_stops_both_and_another_strategy_goes_on(one, tmp_path):
     folder = tmp_path / "outputs"
     process = start(folder, TWO)
@@ -139,6 +136,7 @@ def test_a_signal_to_one_process_stops_both_and_another_strategy_goes_on(one, tm
     assert record(folder)["resumed"] == 1
 
 
+@pytest.mark.long
 def test_the_first_process_tells_how_another_died(tmp_path):
     folder = tmp_path / "outputs"
     process = start(folder, TWO, "trainer.max_steps=500", "trainer.max_epochs=null")

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -177,7 +177,6 @@ def test_many_configurations_are_limited_with_a_note(tmp_path):
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, min_size=1), st.lists(st.dictionaries(st.sampled_from(KEYS), JSON)))
-@settings(max_examples=15, deadline=None)
 def test_no_record_breaks_a_report(entries, rows):
     with TemporaryDirectory() as folder:
         run = build_run(Path(folder) / "run", metrics={"dev/em": 0.5})

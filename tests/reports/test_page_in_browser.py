@@ -59,6 +59,7 @@ def choose(browser, name, value):
     browser.settle()
 
 
+@pytest.mark.long
 def test_a_heading_sorts_by_mouse_and_by_key(page):
     names, heading = "#results table tbody th", "#results table tr.sort th:nth-child(2)"
     assert texts(page, f"{names}")[:5] == ["mate", "tapas", "sat", "linformer", "etc"]
@@ -71,6 +72,7 @@ def test_a_heading_sorts_by_mouse_and_by_key(page):
     assert texts(page, names)[:5] == ["mate", "tapas", "sat", "linformer", "etc"]
 
 
+@pytest.mark.long
 def test_the_legend_hides_shows_and_isolates(page):
     every = page.evaluate(LINES)
     page.click("#curve-legend .item:nth-child(2) button")
@@ -100,6 +102,7 @@ def test_every_control_changes_the_drawing(page):
     assert page.evaluate(LINES) == before - 4
 
 
+@pytest.mark.long
 def test_metrics_are_chosen_and_published_figures_are_lines(page):
     assert page.evaluate("document.querySelectorAll('#curve-charts figure').length") == 4
     assert "PointR + MATE" in " ".join(texts(page, "#curve-charts text.reference"))
@@ -110,6 +113,7 @@ def test_metrics_are_chosen_and_published_figures_are_lines(page):
     assert page.evaluate("document.querySelectorAll('#curve-charts figure').length") == 1
 
 
+@pytest.mark.long
 def test_numbers_appear_under_the_pointer_and_by_arrow_keys(page):
     page.click("#curve-charts svg")
     (tip, *_) = texts(page, "#curve-charts .tip")
@@ -120,6 +124,7 @@ def test_numbers_appear_under_the_pointer_and_by_arrow_keys(page):
     assert texts(page, "#curve-charts .tip")[0] != tip
 
 
+@pytest.mark.long
 def test_a_score_is_drawn_against_each_cost(page):
     titles = set()
     for number in range(5):
@@ -130,6 +135,7 @@ def test_a_score_is_drawn_against_each_cost(page):
     assert {"mate", "tapas", "etc"} <= set(texts(page, "#cost-chart .name"))
 
 
+@pytest.mark.long
 def test_questions_are_searched_and_bars_chosen(page):
     shown = "document.querySelectorAll('#question-list > li:not([hidden])').length"
     assert page.evaluate(shown) == 6
@@ -142,6 +148,7 @@ def test_questions_are_searched_and_bars_chosen(page):
     assert page.evaluate(visible) == ["dev/em"]
 
 
+@pytest.mark.long
 def test_choices_outlive_a_page_that_loads_itself_again(page, study):
     page.click("#curve-legend .item:nth-child(1) button")
     page.click("#curve-log")
@@ -151,6 +158,7 @@ def test_choices_outlive_a_page_that_loads_itself_again(page, study):
     assert page.evaluate(SHAPES) == drawing
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_phone_scrolls_down_only(page, study, dark):
     page.open(study, width=390, height=844, dark=dark)
@@ -162,6 +170,7 @@ def test_a_phone_scrolls_down_only(page, study, dark):
     assert page.evaluate(cut) == []
 
 
+@pytest.mark.long
 def test_long_names_do_not_widen_a_phone(browser, tmp_path):
     for number in range(3):
         config = {"model": {"a_setting_with_a_very_long_name_indeed": f"{number}_and_its_value_is_no_shorter_at_all"}}
@@ -172,6 +181,7 @@ def test_long_names_do_not_widen_a_phone(browser, tmp_path):
     assert browser.evaluate(number_left) < 260
 
 
+@pytest.mark.long
 def test_headings_are_in_order_and_controls_have_names(page):
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map((one) => Number(one.tagName[1]))")
     assert levels[0] == 1
@@ -183,6 +193,7 @@ def test_headings_are_in_order_and_controls_have_names(page):
     assert page.evaluate(unnamed) == 0
 
 
+@pytest.mark.long
 def test_paper_shows_what_was_folded_and_no_controls(page, study):
     page.open(study, dark=True)
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
@@ -207,12 +218,14 @@ def test_without_scripts_a_picture_and_all_tables_remain(browser, study):
     browser.send("Emulation.setScriptExecutionDisabled", value=False)
 
 
+@pytest.mark.long
 def test_runs_without_costs_or_predictions_make_a_page_too(browser, tmp_path):
     root = build_demo(tmp_path)
     browser.open(write_page(build_report([root]), root / "compare.html"))
     assert browser.evaluate(LINES) > 0
 
 
+@pytest.mark.long
 def test_datasets_are_drawn_apart(browser, tmp_path):
     for name in ("hybridqa", "sqa"):
         build_run(tmp_path / name, dataset=name, task="pointr", metrics={"test/em": 0.5})
@@ -225,6 +238,7 @@ def test_datasets_are_drawn_apart(browser, tmp_path):
     assert texts(browser, ".bars caption") == ["Test EM (%) on hybridqa", "Test EM (%) on sqa"]
 
 
+@pytest.mark.long
 def test_fifty_runs_are_light_and_open_within_a_second(browser, tmp_path):
     root = build_study(tmp_path, models=10, seeds=5, points=200, questions=12)
     page = write_page(build_report([root]), root / "compare.html")
@@ -237,6 +251,7 @@ def test_fifty_runs_are_light_and_open_within_a_second(browser, tmp_path):
     browser.send("Performance.disable")
 
 
+@pytest.mark.long
 def test_the_arithmetic_of_lines(page):
     assert page.evaluate("between([0, 10, 20], [0, 1, 3], 15)") == 2
     assert page.evaluate("Number.isNaN(between([0, 10], [0, 1], 11))")
@@ -246,6 +261,7 @@ def test_the_arithmetic_of_lines(page):
     assert (mean["raw"], mean["low"], mean["high"]) == ([2, 3], [1, 3], [3, 3])
 
 
+@pytest.mark.long
 def test_ticks_are_round(page):
     assert page.evaluate("roundTicks(0, 9780, 4)") == [0, 2500, 5000, 7500]
     assert page.evaluate("logTicks(0.4, 3)") == pytest.approx([0.5, 1, 2])

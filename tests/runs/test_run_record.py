@@ -6,7 +6,7 @@ import torch
 
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.runs.folders import difference, find_resumable, flatten, new_folder
-from mate_cli.runs.names import Names, configuration_name
+from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import MetricsFile, WandbTracker, read_rows
 from mate_cli.runs.weights import load_module, save_module, sha256
@@ -208,9 +208,3 @@ def test_weights_of_another_network_are_refused(tmp_path):
     save_module(torch.nn.Linear(3, 2), tmp_path / "a.safetensors")
     with pytest.raises(CheckpointError, match="weights of another network: size mismatch"):
         load_module(torch.nn.Linear(4, 2), tmp_path / "a.safetensors")
-
-
-def test_a_chain_is_a_model_of_its_own_but_for_pointr():
-    names = Names("e", "hybridqa", "sat", "auto", "minilm", "cell_selection")
-    assert names.of_chain("pointr") == Names("e", "hybridqa", "sat", "auto", "minilm", "pointr")
-    assert names.of_chain("hybrider") == Names("e", "hybridqa", "hybrider", "auto", "minilm", "hybrider")

@@ -169,7 +169,7 @@ def test_a_negative_differs_from_its_positive_in_the_focus_only(told, seed, supp
         )
         assert pair.positive != pair.negative
         assert any({pair.focus, pair.replacement} <= column for column in columns), "both are of one column"
-        assert not places((pair.replacement,), pair.positive, names=False), "what the text says is no replacement"
+        assert not places((pair.replacement,), pair.positive, names=True), "what the text says is no replacement"
         if supported:
             rows = [{cell.text for cell in row} for row in table.rows]
             assert not any(pair.focus in row and pair.replacement in row for row in rows)

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_tables import player_table
 from strategies import tables
@@ -57,7 +57,6 @@ def test_every_question_is_sound(many):
 
 
 @given(tables(), st.integers(0, 5))
-@settings(max_examples=150)
 def test_no_table_is_too_odd(table, seed):
     for question in made_of(table, seed, 4):
         assert_sound(table, question)

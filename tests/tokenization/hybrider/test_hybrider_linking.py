@@ -7,7 +7,7 @@ import hybrider_golden
 import numpy as np
 import pytest
 from hybrider_golden import IDS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples, texts
 
@@ -178,13 +178,13 @@ def test_nodes_name_what_is_in_the_table(example):
             assert 0 <= node.confidence < FARTHEST
 
 
-@settings(max_examples=20)
 @given(st.lists(examples(), min_size=1, max_size=3))
 def test_questions_are_linked_alike_alone_and_together(found):
     together = link_questions([*found, *found])
     assert together == [nodes for _ in range(2) for example in found for nodes in link_questions([example])]
 
 
+@pytest.mark.long
 def test_real_questions_are_all_linked(real):
     """On real tables, page nodes come within the threshold or alone, as many in a row as cells link the page."""
     found = real.examples("dev")[:25]

@@ -6,7 +6,7 @@ import hybrider_golden
 import numpy as np
 import pytest
 from hybrider_golden import IDS
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import examples
 from transformers import BertTokenizer
 
@@ -104,7 +104,6 @@ def test_buckets_have_the_references_rounding(confidence, bucket):
     assert confidence_bucket(confidence) == bucket
 
 
-@settings(max_examples=30)
 @given(example=examples())
 def test_any_table_is_laid_out(vocabulary, example):
     """Positions restart, types are 1 0 1, and nothing is longer than allowed."""

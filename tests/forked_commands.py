@@ -1,0 +1,157 @@
+"""Commands as typed, each a process of its own that is forked from a warm interpreter instead of started cold.
+
+Loading torch and Lightning takes longer than most commands that tests type. One interpreter beside the tests has loaded
+them and has no thread but its own; it forks for each command, and the fork is a process like any other: with a number,
+an environment and output of its own; it can be killed and signalled, and it ends as interpreters do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+ROOT = Path(__file__).resolve().parents[1]
+NUMBER = struct.Struct("i")
+LONGEST = 1 << 20
+"""More bytes than a request has."""
+
+
+class Command:
+    """A running command, with the names of `subprocess.Popen`; what it prints goes to files, so that no pipe fills."""
+
+    def __init__(self, connection: socket.socket, output: IO[bytes], errors: IO[bytes]) -> None:
+        self._connection, self._output, self._errors = connection, output, errors
+        self.pid, self.returncode = self._number(), None
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            self.returncode = self._number()
+        return self.returncode
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        self.wait(timeout)
+        self._output.seek(0)
+        self._errors.seek(0)
+        return self._output.read().decode(), self._errors.read().decode()
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def __del__(self) -> None:
+        if hasattr(self, "returncode"):
+            self.send_signal(signal.SIGKILL)
+
+    def _number(self) -> int:
+        return NUMBER.unpack(self._connection.recv(NUMBER.size))[0]
+
+
+def start_again(command: Sequence[str], stderr: IO[bytes]) -> Command:
+    """Stand in for `subprocess.Popen` of an interpreter, the program's module file and words."""
+    return start(*command[2:], errors=stderr)
+
+
+def start(*words: str, errors: IO[bytes] | None = None) -> Command:
+    """Type `mate` and these words, here and with the environment of this process."""
+    output, errors = TemporaryFile(), errors or TemporaryFile()  # noqa: SIM115 - the command keeps them
+    ours, theirs = socket.socketpair()
+    request = {"words": words, "environment": dict(os.environ), "folder": str(Path.cwd())}
+    with theirs:
+        files = [theirs.fileno(), output.fileno(), errors.fileno()]
+        socket.send_fds(_warm_interpreter(), [json.dumps(request).encode()], files)
+    return Command(ours, output, errors)
+
+
+@cache
+def _warm_interpreter() -> socket.socket:
+    """Where to send requests; it ends when this end of the connection is closed, here at the end of this process."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        command = [sys.executable, __file__, str(theirs.fileno())]
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+def load_everything() -> None:
+    """Import every module of the program, and with them the libraries."""
+    sys.path[0] = str(ROOT)
+    import mate_cli
+
+    for module in pkgutil.walk_packages(mate_cli.__path__, "mate_cli."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    threads = [task.joinpath("comm").read_text() for task in Path("/proc/self/task").glob("*")]
+    # A fork has the thread that forks and no other; the allocator of pyarrow alone starts its own again.
+    assert len([name for name in threads if not name.startswith("jemalloc")]) <= 1, threads
+    gc.freeze()  # what is loaded is garbage in no fork: no fork has to look
+
+
+def next_command(requests: socket.socket) -> dict:
+    """Fork for every request, and return in the fork; a process between the two waits for its end and tells of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    waiting: list[int] = []
+    while True:
+        text, files, _, _ = socket.recv_fds(requests, LONGEST, 3)
+        if not text:
+            for process in waiting:
+                os.waitpid(process, 0)
+            os._exit(0)
+        waiting = [process for process in waiting if os.waitpid(process, os.WNOHANG)[0] == 0]
+        waiting.append(os.fork())
+        if waiting[-1] == 0:
+            requests.close()
+            if (pid := os.fork()) == 0:
+                os.close(files[0])
+                os.dup2(files[1], 1)
+                os.dup2(files[2], 2)
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                return json.loads(text)
+            os.write(files[0], NUMBER.pack(pid))
+            os.write(files[0], NUMBER.pack(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+            os._exit(0)
+        for file in files:
+            os.close(file)
+
+
+if __name__ == "__main__":
+    load_everything()
+    typed = next_command(socket.socket(fileno=int(sys.argv[1])))
+    os.environ.clear()
+    os.environ.update(typed["environment"])
+    os.chdir(typed["folder"])
+    sys.argv = ["mate", *typed["words"]]
+    runpy.run_module("mate_cli", run_name="__main__", alter_sys=True)
