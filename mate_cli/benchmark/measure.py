@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
 
 from mate_cli.runs.clock import Clock
+from mate_cli.runs.configuration import to_yaml
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.record import RunFolder, RunRecord, now
 
@@ -40,13 +40,17 @@ def stopped_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, usual)
 
 
-def measure(cfg: DictConfig) -> RunFolder:
+def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
     """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
 
     Args:
-        cfg: `benchmark` with its `_target_`: a function that returns figures by name, or something to iterate over
-            that yields them part by part; then what was measured is kept even if the rest fails. A figure that is
-            a text (the machine's name, why something was not run) goes to the record's `facts`.
+        name: of the benchmark.
+        config: its configuration; the `_target_` of `benchmark` is a function that returns figures by name, or
+            something to iterate over that yields them part by part; then what was measured is kept even if the rest
+            fails. A figure that is a text (the machine's name, why something was not run) goes to the record's `facts`.
+        outputs: where runs are kept.
+        seed: of what is drawn.
+        overrides: what was typed.
 
     Returns:
         The folder.
@@ -54,25 +58,23 @@ def measure(cfg: DictConfig) -> RunFolder:
     Raises:
         BenchmarkStopped: by Ctrl-C or SIGTERM; the folder keeps what was measured before.
     """
-    hydra = HydraConfig.get()
-    name = str(hydra.runtime.choices["benchmark"])
-    folder = new_folder(Path(cfg.paths.outputs), "benchmark", name, 0)
-    folder.write_text("config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    folder = new_folder(outputs, "benchmark", name, 0)
+    folder.write_text("config.yaml", to_yaml(config))
     record = RunRecord(
         command="benchmark",
         experiment=name,
-        overrides=list(hydra.overrides.task),
+        overrides=overrides,
         dataset="",
         model="",
         attention="",
         init="",
         task="benchmark",
-        seed=cfg.seed,
+        seed=seed,
     )
     clock = Clock()
     try:
         with stopped_by_sigterm():
-            for figures in _parts(instantiate(cfg.benchmark)):
+            for figures in _parts(instantiate(config["benchmark"])):
                 keep(record, figures)
                 record.wall_seconds = round(clock(), 1)
                 folder.write_record(record)

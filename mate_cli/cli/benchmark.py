@@ -7,30 +7,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
+    from mate_cli.cli.schema import Benchmark
     from mate_cli.reports.benchmark_results import BenchmarkResults
 
 CONFIG = "benchmark"
 
 
-def run(cfg: DictConfig) -> float | None:
+def run(cfg: Benchmark) -> None:
     """Run the benchmark that was chosen and write its figures to a new run folder, or show a finished one again."""
     from mate_cli.reports.benchmark_results import read_results
 
     if cfg.show is not None:
         show(cfg.show)
-        return None
+        return
+    from hydra.core.hydra_config import HydraConfig
+
     from mate_cli.benchmark.measure import BenchmarkStopped, measure
 
+    hydra = HydraConfig.get()
+    name, overrides = str(hydra.runtime.choices["benchmark"]), list(hydra.overrides.task)
     try:
-        results = read_results(measure(cfg).path)
+        folder = measure(name, cfg.model_dump(), Path(cfg.paths.outputs), seed=cfg.seed, overrides=overrides)
+        results = read_results(folder.path)
     except BenchmarkStopped as stop:
         show_stopped(stop.folder.path)
         raise
     if results is not None:
         show_results(results)
-    return None
 
 
 def show(folder: str | Path) -> None:
