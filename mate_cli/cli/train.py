@@ -14,7 +14,7 @@ from mate_cli.cli.config.words import for_sweeper, split_flags
 from mate_cli.cli.sweep_file import expand
 from mate_cli.cli.validate import target_problems
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.plan import Plan
+from mate_cli.pipelines.plan import Plan, standing_in
 from mate_cli.runs.configuration import RunConfig
 
 CONFIG = "train"
@@ -67,7 +67,9 @@ def check(plan: Plan) -> None:
         MateError: data or a run that is to stand in for a stage is not there, or a part does not fit its class.
     """
     for stage in plan.stages:
-        if not stage.run:
+        if stage.run:
+            standing_in(stage)
+        else:
             check_data(stage.config)
     for stage in plan.stages:
         values = stage.config.model_dump()

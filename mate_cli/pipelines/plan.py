@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from mate_cli.errors import RunError
 from mate_cli.runs.configuration import Node, RunConfig
-from mate_cli.runs.folders import choose_folder
+from mate_cli.runs.folders import choose_folder, open_run
 from mate_cli.runs.liveness import own_process
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -96,6 +97,23 @@ def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfi
     init = {"kind": "path", "checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     shape = {key: before.model[key] for key in ("size", "activation")}
     return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
+
+
+def standing_in(stage: Stage) -> tuple[RunFolder, RunRecord]:
+    """The folder and record of the run that stands in for a stage.
+
+    Raises:
+        RunError: it is not finished, or is of another task.
+    """
+    folder = open_run(str(stage.run))
+    record = folder.read_record()
+    if record.status != "finished" or record.task != stage.names.task:
+        raise RunError(
+            f"a {record.status} run of {record.task} cannot stand in for {stage.name}",
+            where=str(folder.path),
+            remedy=f"Give a finished run of {stage.names.task}",
+        )
+    return folder, record
 
 
 def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:

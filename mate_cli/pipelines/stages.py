@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from hydra.utils import instantiate
 from rich.console import Console
 
-from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan
+from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan, standing_in
 from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import print_results, taken_table
@@ -22,7 +21,6 @@ from mate_cli.pipelines.systems.base import Answered, System, Trained
 from mate_cli.pipelines.training import train
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config, to_yaml
-from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
 from mate_cli.tables.example import TableExample
 
@@ -114,23 +112,6 @@ def take(stage: Stage, console: Console) -> Run:
     run = Run.of(*standing_in(stage))
     console.print(f"taking the finished run {run.folder.path}", soft_wrap=True)
     return run
-
-
-def standing_in(stage: Stage) -> tuple[RunFolder, RunRecord]:
-    """The folder and record of the run that stands in for a stage.
-
-    Raises:
-        RunError: it is not finished, or is of another task.
-    """
-    folder = open_run(str(stage.run))
-    record = folder.read_record()
-    if record.status != "finished" or record.task != stage.names.task:
-        raise RunError(
-            f"a {record.status} run of {record.task} cannot stand in for {stage.name}",
-            where=str(folder.path),
-            remedy=f"Give a finished run of {stage.names.task}",
-        )
-    return folder, record
 
 
 def with_weights(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:

@@ -64,16 +64,18 @@ def test_each_dataset_and_task_is_held_against_itself(tmp_path):
     ]
 
 
-def test_a_pipeline_is_not_said_to_train(tmp_path):
-    build_run(tmp_path / "a", task="pointr", config={"stages": {"reader": {"experiment": "x"}}})
+def test_a_system_is_not_said_to_train(tmp_path):
+    stages = {"reader": {"after": "predictions", "optimizer": {"lr": 1e-5}}}
+    build_run(tmp_path / "a", task="pointr", config={"system": {"_target_": "x.PointR"}, "stages": stages})
     assert only(tmp_path).common == ("62,613 training examples", "init minilm", "on cpu (16 threads)")
 
 
 def test_a_run_is_told_apart_by_its_pre_training_and_still_trains(tmp_path):
-    stage = {"experiment": "x", "overrides": [], "run": None}
-    for name, stages in {"mlm": {"a": stage, "b": None}, "cs": {"a": stage, "b": stage}, "none": None}.items():
+    stage = {"after": "weights", "optimizer": {"lr": 1e-3}, "init": {"kind": "minilm"}}
+    for name, stages in {"mlm": {"a": stage}, "cs": {"a": stage, "b": stage}, "none": {}}.items():
         init = "minilm" + {"mlm": " + a", "cs": " + a + b", "none": ""}[name]
-        build_run(tmp_path / name, init=init, config={"stages": stages, "chain": None, "optimizer": {"lr": 1e-4}})
+        config = {"optimizer": {"lr": 1e-4}} | ({"stages": stages} if stages else {})
+        build_run(tmp_path / name, init=init, config=config)
     found = only(tmp_path)
     assert found.labels == ("mate · minilm + a + b", "mate · minilm + a", "mate · minilm")
     assert "lr 0.0001" in found.common
@@ -81,11 +83,12 @@ def test_a_run_is_told_apart_by_its_pre_training_and_still_trains(tmp_path):
 
 
 def test_settings_of_stages_are_compared_where_they_are(tmp_path):
-    for name, options in {"short": ["trainer.max_steps=1"], "long": ["trainer.max_steps=2"]}.items():
-        stages = {"a": {"experiment": "x", "overrides": options, "run": None}}
-        build_run(tmp_path / name, config={"stages": stages, "chain": None})
+    for name, steps in {"short": 1, "long": None}.items():
+        stage = {"trainer": {"max_steps": steps}, "seed": len(name), "model": {"_target_": f"x.{name}"}}
+        build_run(tmp_path / name, config={"stages": {"a": stage}})
     (difference,) = only(tmp_path).differences
-    assert difference.key == "stages.a.overrides"
+    assert difference.key == "stages.a.trainer.max_steps"
+    assert set(difference.values) == {"1", "null"}
 
 
 def test_long_lists_of_names_are_cut():
