@@ -108,7 +108,7 @@ def test_a_model_card_names_it_as_the_hub_does():
     record.metrics = {"dev/surprise": 1.5, "dev/em": 0.5, "baseline/tfidf/dev/f1": 0.25}
     settings = {"encoding": {"max_tokens": 64, "_target_": "x"}, "init": {}}
     settings |= {"task": {}, "model": {"size": "tiny", "activation": "gelu"}}
-    model = Exported(record, settings, {"kind": "random"}, "Mate")
+    model = Exported(record, settings, {"kind": "random"}, "Mate", None)
     assert front_matter(model)["metrics"] == ["exact_match", "brier_score"]
     assert "| Surprise (`surprise`) | 1.50 | - |" in model_card(model, "folder")
 
