@@ -39,6 +39,12 @@ class AttentionPattern(ABC):
         """The number of heads N."""
         return sum(self.head_groups)
 
+    def group_labels(self) -> list[str]:
+        """What the heads of each group are called where people look at masks."""
+        if len(self.head_groups) == 1:
+            return ["all heads"]
+        return [f"{heads} heads ({place})" for place, heads in enumerate(self.head_groups, 1)]
+
     @abstractmethod
     def group_masks(self, batch: TableBatch) -> Tensor:
         """The definition: Bool [B, groups, T, T], True where query i (first T) may see key j (second T)."""

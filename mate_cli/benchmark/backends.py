@@ -1,8 +1,9 @@
-"""The attention backends that a configuration can name."""
+"""The attention backends and networks that a configuration can name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
@@ -10,6 +11,7 @@ from hydra.utils import instantiate
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.errors import ConfigError
+from mate_cli.models.table_encoder import TableEncoder
 
 
 def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
@@ -30,3 +32,23 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
 def known_backends() -> list[str]:
     """The names in `conf/attention`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
+
+
+def find_network(name: str, attention: AttentionBackend, length: int, **options: Any) -> TableEncoder:  # noqa: ANN401
+    """Make the network of `conf/model` that has this name; Hydra must be at work.
+
+    Args:
+        name: one of `known_networks`.
+        attention: how it is computed.
+        length: tokens of its longest input.
+        **options: in place of what the file says.
+    """
+    words = [f"+model={name}", f"+encoding.max_tokens={length}"]
+    make = instantiate(compose("benchmark", words).model, _partial_=True)
+    network: TableEncoder = make(attention=attention, **options)
+    return network
+
+
+def known_networks() -> list[str]:
+    """The names in `conf/model`, a folder of the user's own included."""
+    return sorted(GlobalHydra.instance().config_loader().get_group_options("model"))

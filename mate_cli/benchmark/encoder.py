@@ -16,7 +16,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import DIRECTIONS, SMALL, TRIAL, timed_plan
-from mate_cli.benchmark.backends import find_backends, known_backends
+from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks
 from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
 from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.machine import machine_facts
@@ -26,14 +26,15 @@ from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_
 from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.flops import dense_flops, encoder_flops, work_flops
-from mate_cli.models.linformer import Linformer
-from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TableBatch
 
-MATE, PADDED = "mate_", "_padded"
+PADDED = "_padded"
+DENSE = "sdpa"
+"""How a network attends that is named without a backend: by PyTorch's own kernel, where it asks for any."""
+USUAL = ("tapas", "linformer")
+"""Networks that are measured beside MATE with every backend when no variants are named."""
 REFERENCES = {"bert": "transformers_bert", "tapas": "transformers_tapas", "dense": "tapas", "bucketed": "mate_bucketed"}
 OWN_SEGMENTS = 10_000
 """Row and column ids from here on are those of padding that is declared real."""
@@ -62,11 +63,12 @@ class Job(NamedTuple):
 class EncoderBenchmark(BenchmarkOptions):
     """Measures encoders with random weights, without dropout; iterating over it yields the figures case by case.
 
-    Variants are `mate_<name in conf/attention>`, `tapas` (ours, dense), `linformer`, `transformers_tapas` and
-    `transformers_bert`. Ours get their plan with the batch, as in training; what it costs is a figure of its own.
+    Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
+    `transformers_tapas` and `transformers_bert`. Ours get their plan with the batch, as in training; what it costs is a
+    figure of its own.
 
     Args:
-        variants: their names; None for all.
+        variants: their names; None for the peers, TAPAS, Linformer, and MATE with every backend.
         padded: variants that are measured once more on batches with padding, as `<name>_padded`: padding is then
             declared real, in rows and columns of their own, so that it goes through every layer but attention has
             little to do for it.
@@ -119,8 +121,8 @@ class EncoderBenchmark(BenchmarkOptions):
     def _names(self) -> list[str]:
         if self.variants is not None:
             return self.variants
-        ours = [MATE + name for name in known_backends() if name not in ("eager", "sdpa")]
-        return ["transformers_tapas", "transformers_bert", "tapas", *ours, "linformer"]
+        mate = [f"mate_{name}" for name in known_backends() if name not in ("eager", DENSE)]
+        return [*PEERS, *USUAL, *mate]
 
     def _model(self, name: str) -> nn.Module:
         """A network with random weights.
@@ -131,17 +133,17 @@ class EncoderBenchmark(BenchmarkOptions):
         longest = max([*self.lengths, self.max_tokens])
         if name in PEERS:
             return PEERS[name](self.shape, longest)
-        if name == "tapas":
-            return Tapas(self.shape, attention=Sdpa(), vocab_size=VOCABULARY, attention_dropout=0.0)
-        if name == "linformer":
-            return Linformer(self.shape, length=longest, attention_dropout=0.0)
-        if name.startswith(MATE):
-            backend = find_backends([name.removeprefix(MATE)])[name.removeprefix(MATE)]
-            return Mate(self.shape, attention=backend, vocab_size=VOCABULARY, attention_dropout=0.0)
-        known = ["tapas", "linformer", *PEERS, *(MATE + one for one in known_backends())]
-        raise ConfigError(
-            f"no variant is called {name!r}", where="benchmark.variants", remedy=f"Choose from {', '.join(known)}"
-        )
+        known = known_variants()
+        if name not in known:
+            names = [*PEERS, *known_networks(), *(f"mate_{one}" for one in known_backends())]
+            raise ConfigError(
+                f"no variant is called {name!r}",
+                where="benchmark.variants",
+                remedy=f"Choose from {', '.join(names)}, or another of conf/model with one of conf/attention",
+            )
+        network, attention = known[name]
+        backend = find_backends([attention])[attention]
+        return find_network(network, backend, longest, size=self.shape, vocab_size=VOCABULARY, attention_dropout=0.0)
 
     def rehearse(self, models: Mapping[str, nn.Module], device: torch.device) -> dict[str, float]:
         """Run every model once on a small table, so that what is compiled or loaded at first use is not timed.
@@ -212,6 +214,13 @@ class EncoderBenchmark(BenchmarkOptions):
     def _autocast(self) -> AbstractContextManager[object]:
         half = self.torch_dtype != torch.float32
         return torch.autocast(self.device, self.torch_dtype) if half else nullcontext()
+
+
+def known_variants() -> dict[str, tuple[str, str]]:
+    """Networks of ours, and their backends, by the names of variants."""
+    networks, backends = known_networks(), known_backends()
+    pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
+    return pairs | {network: (network, DENSE) for network in networks}
 
 
 def with_padding_declared_real(batch: TableBatch) -> TableBatch:

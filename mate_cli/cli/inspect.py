@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mate_cli.errors import ConfigError, DataError
 
@@ -142,13 +142,6 @@ def head_masks(cfg: Inspect, encoding: TableEncoding) -> dict[str, np.ndarray]:
     batch = collate([encoding], reset_positions=False, max_positions=len(encoding))
     masks: dict[str, np.ndarray] = {}
     for layers, pattern in model.patterns.items():
-        names = [f"{layers}, {name}" if len(model.patterns) > 1 else name for name in _group_names(pattern)]
+        names = [f"{layers}, {name}" if len(model.patterns) > 1 else name for name in pattern.group_labels()]
         masks |= zip(names, pattern.group_masks(batch)[0].numpy(), strict=True)
     return masks
-
-
-def _group_names(pattern: Any) -> list[str]:  # noqa: ANN401 - any AttentionPattern; importing it would load torch
-    counts = pattern.head_groups
-    if getattr(pattern, "num_row_heads", 0) and len(counts) > 1:
-        return [f"{counts[0]} row head{'s' * (counts[0] > 1)}", f"{counts[1]} column head{'s' * (counts[1] > 1)}"]
-    return [f"{count} heads ({place + 1})" if len(counts) > 1 else "all heads" for place, count in enumerate(counts)]

@@ -31,6 +31,8 @@ WEIGHTS = HUB_FILES[0]
 INITIAL_WEIGHTS = "mate_cli.models.initialization.initial_weights.InitialWeights"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
+BUILT = ("encoding", "init", "model", "attention", "task")
+"""Parts of the settings that are built; the others say how the weights were trained."""
 AGAIN = "Fetch or export it again"
 
 
@@ -63,7 +65,7 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
     """
     folder = find_checkpoint(name)
     settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
-    check_targets(settings, str(folder))
+    check_built(settings, str(folder))
     weights, is_theirs = _weights(folder), is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
@@ -75,6 +77,19 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
     elif parts.report.new:
         raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
     return parts, config
+
+
+def check_built(settings: Mapping[str, Any], where: str) -> None:
+    """Refuse settings that would build anything but parts of ours.
+
+    Raises:
+        CheckpointError: naming it.
+    """
+    check_targets(_built(settings), where)
+
+
+def _built(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: settings[key] for key in BUILT if key in settings}
 
 
 def find_checkpoint(name: str) -> Path:
@@ -139,9 +154,10 @@ def _load(parts: Parts, weights: Path) -> None:
 
 
 def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig:
-    known = {key: settings[key] for key in ("encoding", "init", "model", "attention", "task") if key in settings}
     try:
-        return ModelConfig(**known, hardware=here.hardware, paths=here.paths, seed=0)  # the seed shapes no prediction
+        return ModelConfig(
+            **_built(settings), hardware=here.hardware, paths=here.paths, seed=0
+        )  # the seed shapes no prediction
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error

@@ -18,9 +18,8 @@ from transformers import TapasConfig
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
-from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset
+from mate_cli.pipelines.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset, check_built
 from mate_cli.pipelines.evaluation import CALIBRATION
 from mate_cli.pipelines.finished import Here
 from mate_cli.pipelines.model_card import Exported, model_card
@@ -64,7 +63,7 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
         config = config.model_copy(update={"attention": ANY_MACHINE})
     parts = load_best(config, folder, NoDataset())
     settings = exported_settings(config)
-    check_targets(settings, str(folder.path / "config.yaml"))
+    check_built(settings, str(folder.path / "config.yaml"))
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
         tokenizer = "TapasTokenizer" if name.startswith("Tapas") else "BertTokenizerFast"

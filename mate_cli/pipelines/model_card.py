@@ -59,13 +59,16 @@ class Exported:
     @property
     def base_model(self) -> str | None:
         """What the training began with, by its name on the Hugging Face hub."""
-        named = str(self.init.get("checkpoint")) if self.init["kind"] in ("bert", "tapas") else ""
+        kind = str(self.init.get("kind"))
+        named = str(self.init.get("checkpoint")) if kind in ("bert", "tapas") else ""
         is_name = HUB_NAME.fullmatch(named) and not Path(named).exists()
-        return BASE_MODELS.get(self.init["kind"], named if is_name else None)
+        return BASE_MODELS.get(kind, named if is_name else None)
 
     @property
     def began_with(self) -> str:
         """The same in words, whatever it was."""
+        if "kind" not in self.init:
+            return f"weights by {self.init['_target_']}"
         return self.base_model or ("random weights" if self.init["kind"] == "random" else "weights of an earlier run")
 
 

@@ -58,7 +58,7 @@ def open_model(run: str | None, checkpoint: str | None, here: Here) -> Model:
         raise RunError(
             f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",
             where=model.name,
-            remedy="Use a model of task=table_qa, entailment or cell_selection",
+            remedy="Use a model of a task that does, such as task=table_qa or entailment",
         )
     return model
 

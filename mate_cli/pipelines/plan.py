@@ -94,7 +94,9 @@ def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfi
         before: of the earlier one.
         stage: the earlier one's name.
     """
-    init = {"kind": "path", "checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
+    init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
+    if "kind" in config.init:
+        init["kind"] = "path"
     shape = {key: before.model[key] for key in ("size", "activation")}
     return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
 

@@ -15,6 +15,7 @@ from mate_cli.data.batching import check_shares, plan_schedule
 from mate_cli.data.table_data_module import TableDataModule
 from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
+from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.sharding import load_whole
 from mate_cli.models.flops import encoder_flops
 from mate_cli.models.table_encoder import TableEncoder
@@ -89,7 +90,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
     data.follow(schedule, first_batch=done)
     task.fit_with(
-        Optimization(instantiate(cfg.optimizer), instantiate(cfg.scheduler), schedule.total_steps),
+        Optimization(optimizer_recipe(cfg.optimizer), schedule_recipe(cfg.scheduler), schedule.total_steps),
         {example.example_id: example for example in data.examples("dev")},
     )
     run.record.total_steps = schedule.total_steps

@@ -40,6 +40,13 @@ class RowColumnHeads(AttentionPattern):
         self.num_row_heads = int(num_heads * row_head_ratio)
         super().__init__(self.num_row_heads, num_heads - self.num_row_heads)
 
+    def group_labels(self) -> list[str]:
+        """Row heads and column heads, where there are both."""
+        if len(self.head_groups) == 1:
+            return super().group_labels()
+        named = zip(self.head_groups, ("row", "column"), strict=True)
+        return [f"{heads} {kind} head{'s' * (heads > 1)}" for heads, kind in named]
+
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """Row ids for the row heads, column ids for the column heads: Int64 [groups, B, T]."""
         views = [batch.row_ids] * (self.num_row_heads > 0) + [batch.column_ids] * (self.num_row_heads < self.num_heads)

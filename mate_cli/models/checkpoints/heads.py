@@ -9,32 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
-from mate_cli.models.layers.cell_selection import CellSelectionHead
-from mate_cli.models.layers.classification import ClassHead
-from mate_cli.models.layers.masked_lm import MaskedLMHead
-from mate_cli.models.layers.table_answer import TableAnswerHead
 
-NAMES: dict[type[nn.Module], dict[str, str]] = {
-    TableAnswerHead: {
-        "cells.weight": "output_weights",
-        "cells.bias": "output_bias",
-        "columns.weight": "column_output_weights",
-        "columns.bias": "column_output_bias",
-        "aggregation.weight": "aggregation_classifier.weight",
-        "aggregation.bias": "aggregation_classifier.bias",
-    },
-    MaskedLMHead: {
-        "dense.weight": "cls.predictions.transform.dense.weight",
-        "dense.bias": "cls.predictions.transform.dense.bias",
-        "LayerNorm.weight": "cls.predictions.transform.LayerNorm.weight",
-        "LayerNorm.bias": "cls.predictions.transform.LayerNorm.bias",
-        "bias": "cls.predictions.bias",
-    },
-    ClassHead: {"weight": "classifier.weight", "bias": "classifier.bias"},
-}
-"""The parameters of our heads, and their names in transformers. There a single score has one axis less."""
-OWN = (CellSelectionHead, ClassHead)
-"""Heads that have more, or all, in our own runs only, under the names that they have here."""
+ENCODER = "encoder."
+"""What the names of the network's parameters begin with; all others of a task are its heads'."""
 
 
 class LoadedHeads(NamedTuple):
@@ -52,12 +29,15 @@ class LoadedHeads(NamedTuple):
 
 
 def head_names(task: nn.Module) -> dict[str, str]:
-    """The parameters of a task's heads that TAPAS has, and its names for them."""
+    """The parameters of a task's heads that TAPAS has, and the names that their classes say it has for them.
+
+    They are the `transformers_names` of a class. There a single score has one axis less.
+    """
     parameters = dict(task.named_parameters())
     names = {
         f"{place}.{ours}": theirs
         for place, module in task.named_modules()
-        for ours, theirs in NAMES.get(type(module), {}).items()
+        for ours, theirs in getattr(module, "transformers_names", {}).items()
     }
     return {ours: theirs for ours, theirs in names.items() if ours in parameters}
 
@@ -98,8 +78,7 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
 
 
 def _own_names(task: nn.Module) -> list[str]:
-    heads = [(place, module) for place, module in task.named_modules() if isinstance(module, OWN)]
-    return [f"{place}.{name}" for place, module in heads for name, _ in module.named_parameters()]
+    return [name for name, _ in task.named_parameters() if not name.startswith(ENCODER)]
 
 
 def _find(ours: str, theirs: str, tensors: Mapping[str, Tensor]) -> str | None:

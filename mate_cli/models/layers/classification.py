@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
@@ -25,6 +26,9 @@ class ClassHead(Score):
     Source: google-research/tapas, `tapas_classifier_model.compute_classification_logits` (one layer; the DoT paper
         speaks of a hidden one).
     """
+
+    transformers_names: ClassVar[Mapping[str, str]] = {"weight": "classifier.weight", "bias": "classifier.bias"}
+    """Our parameters, and what they are called there."""
 
     def __init__(self, hidden_size: int, classes: int = 2, lexical: FeatureEmbeddings | None = None) -> None:
         super().__init__(hidden_size, classes)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
@@ -20,6 +23,15 @@ class MaskedLMHead(nn.Module):
 
     Source: Devlin et al. 2019; google-research/tapas, `tapas_pretraining_model.get_masked_lm_output`.
     """
+
+    transformers_names: ClassVar[Mapping[str, str]] = {
+        "dense.weight": "cls.predictions.transform.dense.weight",
+        "dense.bias": "cls.predictions.transform.dense.bias",
+        "LayerNorm.weight": "cls.predictions.transform.LayerNorm.weight",
+        "LayerNorm.bias": "cls.predictions.transform.LayerNorm.bias",
+        "bias": "cls.predictions.bias",
+    }
+    """Our parameters, and what they are called there."""
 
     def __init__(self, hidden_size: int, vocab_size: int, activation: str = "gelu") -> None:
         super().__init__()

@@ -5,8 +5,9 @@ Source: google-research/tapas, `models/tapas_classifier_model_utils.py` and `mod
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
@@ -79,6 +80,16 @@ class TableAnswerHead(nn.Module):
         hidden_size: width D of the states.
         options: what to score.
     """
+
+    transformers_names: ClassVar[Mapping[str, str]] = {
+        "cells.weight": "output_weights",
+        "cells.bias": "output_bias",
+        "columns.weight": "column_output_weights",
+        "columns.bias": "column_output_bias",
+        "aggregation.weight": "aggregation_classifier.weight",
+        "aggregation.bias": "aggregation_classifier.bias",
+    }
+    """Our parameters, and what they are called there."""
 
     def __init__(self, hidden_size: int, options: HeadOptions) -> None:
         super().__init__()

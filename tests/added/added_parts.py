@@ -1,0 +1,123 @@
+"""One part of each kind, as somebody would add it outside the package; what they compute is of no use to anyone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import AttentionPattern, Work, global_tokens
+from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.models.initialization.base import Initializer, LoadReport
+from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.sizes import encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.pipelines.systems.base import Answered, System
+
+PAIRS_PER_EXAMPLE = 1000
+
+
+class NearRows(AttentionPattern):
+    """Some heads see the rows up to `reach` away, the others only their own."""
+
+    def __init__(self, num_heads, reach):
+        super().__init__(num_heads - num_heads // 2, num_heads // 2)
+        self.reach = reach
+
+    def group_labels(self):
+        return ["near rows", "own row"]
+
+    def group_masks(self, batch):
+        real, to_all = batch.attention_mask == 1, global_tokens(batch)
+        away = (batch.row_ids[:, :, None] - batch.row_ids[:, None, :]).abs()
+        always = (to_all | ~real)[:, :, None] | to_all[:, None, :]
+        return torch.stack([((away <= reach) | always) & real[:, None, :] for reach in (self.reach, 0)], dim=1)
+
+
+class Nearby(TableEncoder):
+    """A network with that pattern."""
+
+    def __init__(self, size, *, attention, reach: int = 1, **options):
+        shape = encoder_size(size)
+        super().__init__(size, [LayerSpec(NearRows(shape.num_heads, reach), attention)] * shape.num_layers, **options)
+
+
+class Counting(Sdpa):
+    """A backend that counts its calls."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def forward(self, *arguments):
+        self.calls += 1
+        return super().forward(*arguments)
+
+    def work(self, plan):
+        return Work(PAIRS_PER_EXAMPLE * plan.packing.shape[0])
+
+    def facts(self):
+        return {"counting": f"{self.calls} calls"}
+
+
+class DeepHead(nn.Module):
+    """A layer before the scores of cells."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.hidden, self.cells = nn.Linear(width, width), CellSelectionHead(width)
+
+    def forward(self, output):
+        return self.cells(output.with_states(self.hidden(output.states).tanh()))
+
+
+class Guess(CellSelection):
+    """A task with a head, a loss and a metric of its own, of which less is better."""
+
+    monitor = "dev/ranking_error"
+
+    def __init__(self, encoder, sharpness: float = 1.0):
+        super().__init__(encoder)
+        self.head, self.sharpness = DeepHead(encoder.size.hidden_size), sharpness
+
+    def loss(self, batch):
+        return self.sharpness * super().loss(batch)
+
+    def score(self, predictions, examples):
+        found = super().score(predictions, examples)
+        return {**found, "ranking_error": 1 - found["hits@5"]} if found else {}
+
+
+class Surer(System):
+    """The answer of whichever of two stages is surer."""
+
+    stages = ("first", "second")
+    monitor = "dev/em"
+
+    def answer(self, stages, examples, name):
+        by_name = {example.example_id: example for example in examples}
+        best = {}
+        for stage in stages.values():
+            for one in stage.predict(examples, name):
+                if one.probabilities[0] > getattr(best.get(one.example_id), "probabilities", [-1])[0]:
+                    best[one.example_id] = one
+        return Answered(stages["first"].task_of(Guess).answers(list(best.values()), by_name))
+
+
+@dataclass(frozen=True)
+class Faint(Initializer):
+    """Random weights, made smaller, and smaller still once the data is there."""
+
+    tokenizer: str
+    share: float = 0.5
+
+    @torch.no_grad()
+    def load(self, encoder, task=None):
+        for parameter in encoder.parameters():
+            parameter.mul_(self.share)
+        return LoadReport(new=tuple(encoder.state_dict()))
+
+    def prepare(self, encoder, batches) -> Mapping[str, str]:
+        self.load(encoder)
+        return {"faint": f"after {len(next(iter(batches)).input_ids)} examples"}

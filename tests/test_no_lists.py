@@ -1,0 +1,194 @@
+"""Parts that are added outside the package are found wherever such parts appear, and nothing else is edited.
+
+`added/` holds one of each kind and its configuration. Metrics are in `test_new_metric.py`, datasets in
+`data/test_datasets.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from batches import batch_from
+from configurations import files, problem
+from matplotlib.figure import Figure
+
+from mate_cli.cli.app import main
+from mate_cli.cli.config_dir import config_dir
+from mate_cli.models.flops import attention_flops, dense_flops, encoder_flops
+from mate_cli.models.initialization.initial_weights import InitialWeights
+from mate_cli.pipelines.assembly import assemble
+from mate_cli.pipelines.checkpoint import NoDataset
+from mate_cli.reports.plots import attention_masks
+from mate_cli.runs.configuration import load_config
+from mate_cli.runs.result import result_of
+
+ADDED = Path(__file__).with_name("added")
+FILES = sorted(path.relative_to(ADDED / "conf") for path in ADDED.glob("conf/*/*.yaml"))
+FAST = ["debug=fast", "logger=none", "hardware.threads=1"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clone(tmp_path_factory):
+    """A folder with the parts, in which all commands are typed."""
+    folder = shutil.copytree(ADDED, tmp_path_factory.mktemp("clone") / "own", ignore=shutil.ignore_patterns("__*__"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(folder)
+        patch.setenv("COLUMNS", "150")
+        yield folder
+
+
+def train(*words: str) -> Path:
+    """Train as typed; return the newest folder."""
+    assert main(["train", *words, *FAST]) == 0
+    return max(Path("outputs/train").glob("*/*"), key=lambda folder: folder.stat().st_mtime)
+
+
+def record(folder: Path) -> dict:
+    return json.loads((folder / "record.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def run(clone):
+    """Trained with a network, pattern, backend, task, initializer, optimizer and schedule of one's own."""
+    return train("experiment=added")
+
+
+@pytest.fixture(scope="module")
+def ordinary(clone):
+    """Trained from weights and by an optimizer of one's own; all that an export needs is the package's."""
+    return train("experiment=added", "model=tapas", "model.size=tiny", "attention=auto", "task=cell_selection")
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_every_choice_is_offered(file, capsys):
+    assert main(["completion", "query", f"mate train {file.parent}={file.stem[:3]}"]) == 0
+    assert f"{file.parent}={file.stem}" in capsys.readouterr().out.split()
+    assert main(["train", "--help"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.split("\n  ") if line.startswith(f"{file.parent} "))
+    assert file.stem in line.replace(",", "").split()
+
+
+def test_the_checks_of_conf_take_them_up(tmp_path):
+    tree = shutil.copytree(config_dir(), tmp_path / "conf")
+    shutil.copytree(ADDED / "conf", tree, dirs_exist_ok=True)
+    assert {str(file) for file in FILES} <= set(files(tree))
+    assert {str(file): problem(tree, str(file)) for file in FILES} == dict.fromkeys(map(str, FILES))
+
+
+def test_a_run_records_them(run):
+    ours = record(run)
+    names = {"model": "nearby", "attention": "counting", "task": "guess", "init": "faint", "dataset": "sample"}
+    assert {name: ours[name] for name in names} == names
+    assert (ours["status"], ours["total_steps"], ours["monitor"]) == ("finished", 2, "dev/ranking_error")
+    assert ours["facts"]["faint"] == "after 8 examples"
+    assert int(ours["facts"]["counting"].split()[0]) > 2
+    assert 0 <= ours["metrics"]["dev/ranking_error"] <= 1
+    assert (run / "checkpoints" / "best.safetensors").is_file()
+
+
+def test_a_schedule_of_torch_lasts_as_long_as_the_run(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [row["train/lr"] for row in rows if "train/lr" in row] == pytest.approx([0.005, 0])
+
+
+def test_flops_are_counted_as_the_backend_says(run):
+    task = assemble(load_config(run), NoDataset()).task
+    ids = torch.tensor([[0, 1, 1, 2]])
+    batch = batch_from(ids, ids, ids.clamp(max=1), torch.ones_like(ids))
+    size = task.encoder.size
+    attention = size.num_layers * attention_flops(1000, size.head_size, backward=True)
+    assert encoder_flops(task.encoder, batch, backward=True) == attention + dense_flops(size, 4, backward=True)
+    assert record(run)["throughput"]["training_flops_per_example"] > attention
+
+
+def test_evaluate_and_compare_know_them(run, ordinary, capsys):
+    assert main(["evaluate", f"run={run}", "split=dev", "hardware.threads=1"]) == 0
+    again = json.loads((run / "evaluation" / "dev.json").read_text())
+    assert again["dev/ranking_error"] == record(run)["metrics"]["dev/ranking_error"]
+    capsys.readouterr()
+    assert main(["compare", f"runs=[{run},{ordinary}]", "html=null"]) == 0
+    shown = capsys.readouterr().out
+    assert {"nearby", "tapas"} <= set(shown.split())
+
+
+def test_inspect_draws_the_pattern(monkeypatch, capsys):
+    drawn = []
+    monkeypatch.setattr(attention_masks, "attention_masks_figure", lambda masks, *_: drawn.append(masks) or Figure())
+    assert main(["inspect", "experiment=added"]) == 0
+    assert "attention masks: outputs/inspect/" in capsys.readouterr().out
+    ((near, own),) = (masks.values() for masks in drawn)
+    assert list(drawn[0]) == ["near rows", "own row"]
+    assert own.sum() < near.sum() < near.size
+
+
+def answers(clone, model: str, capsys) -> str:
+    (clone / "sales.csv").write_text("region,sold\nnorth,3\nsouth,12\n")
+    words = [model, "table=sales.csv", "question=which region sold most?", "hardware.threads=1"]
+    assert main(["predict", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_predict_answers_from_own_tables(run, clone, capsys):
+    assert "which region sold most?" in answers(clone, f"run={run}", capsys)
+
+
+def test_an_export_takes_no_foreign_classes_along(run, capsys):
+    assert main(["export", f"run={run}", "to=refused", "hardware.threads=1"]) == 2
+    assert "added_parts.Nearby is no part of mate that weights can come with" in capsys.readouterr().err
+    assert not Path("refused").exists()
+
+
+def test_an_export_may_have_been_trained_with_any(ordinary, clone, capsys):
+    assert main(["export", f"run={ordinary}", "to=exported", "hardware.threads=1"]) == 0
+    assert "added_parts.Faint" in Path("exported/README.md").read_text()
+    assert "which region sold most?" in answers(clone, "checkpoint=exported", capsys)
+
+
+def test_the_head_of_an_earlier_run_is_loaded(run):
+    weights = run / "checkpoints" / "final.safetensors"
+    task = assemble(load_config(run), NoDataset()).task
+    report = InitialWeights("path", str(weights), tokenizer="sample").load(task.encoder, task)
+    assert {"head.hidden.weight", "head.cells.score.weight"} <= set(report.loaded)
+    assert (report.new, report.unused) == ((), ())
+
+
+def test_a_system_answers_by_stages_and_says_what_counts(run):
+    whole = train("experiment=added_system", f"stages.first.run={run}", f"stages.second.run={run}")
+    ours = record(whole)
+    assert (ours["status"], ours["task"], ours["monitor"]) == ("finished", "surer", "dev/em")
+    assert {"dev/em", "test/f1"} <= ours["metrics"].keys()
+    assert list(ours["stages"]) == ["first", "second"]
+
+
+def test_searches_go_by_the_metric_of_the_task(run):
+    ours = record(run)
+    result = result_of(ours["monitor"], ours["metrics"])
+    assert (result.value, result.direction) == (ours["metrics"]["dev/ranking_error"], -1)
+
+
+MEASURED = ["benchmark.real=null", "benchmark.lengths=[64]", "benchmark.batches=[1]", "benchmark.shapes=[square]"]
+MEASURED += ["benchmark.rounds=1", "benchmark.seconds=1", "benchmark.threads=1"]
+
+
+def measured(name: str, *words: str) -> dict:
+    assert main(["benchmark", f"benchmark={name}", *MEASURED, *words]) == 0
+    (folder,) = Path("outputs/benchmark").glob(f"{name}/*")
+    return record(folder)["metrics"]
+
+
+def test_attention_is_measured_by_name(clone):
+    metrics = measured("attention", "benchmark.backends=[counting]", "benchmark.heads=2", "benchmark.head_size=8")
+    assert metrics["attention/counting/square/64/1/forward/ms"] > 0
+    assert metrics["attention/counting/square/64/1/forward/max_error"] < 1e-5
+
+
+def test_networks_are_measured_by_name(clone):
+    variants = ["nearby", "nearby_counting"]
+    words = ["benchmark.size=tiny", "benchmark.layers=1", "benchmark.max_tokens=64", "benchmark.padded=[]"]
+    metrics = measured("encoder", f"benchmark.variants=[{','.join(variants)}]", *words)
+    assert all(metrics[f"encoder/{name}/64/square/1/forward/ms"] > 0 for name in variants)
