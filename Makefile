@@ -3,8 +3,8 @@ BIN := .venv/bin
 # --no-compile: Python compiles what is used when it is used, which saves a quarter of the time.
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
-# Two processes; modules that share a trained run stay in one.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup
+# Two processes; a module stays in one of them, so that what it trains is trained once.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 .PHONY: quickstart test test-long lint wheel constraints clean
 

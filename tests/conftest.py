@@ -44,11 +44,8 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each module in one process, for what it trains is trained once; skip `gpu` where there is no CUDA device."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    """Skip tests marked `gpu` where there is no CUDA device."""
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked:
         return

@@ -10,7 +10,7 @@ import resource, sys
 import torch
 from mate_cli.runs.allocator import keep_freed_memory
 kept = sys.argv[1] == "keep" and keep_freed_memory()
-for _ in range(100):
+for _ in range(50):
     torch.ones(16_000_000)  # 64 MB
 print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 """
@@ -28,7 +28,7 @@ def test_memory_is_not_faulted_in_again():
     if not kept:
         pytest.skip("this C library has no mallopt")
     _, before = faults("give back")
-    assert before - fewer > 1000  # of 100 blocks of 64 MB, even if pages have 2 MB
+    assert before - fewer > 1000  # of 50 blocks of 64 MB, even if pages have 2 MB
 
 
 def test_twice_is_as_good_as_once():
