@@ -12,7 +12,7 @@ from mate_cli.runs.names import of_stage
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
 TELLING: dict[str, Callable[[str], str]] = {
     "init": lambda value: f"init {value}",
-    "trainer.max_epochs": lambda value: f"{value} epoch{'' if value == '1' else 's'}",
+    "trainer.max_epochs": lambda value: f"{float(value):g} epoch{'' if float(value) == 1 else 's'}",
     "trainer.max_steps": lambda value: f"at most {with_commas(value)} steps",
     "trainer.batch_size": lambda value: f"batch {value}",
     "optimizer.lr": lambda value: f"lr {value}",
