@@ -24,17 +24,17 @@ Made = TypeVar("Made")
 def optimizer_recipe(node: Mapping[str, Any]) -> OptimizerRecipe:
     """What a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
     made = instantiate(node, _partial_=True)
-    return made() if hasattr(made.func, "build") else TorchOptimizer(made)
+    return made() if hasattr(made.func, "build") else _TorchOptimizer(made)
 
 
 def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:
     """What a configuration names: a recipe of ours, or one for a schedule that still lacks its optimizer."""
     made = instantiate(node, _partial_=True)
-    return made() if hasattr(made.func, "build") else TorchSchedule(made)
+    return made() if hasattr(made.func, "build") else _TorchSchedule(made)
 
 
 @dataclass(frozen=True)
-class TorchOptimizer:
+class _TorchOptimizer:
     """An optimizer as torch has it: what is configured holds for all trained parameters alike.
 
     Args:
@@ -55,7 +55,7 @@ class TorchOptimizer:
 
 
 @dataclass(frozen=True)
-class TorchSchedule:
+class _TorchSchedule:
     """A schedule as torch has it; a number of steps that is not configured is that of the whole run.
 
     Args:
