@@ -233,7 +233,7 @@ def test_the_card_says_what_it_is(tmp_path):
     assert matter["metrics"] == ["accuracy"]
     assert matter["pipeline_tag"] == "table-question-answering"
     assert "mate train data=sample optimizer.lr=1e-3\n" in text
-    assert "| `denotation_accuracy` | 50.0 |" in text
+    assert "| Denotation accuracy (`denotation_accuracy`) | 50.0 |" in text
     assert "CC BY-SA 4.0" in text
     assert "train 8, failures 1" in text
     for file in ("README.md", "mate.yaml", "config.json", "tokenizer_config.json"):
