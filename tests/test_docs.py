@@ -11,7 +11,7 @@ import pytest
 from configurations import composed
 
 from mate_cli.cli import app
-from mate_cli.cli.config.plan import compose_plan, hydra_at_work
+from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config_dir import config_dir
 
 ROOT = Path(__file__).parents[1]
@@ -54,8 +54,7 @@ def test_commands(line):
 def compose_stages(words):
     """Compose what is typed for `mate train`; the runs that stand in for stages are not there."""
     taken = [found[1] for word in words if (found := re.fullmatch(r"stages\.(\w+)\.run=.*", word))]
-    with hydra_at_work():
-        plan = compose_plan([word for word in words if not re.match(r"stages\.\w+\.run=", word)])
+    plan = compose_plan([word for word in words if not re.match(r"stages\.\w+\.run=", word)])
     assert set(taken) <= {stage.name for stage in plan.stages}
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.flags import FLAGS, split_flags
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
@@ -33,13 +34,6 @@ COMMANDS = {
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Every sub-command is a module of this package with the same name."""
-
-FLAGS = (
-    *("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--resolve", "--package", "-p", "--run", "-r"),
-    *("--multirun", "-m", "--shell-completion", "-sc", "--config-path", "-cp", "--config-name", "-cn"),
-    *("--config-dir", "-cd", "--experimental-rerun", "--info", "-i"),
-)
-"""What Hydra understands beside overrides."""
 
 
 def commands() -> dict[str, str]:
@@ -159,8 +153,8 @@ def hydra_process(name: str, words: list[str]) -> Iterator[list[str]]:
     Hydra wants `sys.argv` without the sub-command, and prints errors itself unless told to raise them.
     """
     saved_argv, saved_setting = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    own = user_config_dir()
-    extra = ["--config-dir", str(own)] if own and not {"--config-dir", "-cd"} & set(words) else []
+    own = None if "--config-dir" in split_flags(words)[0] else user_config_dir()
+    extra = ["--config-dir", str(own)] if own else []
     sys.argv = [f"mate {name}", *words, *extra]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:

@@ -65,7 +65,8 @@ def candidates(line: str) -> list[str]:
     Args:
         line: everything typed so far, such as `mate train mod`.
     """
-    from mate_cli.cli.app import FLAGS, commands
+    from mate_cli.cli.app import commands
+    from mate_cli.cli.flags import FLAGS
 
     before, word = line.split()[1:], ""
     if not line.endswith((" ", "\t")) and before:

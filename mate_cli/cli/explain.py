@@ -152,9 +152,6 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
 
 def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
     key = found[1]
-    if any(re.match(r"experiment=.*,", word) for word in words):
-        remedy = f"Before it is known which of several experiments has it, write ++{key}=..."
-        return ConfigError("unknown key", where=key, remedy=remedy)
     config = known_keys(config_name)
     name = nearest_key(key, config, [folder.name for folder in config_dir().iterdir() if folder.is_dir()])
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")

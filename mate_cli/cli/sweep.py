@@ -20,7 +20,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.quoting import quoted
-from mate_cli.cli.config.words import of_job, split_flags
+from mate_cli.cli.config.words import of_job, parameters_for_sweeper
 from mate_cli.cli.sweep_file import key, typed_parameters
 from mate_cli.errors import ConfigError, MateError
 
@@ -30,21 +30,22 @@ if TYPE_CHECKING:
 
 FAILED = None
 """What a job without a result returns: a search counts it as a failed trial and goes on."""
-CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
 
 
 class Bookkeeping(Callback):
-    """Keeps in mind where the sweep of this process has its folder, and lets what is typed replace its parameters."""
+    """Keeps in mind where the sweep of this process has its folder, and makes of its parameters what Hydra takes."""
 
     folder: Path | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ANN401 - Hydra's signature
         """Hydra calls this before it makes the jobs."""
         Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
-        parameters = config.hydra.sweeper.get("params") or {}
-        with read_write(config.hydra), open_dict(config.hydra):
-            for name in typed_parameters(parameters, config.hydra.overrides.task):
-                del parameters[name]
+        parameters = dict(config.hydra.sweeper.get("params") or {})
+        for name in typed_parameters(parameters, config.hydra.overrides.task):
+            del parameters[name]
+        if "params" in config.hydra.sweeper:
+            with read_write(config.hydra), open_dict(config.hydra):
+                config.hydra.sweeper.params = parameters_for_sweeper(parameters)
 
 
 def run_sweep(start: Callable[[], object]) -> int:
@@ -59,7 +60,7 @@ def run_sweep(start: Callable[[], object]) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
-    from mate_cli.cli.sweep_summary import all_well, print_summary
+    from mate_cli.cli.sweep_summary import all_well, common_mistake, print_summary
 
     Bookkeeping.folder, problem = None, None
     try:
@@ -72,8 +73,11 @@ def run_sweep(start: Callable[[], object]) -> int:
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
         files = job_files(Bookkeeping.folder)
-        if files:
+        mistake = common_mistake(files)
+        if files and not mistake:
             print_summary(files, problem)
+    if mistake:
+        raise MateError(mistake)
     return 0 if all_well(files) and not problem else 1
 
 
@@ -82,25 +86,26 @@ def job_files(folder: Path | None) -> list[Path]:
     return sorted((folder / "jobs").glob("*.json"), key=lambda path: int(path.stem)) if folder else []
 
 
-def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
+def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, program: Sequence[str]) -> float | None:
     """Run one job of a sweep in a process of its own, unless it is done or being done.
 
     Args:
-        config: the job's configuration.
-        command: how this process was started: module file, sub-command, flags and overrides.
+        config: the job's configuration, as far as Hydra knows it.
+        typed: overrides of the sweep.
+        folder: the user's configuration; `./conf` when it is None.
+        program: module file and sub-command that start a process.
 
     Returns:
         The monitored metric, for a search; None for a job without one.
-
-    Raises:
-        ConfigError: a search looks the wrong way.
     """
     from mate_cli.runs.record import RunFolder
     from mate_cli.runs.result import result_of
 
     hydra = HydraConfig.get()
-    overrides, number = of_job(hydra.overrides.task, command), int(hydra.job.num)
-    words = [*command[:2], *config_flags(command), *without(overrides, "resume")]
+    known = [*map("{}=".format, hydra.sweeper.get("params") or {}), *typed]
+    overrides, number = of_job(hydra.overrides.task, known), int(hydra.job.num)
+    flags = [f"--config-dir={folder}"] if folder else []
+    words = [*program, *flags, *without(overrides, "resume")]
     if is_follower():
         join_job(words)
         return FAILED
@@ -108,32 +113,31 @@ def run_job(config: DictConfig, command: Sequence[str]) -> float | None:
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
     notes.write_json(f"{number}.json", note)
     try:
-        plan = composed(overrides, command)
-        folder, record, before = open_job(plan, number)
-        notes.write_json(f"{number}.json", {**note, "folder": str(folder.path.absolute()), "before": before})
-    except MateError as error:  # what it would train is wrong, or the run to resume is another one
-        notes.write_json(f"{number}.json", {**note, "reason": str(error)})
+        plan = composed(overrides, folder)
+        check_direction(plan)
+        run, record, before = open_job(plan, number)
+        notes.write_json(f"{number}.json", {**note, "folder": str(run.path.absolute()), "before": before})
+    except MateError as error:  # what it would train is wrong, or a search looks the wrong way
+        notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
         return FAILED
-    check_direction(plan)
     if record.status == "running" and not before:
-        record = follow(folder, words)
+        record = follow(run, words)
     found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
     return found.value if found else FAILED
 
 
-def composed(overrides: Sequence[str], command: Sequence[str]) -> Plan:
+def composed(overrides: Sequence[str], folder: Path | None) -> Plan:
     """The plan of a job.
 
     Raises:
         ConfigError: nothing can be trained so.
     """
     from mate_cli.cli import train
-    from mate_cli.cli.config.plan import compose_plan, hydra_at_work
+    from mate_cli.cli.config.plan import compose_plan
     from mate_cli.cli.explain import explained
 
-    folder = split_flags(command)[0].get("--config-dir")
-    with explained(train, overrides), hydra_at_work(Path(folder) if folder else None):
-        return compose_plan(overrides)
+    with explained(train, overrides):
+        return compose_plan(overrides, folder)
 
 
 def check_direction(plan: Plan) -> None:
@@ -225,15 +229,6 @@ def reason(code: int, said: str) -> str:
         return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"
     message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"
-
-
-def config_flags(words: Sequence[str]) -> list[str]:
-    """The flags, with their values, that say where configurations lie."""
-    flags: list[str] = []
-    for word, value in zip(words, [*words[1:], ""], strict=True):
-        if word.split("=")[0] in CONFIG_FLAGS:
-            flags += [word] if "=" in word else [word, value]
-    return flags
 
 
 def without(overrides: Sequence[str], name: str) -> list[str]:

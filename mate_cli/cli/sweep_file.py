@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
 
 KEY = "sweep="
-MULTIRUN = ("-m", "--multirun")
-NO_RUN = ("--cfg", "-c", "--help", "-h", "--info", "-i", "--hydra-help", "--shell-completion", "-sc")
-CONFIG_DIR = ("--config-dir", "-cd")
+NO_RUN = {"--multirun", "--cfg", "--help", "--info", "--hydra-help", "--shell-completion"}
+"""Flags that say themselves what is done."""
 
 
 def expand(words: Sequence[str]) -> list[str]:
@@ -32,8 +32,7 @@ def expand(words: Sequence[str]) -> list[str]:
         raise ConfigError("several sweeps", where=f"{KEY}{names[-1]}", remedy="Run one after the other")
     for folder in _folders(words):
         _check(folder / "sweep" / f"{names[-1]}.yaml")
-    flags = {word.partition("=")[0] for word in words}
-    return list(words) if flags & {*MULTIRUN, *NO_RUN} else ["-m", *words]
+    return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
 
 
 def typed_parameters(parameters: Collection[str], typed: Sequence[str]) -> list[str]:
@@ -49,13 +48,9 @@ def key(word: str) -> str:
 
 def _folders(words: Sequence[str]) -> Iterator[Path]:
     """Where a file may be: in the folder that is typed or else the user's own, and in ours."""
-    typed = [
-        word.partition("=")[2] or value
-        for word, value in zip(words, [*words[1:], ""], strict=True)
-        if word.partition("=")[0] in CONFIG_DIR
-    ]
-    yield from map(Path, typed) if typed else filter(None, [user_config_dir()])
-    yield config_dir()
+    typed = split_flags(words)[0].get("--config-dir")
+    own = Path(typed) if typed else user_config_dir()
+    yield from [own, config_dir()] if own else [config_dir()]
 
 
 def _check(path: Path) -> None:

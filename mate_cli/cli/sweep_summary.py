@@ -79,6 +79,13 @@ def all_well(files: Sequence[Path]) -> bool:
     return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)
 
 
+def common_mistake(files: Sequence[Path]) -> str | None:
+    """What is wrong with every job alike, so that none was begun: a mistake in the sweep itself."""
+    notes = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    problems = [note.get("problem") for note in notes]
+    return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
+
+
 def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
     """Print a table of the jobs, then how many ended how.
 
@@ -115,7 +122,7 @@ def best_of_search(folder: Path, results: Sequence[Result]) -> str | None:
     if not file.is_file() or not results:
         return None
     found: Any = OmegaConf.to_container(OmegaConf.load(file))
-    best = " ".join(f"{key}={value}" for key, value in found.get("best_params", {}).items())
+    best = " ".join(f"{key.lstrip('+')}={value}" for key, value in found.get("best_params", {}).items())
     return f"best: {best} ({replace(results[0], value=found['best_value'])})" if best else None
 
 

@@ -6,18 +6,24 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
-from mate_cli.cli.config.plan import compose_plan, hydra_at_work
-from mate_cli.cli.config.words import for_sweeper, split_flags
+from mate_cli.cli.flags import split_flags
 from mate_cli.cli.sweep_file import expand
-from mate_cli.cli.validate import target_problems
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.plan import Plan, standing_in
-from mate_cli.runs.configuration import RunConfig
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.plan import Plan
+    from mate_cli.runs.configuration import RunConfig
 
 CONFIG = "train"
+MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
+"""Flags of which Hydra takes one."""
+OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir"}
+"""Flags that are answered here; Hydra answers those that only ask something."""
+NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
+"""Flags that ask for other configurations than those of stages."""
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -36,13 +42,18 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
         MateError: something the user can mend.
     """
     flags, overrides = split_flags(words)
-    if {"-m", "--multirun"} & set(flags):
-        return sweep(words, argv)
-    if set(flags) - {"--cfg", "--resolve", "--package", "--config-dir"}:
-        hydra_entry(CONFIG, print)()  # Hydra answers these itself
+    if refused := [flag for flag in NOT_OURS if flag in flags]:
+        raise ConfigError("mate train has no such flag", where=refused[0], remedy="Use --config-dir FOLDER")
+    if set(flags) - OURS or len(set(flags) & MODES) > 1:
+        hydra_entry(CONFIG, print)()
         return 0
-    with hydra_at_work(Path(flags["--config-dir"]) if "--config-dir" in flags else None):
-        plan = compose_plan(overrides)
+    folder = Path(flags["--config-dir"]) if "--config-dir" in flags else None
+    if "--multirun" in flags:
+        return sweep(overrides, folder, argv)
+
+    from mate_cli.cli.config.plan import compose_plan
+
+    plan = compose_plan(overrides, folder)
     if "--cfg" in flags:
         print(shown(plan, flags.get("--package")), end="")
         return 0
@@ -52,26 +63,35 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
     return 0
 
 
-def sweep(words: Sequence[str], argv: list[str]) -> int:
-    """Hand the words to Hydra's sweeper, which makes jobs of them."""
+def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int:
+    """Hand the overrides to Hydra's sweeper, which makes jobs of them.
+
+    Args:
+        overrides: as typed.
+        folder: the user's configuration; `./conf` when it is None.
+        argv: what starts this command again.
+    """
+    from mate_cli.cli.config.words import for_sweeper
+    from mate_cli.cli.config_dir import user_config_dir
     from mate_cli.cli.sweep import run_job, run_sweep
 
-    sys.argv = [sys.argv[0], *for_sweeper(sys.argv[1:])]
-    return run_sweep(hydra_entry(CONFIG, partial(run_job, command=argv)))
+    own = folder or user_config_dir()
+    sys.argv = [sys.argv[0], "--multirun", *for_sweeper(overrides), *(["--config-dir", str(own)] if own else [])]
+    return run_sweep(hydra_entry(CONFIG, partial(run_job, typed=overrides, folder=folder, program=argv[:2])))
 
 
 def check(plan: Plan) -> None:
     """Look at all that can be known before a network is built, the quickest first.
 
     Raises:
-        MateError: data or a run that is to stand in for a stage is not there, or a part does not fit its class.
+        MateError: data is not there, or a part does not fit its class.
     """
-    for stage in plan.stages:
-        if stage.run:
-            standing_in(stage)
-        else:
-            check_data(stage.config)
-    for stage in plan.stages:
+    from mate_cli.cli.validate import target_problems
+
+    trained = [stage for stage in plan.stages if not stage.run]
+    for stage in trained:
+        check_data(stage.config)
+    for stage in trained:
         values = stage.config.model_dump()
         if problems := list(target_problems(values)):
             where = f"stages.{stage.name}" if stage.name else None
@@ -106,9 +126,16 @@ def shown(plan: Plan, package: str | None = None) -> str:
     Args:
         plan: what would be trained.
         package: the part to show; None for all.
+
+    Raises:
+        ConfigError: there is no such part.
     """
-    from omegaconf import OmegaConf
+    from omegaconf import MISSING, OmegaConf
 
     config: Any = OmegaConf.create(plan.values())
-    part = OmegaConf.select(config, package) if package else config
+    if not package or package == "_global_":
+        return OmegaConf.to_yaml(config)
+    part = OmegaConf.select(config, package, default=MISSING)
+    if part is MISSING:
+        raise ConfigError("there is no such part", where=f"--package {package}", remedy="All: mate train --cfg job")
     return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from rich.console import Console
 
@@ -112,8 +113,18 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
 
 
 def open_system(folder: RunFolder) -> System:
-    """The system that a run says it is."""
-    system: System = instantiate(read_yaml(folder.path / "config.yaml")["system"])
+    """The system that a run says it is.
+
+    Raises:
+        RunError: it names none that this version has.
+    """
+    path = folder.path / "config.yaml"
+    try:
+        system = instantiate(read_yaml(path).get("system"))
+    except InstantiationException as error:
+        raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
+    if not isinstance(system, System):
+        raise RunError("names no system", where=str(path), remedy="Give a folder below outputs/")
     return system
 
 

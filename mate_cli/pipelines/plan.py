@@ -101,19 +101,27 @@ def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfi
     return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
 
 
-def standing_in(stage: Stage) -> tuple[RunFolder, RunRecord]:
-    """The folder and record of the run that stands in for a stage.
+def standing_in(run: str, stage: str, task: str) -> tuple[RunFolder, RunRecord]:
+    """The folder and record of the finished run that stands in for a stage.
+
+    Args:
+        run: its folder.
+        stage: the stage's name.
+        task: that the stage is trained for.
 
     Raises:
-        RunError: it is not finished, or is of another task.
+        RunError: it is not there, not finished, or of another task.
     """
-    folder = open_run(str(stage.run))
+    try:
+        folder = open_run(run)
+    except RunError as error:
+        raise RunError(f"stages.{stage}.run: {error.problem}", where=error.where, remedy=error.remedy) from error
     record = folder.read_record()
-    if record.status != "finished" or record.task != stage.names.task:
+    if record.status != "finished" or record.task != task:
         raise RunError(
-            f"a {record.status} run of {record.task} cannot stand in for {stage.name}",
+            f"stages.{stage}.run: a {record.status} run of {record.task} cannot stand in for {stage}",
             where=str(folder.path),
-            remedy=f"Give a finished run of {stage.names.task}",
+            remedy=f"Give a finished run of {task}",
         )
     return folder, record
 

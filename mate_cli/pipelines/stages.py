@@ -109,7 +109,7 @@ def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
 
 def take(stage: Stage, console: Console) -> Run:
     """The finished run that stands in for a stage."""
-    run = Run.of(*standing_in(stage))
+    run = Run.of(*standing_in(str(stage.run), stage.name, stage.names.task))
     console.print(f"taking the finished run {run.folder.path}", soft_wrap=True)
     return run
 

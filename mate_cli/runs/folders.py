@@ -8,9 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
 from mate_cli.errors import RunError
+from mate_cli.runs.configuration import read_yaml
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.record import RunFolder
 
@@ -132,9 +131,12 @@ def open_run(path: str) -> RunFolder:
 
 
 def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
-    """The first key that shapes the training and differs from a run's config.yaml: (key, there, here)."""
-    saved: dict[str, Any] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))  # type: ignore[assignment]
-    there, here = shaping(saved), shaping(config)
+    """The first key that shapes the training and differs from a run's config.yaml: (key, there, here).
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    there, here = shaping(read_yaml(folder / "config.yaml")), shaping(config)
     for key in [*there, *here]:
         if there.get(key) != here.get(key):
             return key, there.get(key), here.get(key)

@@ -33,9 +33,9 @@ class Names:
         groups = {"dataset": "data", "model": "model", "attention": "attention", "init": "init", "task": "task"}
         return cls(experiment, **{name: str(choices[group]) for name, group in groups.items()})
 
-    def after(self, stages: Sequence[str]) -> Names:
-        """Those of a run that begins with the weights of other stages: it is told apart by them."""
-        return replace(self, init=" + ".join([self.init, *stages]))
+    def after(self, before: Names, stage: str) -> Names:
+        """Those of a run that begins with the weights of a stage: it is told apart by all that these have seen."""
+        return replace(self, init=f"{before.init} + {stage}")
 
 
 def of_stage(key: str) -> tuple[str, str]:

@@ -17,11 +17,8 @@ HYDRA_SEES = {
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "qqq=1"): "qqq: unknown key. All keys: mate train --cfg job.",
-    ("train", "stages.reading.run=x"): "stages.reading.run: unknown key. All keys: mate train --cfg job.",
-    ("train", "-m", "experiment=quickstart,quickstart_cells", "stages.span_reading.run=x"): (
-        "stages.span_reading.run: unknown key. "
-        "Before it is known which of several experiments has it, write ++stages.span_reading.run=..."
-    ),
+    ("train", "stages.reading.run=x"): "stages.reading: no such stage. This experiment has none.",
+    ("train", "-m", "seeed=1"): "seeed: unknown key. Did you mean seed=1?",
     ("train", "+seed=3"): "seed: this key exists already. Leave out the +.",
     ("train", "~foo"): "~foo: nothing to delete here.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
@@ -33,7 +30,9 @@ HYDRA_SEES = {
         "seed=[1",
     ): "seed=[1: this value cannot be read. Put special characters in quotes inside quotes: 'key=\"a, b (c)\"'.",
     ("train", "--foo"): "--foo: unknown flag. Did you mean --info?",
-    ("train", "--config-name", "nope"): "--config-name nope: no such configuration.",
+    ("train", "--config-name", "nope"): "--config-name: mate train has no such flag. Use --config-dir FOLDER.",
+    ("evaluate", "--config-name", "nope"): "--config-name nope: no such configuration.",
+    ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
     (
         "train",
         "-m",

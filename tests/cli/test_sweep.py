@@ -14,16 +14,19 @@ from types import SimpleNamespace
 import forked_commands
 import pytest
 import yaml
-from configurations import composed
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mate_cli.cli.app import main
+from mate_cli.cli.config.plan import compose_plan
+from mate_cli.cli.config.words import of_job, parameters_for_sweeper
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.sweep import config_flags, reason
+from mate_cli.cli.sweep import reason
 from mate_cli.cli.sweep_file import expand
 from mate_cli.cli.sweep_summary import best_of_search, read_job
-from mate_cli.cli.validate import validate
+from mate_cli.cli.validate import target_problems
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.pipelines.plan import open_plan
+from mate_cli.runs.configuration import to_yaml
 from mate_cli.runs.liveness import is_dead, own_process
 
 SMALL = [
@@ -59,13 +62,13 @@ def gone() -> str:
 def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("mate_cli.cli.sweep.subprocess", SimpleNamespace(Popen=forked_commands.start_again))
     assert sweep(tmp_path, "seed=1,-2") == 1
-    shown = capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
     assert "seed=-2" in shown
     assert "2 jobs: 1 finished, 1 failed" in shown
+    assert "must be greater than or equal to 0" in shown
     assert "Traceback" not in shown
     before = records(tmp_path)
-    assert (before[1]["status"], before[-2]["status"]) == ("finished", "failed")
-    assert before[-2]["reason"].startswith("seed: must be greater than or equal to 0")
+    assert {seed: record["status"] for seed, record in before.items()} == {1: "finished"}
     (folder,) = {path.parent for path in tmp_path.glob("train/*/*/checkpoints")}
     # As a kill would leave it: the process is gone, the last word is `running`.
     killed = {**before[1], "status": "running", "metrics": {}, "process": gone()}
@@ -84,26 +87,17 @@ def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys,
 
 
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
-    config = composed(config_dir(), "train", [*SMALL, f"paths.outputs={tmp_path}"])
-    folder = tmp_path / "train" / "quickstart_cells" / "there"
-    folder.mkdir(parents=True)
-    (folder / "config.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(plain(config)))))
-    assert sweep(tmp_path, "seed=-1") == 1
-    (failed,) = tmp_path.glob("train/quickstart_cells/*/record.json")
-    record = json.loads(failed.read_text())
-    running = {**record, "status": "running", "reason": None, "process": own_process()}
-    (folder / "record.json").write_text(json.dumps(running))
+    plan = compose_plan([*SMALL, f"paths.outputs={tmp_path}"])
+    folder, record = open_plan(plan, 0)
+    folder.write_text("config.yaml", to_yaml(plan.values()))
+    folder.write_record(record)
+    running = json.loads((folder.path / "record.json").read_text())
+    assert running["process"] == own_process()
     assert sweep(tmp_path, "resume=missing") == 0
-    assert json.loads((folder / "record.json").read_text()) == running
+    assert json.loads((folder.path / "record.json").read_text()) == running
     assert "1 running (1 before this sweep)" in capsys.readouterr().out
     assert main(["train", *SMALL, f"paths.outputs={tmp_path}", "resume=missing"]) == 2
     assert "another process is training this run" in capsys.readouterr().err
-
-
-def plain(config):
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_container(config, resolve=True)
 
 
 @pytest.mark.long
@@ -141,14 +135,15 @@ def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkey
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(CellSelection, "monitor", monitor)
-    words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(-3,-4)"]
+    monkeypatch.setattr("mate_cli.cli.sweep.follow", lambda folder, words: folder.read_record())
+    words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(3,4)"]
     assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
     other = "maximize" if asked == "minimize" else "minimize"
     shown = capsys.readouterr()
     assert f"Add hydra.sweeper.direction={other}" in shown.err
     assert not list(tmp_path.glob("train"))
     assert sweep(tmp_path, *words, f"hydra.sweeper.direction={other}") == 1
-    assert "must be greater than or equal to 0" in capsys.readouterr().err
+    assert "1 job: 1 running" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("metric", "text"), [("dev/f1", "dev/f1 25.0"), ("dev/perplexity", "dev/perplexity 0.2")])
@@ -195,10 +190,6 @@ def test_the_reason_is_the_last_error_or_the_signal():
     assert reason(3, "") == "ended with exit code 3"
 
 
-def test_a_job_is_told_where_configurations_lie():
-    assert config_flags(["train", "-m", "-cd", "mine", "--config-name=x", "a=1"]) == ["-cd", "mine", "--config-name=x"]
-
-
 @pytest.fixture
 def jobs(monkeypatch, tmp_path):
     """The overrides that the jobs of a sweep are trained with, in an empty folder."""
@@ -214,6 +205,39 @@ def jobs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("mate_cli.cli.sweep.follow", follow)
     return started
+
+
+def test_a_job_is_told_where_configurations_lie(jobs, mine):
+    mine.parents[1].rename("else where")
+    assert main(["train", "-cd", "else where", "sweep=mine", "seed=3", "optimizer.lr=0.5"]) == 0
+    assert jobs == [["--config-dir=else where", "trainer.max_steps=7", "seed=3", "optimizer.lr=0.5"]]
+
+
+def test_a_sweep_over_what_only_a_stage_has(jobs):
+    words = ["experiment=quickstart", "task.max_span_length=5,10", "stages.cell_selection.seed=2"]
+    assert main(["train", "-m", *words]) == 0
+    assert jobs == [[words[0], f"task.max_span_length={length}", words[2]] for length in (5, 10)]
+
+
+def test_jobs_of_several_experiments_and_deletions(jobs):
+    words = ["experiment=quickstart_cells,quickstart", "task.keep=5", "~optimizer.weight_decay", "+model.extra=1"]
+    assert main(["train", "-m", *words]) == 0
+    assert jobs == [[experiment, *words[1:]] for experiment in ("experiment=quickstart_cells", "experiment=quickstart")]
+
+
+def test_a_job_whose_plan_is_wrong_leaves_the_others_alone(jobs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["train", "-m", "experiment=quickstart_cells,quickstart", "task.max_span_length=5"]) == 1
+    assert jobs == [["experiment=quickstart", "task.max_span_length=5"]]
+    shown = capsys.readouterr().out
+    assert "task.max_span_length: unknown key" in shown
+    assert "2 jobs: 1 failed, 1 finished" in shown
+
+
+def test_rows_say_what_a_grid_cannot(jobs):
+    assert main(["train", "sweep=hybridqa_table5", "seed=7", "scale=small"]) == 0
+    assert len(jobs) == 8
+    assert jobs[3] == ["experiment=hybridqa_pointr", "model=sat", "seed=7", "scale=small"]
 
 
 @pytest.fixture
@@ -266,7 +290,7 @@ def test_the_help_lists_sweeps(capsys):
         ("mine", "trainer: {max_steps: 3}", "Write it under hydra.sweeper.params: trainer: ..."),
         ("mine", "defaults: [override /model: tapas]", "not model"),
         ("mine", "defaults: [override /hydra/sweeper: nevergrad]", 'pip install "mate-cli[sweeps]"'),
-        ("mine", "hydra: {sweeper: {params: {seeed: '1,2'}}}", "Did you mean seed?"),
+        ("mine", "hydra: {sweeper: {params: {seeed: '1,2'}}}", "Did you mean seed=1?"),
         ("mine", "a: [", "not valid YAML"),
     ],
 )
@@ -292,11 +316,18 @@ def test_every_sweep_asks_for_runs_that_exist(file):
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     head = file.read_text(encoding="utf-8").splitlines()[:2]
     assert head == ["# @package _global_", f"# mate train -m sweep={file.stem}"]
-    values = {key: choices(f"{key}={value}") for key, value in content["hydra"]["sweeper"]["params"].items()}
+    parameters = parameters_for_sweeper(content["hydra"]["sweeper"]["params"])
+    values = {key: choices(f"{key}={value}") for key, value in parameters.items()}
     first = [words[0] for words in values.values()]
     tried = [[*first, word] for key, words in values.items() for word in (words[:1] if key == "seed" else words)]
     for words in tried:
-        validate(composed(config_dir(), "train", words), "train")
+        check_plan(of_job(words, list(parameters)))
+
+
+def check_plan(words: list[str]) -> None:
+    """Refuse what cannot be trained."""
+    for stage in compose_plan(words).stages:
+        assert not list(target_problems(stage.config.model_dump()))
 
 
 def choices(word: str) -> list[str]:
@@ -314,4 +345,4 @@ def test_the_sweep_of_wandb_asks_for_runs_that_exist():
     assert content["command"][-1] == "${args_no_hyphens}"
     for key, parameter in content["parameters"].items():
         for value in parameter.get("values", [parameter[name] for name in ("min", "max") if name in parameter]):
-            composed(config_dir(), "train", [*content["command"][2:-1], f"{key}={value}"])
+            compose_plan([*content["command"][2:-1], f"{key}={value}"])

@@ -1,21 +1,22 @@
 """Overrides as they are typed, and as Hydra's sweeper takes them.
 
-A sweep hands its words to Hydra before any stage is composed. Hydra would refuse what only a stage has, so words go
-through it as additions, and are what was typed again in each job.
+A sweep hands its words to Hydra before any stage is composed. Hydra would refuse what only a stage has, so values go
+through it as additions and deletions as rows; in each job they are again what was typed.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Quote, QuotedString
 
 from mate_cli.cli.help import choices
 
-DELETED = "deleted."
-"""Before the key of what a sweep's jobs delete, while Hydra has it."""
 ROW = "row"
-"""A parameter of a sweep each of whose values holds several overrides: what a grid cannot say."""
+"""A parameter of a sweep each of whose values holds several overrides, as in a shell: what a grid cannot say."""
 PASSED_ON = ("hydra", "experiment", "sweep")
 """Keys that Hydra itself composes a sweep by."""
 
@@ -56,16 +57,21 @@ class Word:
 
 
 def for_sweeper(words: Iterable[str]) -> list[str]:
-    """What Hydra is shown of a sweep: values as additions, deletions as values."""
-    return [str(_shown(Word.parse(word))) if not word.startswith("-") else word for word in words]
+    """What Hydra is shown of the overrides of a sweep."""
+    return [str(_shown(Word.parse(word), place)) for place, word in enumerate(words)]
 
 
-def _shown(word: Word) -> Word:
-    if word.is_below(*PASSED_ON):
-        return word
+def parameters_for_sweeper(parameters: Mapping[str, object]) -> dict[str, str]:
+    """What Hydra is shown of the parameters in a sweep's file."""
+    texts = {key: "null" if value is None else value for key, value in parameters.items()}
+    shown = [_shown(Word.parse(f"{key}={value}"), 0) for key, value in texts.items()]
+    return {f"{word.sign}{word.key}": word.value or "" for word in shown}
+
+
+def _shown(word: Word, place: int) -> Word:
     if word.sign == "~":
-        return Word("++", f"{DELETED}{word.key}", "true")
-    return word if word.sign or word.group else Word("++", word.key, word.value)
+        return Word("++", f"{ROW}.deleted_{place}", QuotedString(shlex.quote(str(word)), Quote.single).with_quotes())
+    return word if word.group or word.is_below(*PASSED_ON) else replace(word, sign="++")
 
 
 def of_job(overrides: Iterable[str], typed: Sequence[str]) -> list[str]:
@@ -73,36 +79,13 @@ def of_job(overrides: Iterable[str], typed: Sequence[str]) -> list[str]:
 
     Args:
         overrides: as Hydra has them.
-        typed: the words of the sweep.
+        typed: the overrides of the sweep.
     """
+    signs = {word.key: word.sign for word in map(Word.parse, typed)}
     found: list[str] = []
-    added = {word.key for word in map(Word.parse, typed) if word.sign == "++"}
     for word in map(Word.parse, overrides):
-        if word.key == ROW:
-            found += shlex.split((word.value or "").strip("'\""))
-        elif word.key.startswith(DELETED):
-            found.append(f"~{word.key.removeprefix(DELETED)}")
+        if word.is_below(ROW):
+            found += shlex.split(str(OverridesParser.create().parse_override(str(word)).value()))
         elif word.key != "sweep":
-            found.append(str(word if word.key in added or word.sign != "++" else Word("", word.key, word.value)))
+            found.append(str(word if word.group else replace(word, sign=signs.get(word.key, ""))))
     return found
-
-
-LONG = {"-c": "--cfg", "-cd": "--config-dir", "-p": "--package"}
-"""Flags that take a value, by their short names."""
-
-
-def split_flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Flags by their long names, and the overrides."""
-    flags: dict[str, str] = {}
-    overrides: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        long = LONG.get(name, name)
-        if not word.startswith("-"):
-            overrides.append(word)
-        elif long in LONG.values():
-            flags[long] = value if equals else next(rest, "")
-        else:
-            flags[long] = ""
-    return flags, overrides

@@ -1,0 +1,423 @@
+"""What is typed after `mate train`, and the stages that are composed of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mate_cli.cli.app import main
+from mate_cli.cli.config.plan import compose_plan
+from mate_cli.cli.config_dir import config_dir
+from mate_cli.cli.train import shown
+from mate_cli.errors import ConfigError, MateError, RunError
+from mate_cli.runs.configuration import to_yaml
+from mate_cli.runs.folders import flatten
+
+CS = "experiment=tabfact_mate_cs"
+QUICK = "experiment=quickstart"
+
+
+def values(*words: str) -> dict[str, dict]:
+    """The leaves of each stage of a plan."""
+    return {stage.name: flatten(stage.config.model_dump()) for stage in compose_plan(words).stages}
+
+
+def each(key: str, *words: str) -> list[object]:
+    """A key's value in each stage; None where a stage lacks it."""
+    return [stage.get(key) for stage in values(*words).values()]
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Write files of the user's own `./conf`."""
+
+    def write(name: str, text: str, folder: str = "conf") -> None:
+        file = tmp_path / folder / f"{name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"# @package _global_\n{text}\n")
+
+    monkeypatch.chdir(tmp_path)
+    return write
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """Leave a folder as a run would."""
+
+    def leave(*words: str, status: str = "finished", name: str = "run", **record: object) -> Path:
+        plan = compose_plan(words)
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.yaml").write_text(to_yaml(plan.values()))
+        known = {"command": "train", "overrides": [], "seed": 1, "status": status, **vars(plan.names), **record}
+        (folder / "record.json").write_text(json.dumps(known))
+        return folder
+
+    return leave
+
+
+def test_a_plan_is_composed_without_torch():
+    program = (
+        "import sys; from mate_cli.cli.config.plan import compose_plan\n"
+        "compose_plan(['experiment=quickstart', 'task.keep=5']); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_plain_run_is_one_stage_without_a_name():
+    plan = compose_plan(["experiment=quickstart_cells", "seed=7", "~optimizer.weight_decay", "+optimizer.extra=2"])
+    (stage,) = plan.stages
+    assert (stage.name, stage.config.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
+    assert ("weight_decay" in stage.config.optimizer, stage.config.optimizer["extra"]) == (False, 2)
+    assert plan.values() == stage.config.model_dump()
+
+
+def test_what_is_typed_holds_for_every_stage_that_has_the_key():
+    words = [QUICK, "task.keep=5", "optimizer.lr=0.5", "debug=fast", "model=tapas", "task.max_span_length=7"]
+    plan = compose_plan(words)
+    cells, reader = (flatten(stage.config.model_dump()) for stage in plan.stages)
+    assert (cells["task.keep"], reader["task.max_span_length"]) == (5, 7)
+    assert "task.keep" not in reader
+    assert "task.max_span_length" not in cells
+    assert cells["optimizer.lr"] == reader["optimizer.lr"] == 0.5
+    assert cells["trainer.max_steps"] == reader["trainer.max_steps"] == 2
+    assert [stage.names.model for stage in plan.stages] == ["tapas", "mate"]
+    both, first, last = ("cell_selection", "span_reading"), ("cell_selection",), ("span_reading",)
+    assert plan.taken == {
+        "task.keep=5": first,
+        "optimizer.lr=0.5": both,
+        "debug=fast": both,
+        "model=tapas": first,
+        "task.max_span_length=7": last,
+    }
+
+
+def test_a_key_of_the_chosen_network_finds_the_stage_that_has_it():
+    assert each("model.row_head_ratio", "experiment=hybridqa_pointr", "model.row_head_ratio=0.3") == [0.3, None]
+
+
+def test_what_is_typed_for_one_stage_wins_over_what_is_typed_for_all():
+    words = [QUICK, "stages.span_reading.optimizer.lr=0.25", "optimizer.lr=0.5", "stages.span_reading.model=mate"]
+    assert each("optimizer.lr", *words) == [0.5, 0.25]
+    reader = values(QUICK, "stages.span_reading.model=mate", "model.row_head_ratio=0.25")["span_reading"]
+    assert reader["model.row_head_ratio"] == 0.25  # a key of what it chose for itself
+
+
+def test_additions_and_deletions_reach_the_stages_that_have_the_section():
+    some = ["~optimizer.clip_value", "stages.span_reading.optimizer=bert_adamw"]
+    assert compose_plan([QUICK, *some]).taken == {"~optimizer.clip_value": ("span_reading",)}
+    assert each("optimizer.weight_decay", QUICK, "~stages.span_reading.optimizer.weight_decay") == [0.01, None]
+    assert each("optimizer.extra", QUICK, "+optimizer.extra=2") == [2, 2]
+    assert each("optimizer.lr", QUICK, "++optimizer.lr=0.5") == [0.5, 0.5]
+    assert each("optimizer.extra", QUICK, "++stages.span_reading.optimizer.extra=3") == [None, 3]
+
+
+def test_choices_and_what_a_stage_keeps():
+    plan = compose_plan([CS, "data=wikisql", "scale=small"])
+    assert [stage.names.dataset for stage in plan.stages] == ["corpus", "statements", "wikisql"]
+    assert plan.taken["data=wikisql"] == ("entailment",)
+    assert plan.taken["scale=small"] == ("masked_lm", "cs", "entailment")
+    assert [stage.names.dataset for stage in compose_plan([CS, "stages.cs.keeps=[]", "data=wikisql"]).stages] == [
+        "corpus",
+        "wikisql",
+        "wikisql",
+    ]
+
+
+def test_a_stage_is_left_out_or_composed_otherwise():
+    assert list(values(CS, "~stages.cs")) == ["masked_lm", "entailment"]
+    assert each("seed", QUICK, "stages.span_reading.overrides=['seed=5']") == [1, 5]
+    assert compose_plan([QUICK, "stages.cell_selection.experiment=hybridqa_sat"]).names.model == "sat"
+
+
+WRONG = {
+    (
+        QUICK,
+        "task.keepp=5",
+    ): "task.keepp: no stage has this key (cell_selection, span_reading). Did you mean task.keep=5?",
+    (QUICK, "~task.keepp"): "Did you mean ~task.keep?",
+    (QUICK, "qqq=1"): "qqq: no stage has this key",
+    (QUICK, "+qqq=1"): "stages.cell_selection: qqq: unknown key",
+    (QUICK, "+optimizer.lr=1"): "stages.cell_selection.optimizer.lr: this key exists already",
+    (
+        QUICK,
+        "optimizer.lr=0.1",
+        "stages.span_reading.optimizer.lrr=1",
+    ): "stages.span_reading.optimizer.lrr: unknown key",
+    (QUICK, "stages.spam_reading.seed=2"): "stages.spam_reading: no such stage. Did you mean span_reading?",
+    (QUICK, "stages.spam_reading.run=x"): "stages.spam_reading: no such stage. Did you mean span_reading?",
+    ("stages.reading.run=x",): "stages.reading: no such stage. This experiment has none",
+    (QUICK, "model=mtae"): "stages.cell_selection.model=mtae: no such choice. Did you mean mate?",
+    (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
+    (QUICK, "stages.span_reading.seed=x"): "stages.span_reading: seed: must be an integer (got 'x')",
+    (QUICK, "stages.span_reading.after=x"): "stages.span_reading.after: must be 'weights' or 'predictions' (got 'x')",
+    (QUICK, "stages.span_reading.after=weights"): "stages.span_reading.after: hands on weights, and nothing follows",
+    (CS, "stages.cs.after=predictions"): "stages.cs.after: hands on predictions, and no system joins them",
+    (CS, "stages.cs.keepz=[data]"): "stages.cs.keepz: unknown key",
+    (QUICK, "stages.span_reading.experiment=null"): "stages.span_reading.experiment: must be text (got None)",
+    (QUICK, "stages.span_reading.experiment=hybridqa_raeder"): "Did you mean hybridqa_reader?",
+    (QUICK, "stages.span_reading.experiment=quickstart"): "stages.span_reading.experiment: has stages itself",
+    (QUICK, "stages.cell_selection=null", "stages.span_reading=null"): "stages: all of them are left out",
+    (QUICK, "stages.span_reading.keeps=[model,task]", "stages.cell_selection.keeps=[task]", "task=masked_lm"): (
+        "task=masked_lm: each of the stages cell_selection, span_reading keeps its own"
+    ),
+    (QUICK, "seed=1,2"): "seed=1,2: several values. Add -m",
+    (QUICK, "resume=a,b"): "resume=a,b: several values. Add -m",
+    (QUICK, "foo"): "foo: not of the form key=value",
+    (QUICK, "experiment=quikstart"): "Did you mean quickstart?",
+    (QUICK, "system=pontr"): "system=pontr: no such choice. Did you mean pointr?",
+    (QUICK, "resume=${nothing}"): "interpolation key 'nothing' not found",
+    (QUICK, "task.keep=${nothing}"): "stages.cell_selection: task.keep: interpolation key 'nothing' not found",
+}
+"""Words that cannot be trained, and what is said."""
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_what_cannot_be_trained_is_one_clear_error(words, capsys):
+    assert main(["train", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert WRONG[words] in err
+
+
+def test_runs_are_called_by_what_they_were_composed_from():
+    plain = compose_plan(["experiment=quickstart_cells"]).names
+    assert (plain.experiment, plain.dataset, plain.init, plain.task) == (
+        "quickstart_cells",
+        "sample",
+        "random",
+        "cell_selection",
+    )
+    chain = compose_plan([CS, "scale=small"])
+    assert [stage.names.init for stage in chain.stages] == ["minilm", "minilm + masked_lm", "minilm + masked_lm + cs"]
+    assert (chain.names.experiment, chain.names.init) == ("tabfact_mate_cs", "minilm + masked_lm + cs")
+    assert (chain.names.task, chain.names.dataset) == ("entailment", "tabfact")
+    pointr = compose_plan(["experiment=hybridqa_pointr", "model=sat"]).names
+    assert (pointr.experiment, pointr.task, pointr.model) == ("hybridqa_pointr", "pointr", "sat")
+    assert compose_plan(["experiment=hybridqa_hybrider"]).names.model == "hybrider"
+
+
+def test_a_later_stage_has_the_shape_and_word_pieces_of_the_weights():
+    first, second, last = (stage.config for stage in compose_plan([CS, "scale=small"]).stages)
+    assert [config.model["size"] for config in (first, second, last)] == ["minilm:2"] * 3
+    assert (second.init["kind"], second.init["checkpoint"], second.tokenizer) == ("path", "stages.masked_lm", "minilm")
+    assert last.init["checkpoint"] == "stages.cs"
+
+
+def test_the_configuration_of_a_run_holds_what_its_stages_run_with_and_nothing_else():
+    plan = compose_plan([QUICK, "optimizer.lr=0.5"])
+    saved = plan.values()
+    assert set(saved) == {"system", "hardware", "logger", "paths", "seed", "deterministic", "stages"}
+    for stage in plan.stages:
+        assert saved["stages"][stage.name] == {"after": "predictions", **stage.config.model_dump()}
+    chain = compose_plan([CS])
+    assert chain.values() == {
+        **chain.last.config.model_dump(),
+        "stages": {stage.name: {"after": "weights", **stage.config.model_dump()} for stage in chain.stages[:-1]},
+    }
+
+
+def test_a_finished_run_stands_in_for_a_stage(finished):
+    run = finished("experiment=pretrain_mate", "scale=small", "model.size=tiny", name="it's [mine], really")
+    quoted = f"""stages.masked_lm.run="{run}\""""
+    plan = compose_plan([CS, quoted, "scale=small", "seed=3", "stages.cs.trainer.max_steps=9"])
+    _, second, last = plan.stages
+    assert plan.values()["stages"]["masked_lm"] == {"after": "weights", "run": str(run)}
+    assert [stage.config.seed for stage in plan.stages] == [1, 3, 3]
+    assert plan.taken["seed=3"] == ("cs", "entailment")
+    assert (second.config.model["size"], last.config.model["size"]) == ("tiny", "tiny")
+    assert last.names.init == "minilm + masked_lm + cs"
+
+
+def test_what_stands_in_tells_a_system_apart(finished):
+    run = finished("experiment=hybridqa_tapas", init="bert")
+    names = compose_plan(["experiment=hybridqa_pointr", f"stages.cell_selection.run={run}"]).names
+    assert (names.model, names.init, names.experiment) == ("tapas", "bert", "hybridqa_pointr")
+
+
+def test_a_run_that_cannot_stand_in_is_refused(finished):
+    failed = finished("experiment=pretrain_mate", status="failed", name="failed")
+    with pytest.raises(RunError, match=r"stages.masked_lm.run: a failed run of masked_lm cannot stand in"):
+        compose_plan([CS, f"stages.masked_lm.run={failed}"])
+    with pytest.raises(
+        RunError, match=r"stages.cs.run: a failed run of masked_lm .* Give a finished run of entailment"
+    ):
+        compose_plan([CS, f"stages.cs.run={failed}"])
+    with pytest.raises(RunError, match=r"stages.cs.run: this is not a run folder"):
+        compose_plan([CS, "stages.cs.run=nowhere"])
+    own = finished("experiment=tabfact_mate", name="own")
+    with pytest.raises(ConfigError, match=r"stages.entailment.run: the last stage is the run itself"):
+        compose_plan([CS, f"stages.entailment.run={own}"])
+    with pytest.raises(ConfigError, match=r"stages.cs.trainer.max_steps=9: a finished run stands in"):
+        compose_plan([CS, f"stages.cs.run={own}", "stages.cs.trainer.max_steps=9"])
+
+
+def test_a_damaged_configuration_is_one_clear_error(finished):
+    run = finished("experiment=pretrain_mate")
+    for text in ("", "{", "- a", "\0", "seed: 1", "seed: ${x}"):
+        (run / "config.yaml").write_text(text)
+        with pytest.raises(RunError) as caught:
+            compose_plan([CS, "stages.entailment=null", f"stages.masked_lm.run={run}"])
+        assert str(run) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("resume=last", "last"),
+        ("resume=null", None),
+        ("resume='a folder/it\\'s \"mine\", no=2'", 'a folder/it\'s "mine", no=2'),
+        ('resume="with space"', "with space"),
+        ("resume=${paths.outputs}/x", "outputs/x"),
+        ("++resume=last", "last"),
+    ],
+)
+def test_the_run_to_resume(word, expected):
+    plan = compose_plan(["experiment=quickstart_cells", "resume=first", word])
+    assert plan.resume == expected
+    assert plan.overrides == ["experiment=quickstart_cells"]
+
+
+def test_the_run_of_stages_to_resume():
+    plan = compose_plan([QUICK, "resume='a b'", "task.keep=5"])
+    assert (plan.resume, plan.overrides) == ("a b", [QUICK, "task.keep=5"])
+
+
+def test_what_would_be_trained_is_shown(capsys):
+    words = [QUICK, "optimizer.lr=0.5"]
+    assert main(["train", *words, "--cfg", "job"]) == 0
+    plan, text = compose_plan(words), capsys.readouterr().out
+    whole = yaml.safe_load(text)
+    assert whole == yaml.safe_load(to_yaml(plan.values()))
+    assert main(["train", *words, "--cfg=job", "-p", "stages.cell_selection.init"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == whole["stages"]["cell_selection"]["init"]
+    assert (shown(plan), shown(plan, "_global_"), shown(plan, "seed")) == (text, text, "1\n")
+    assert shown(plan, "stages.cell_selection.trainer.max_steps") == "None\n"
+    with pytest.raises(ConfigError, match=r"--package stages.cz: there is no such part"):
+        shown(plan, "stages.cz")
+
+
+def test_the_users_own_configurations_are_found(mine):
+    mine("experiment/mine", "defaults: [quickstart]\nstages: {span_reading: {overrides: [seed=9]}}")
+    mine("experiment/other", "trainer: {max_steps: 3}", folder="it's, [else]where")
+    assert each("seed", "experiment=mine") == [1, 9]
+    assert compose_plan(["experiment=other"], Path("it's, [else]where")).last.config.trainer.max_steps == 3
+    assert main(["train", "experiment=other", "--cfg", "job", "--config-dir", "it's, [else]where"]) == 0
+    with pytest.raises(ConfigError, match=r"--config-dir nowhere: no such folder"):
+        compose_plan([], Path("nowhere"))
+
+
+def test_an_interrupted_composition_leaves_hydra_as_it_was():
+    with pytest.raises(MateError):
+        compose_plan([QUICK, "task.keepp=1"])
+    assert compose_plan([QUICK]).names.task == "pointr"
+
+
+SIZES = {"paper": "large", "minilm": "minilm", "small": "minilm:2"}
+EPOCHS = {"paper": (None, 1e-5), "minilm": (3, 1e-4), "small": (1, 1e-4)}
+
+
+@pytest.mark.parametrize("scale", SIZES)
+def test_a_scale_brings_the_numbers_that_fit_it(scale):
+    (stage,) = values("experiment=hybridqa_mate", f"scale={scale}").values()
+    assert stage["model.size"] == SIZES[scale]
+    assert (stage["trainer.max_epochs"], stage["optimizer.lr"]) == EPOCHS[scale]
+    typed = values("experiment=hybridqa_mate", f"scale={scale}", "optimizer.lr=0.5", "task=span_reading")[""]
+    assert typed["optimizer.lr"] == 0.5
+
+
+def test_recipes_follow_what_each_stage_is():
+    assert each("model.lexical_features", "experiment=hybridqa_pointr", "scale=small") == [True, None]
+    assert each("trainer.max_steps", CS, "scale=small")[1] == 500  # statements bring their own
+    assert values("experiment=pretrain_linformer", "scale=small")[""]["encoding.max_tokens"] == 512
+
+
+def test_other_weights_keep_the_numbers_of_the_scale():
+    words = ["experiment=hybridqa_mate", "scale=minilm"]
+    own = values(*words)[""]
+    other = values(*words, "init=path", "init.checkpoint=weights.safetensors")[""]
+    assert {key for key in {*own, *other} if own.get(key) != other.get(key)} <= {
+        key for key in own if key.startswith("init.")
+    }
+    assert (other["model.size"], other["optimizer.lr"]) == ("minilm", 1e-4)
+
+
+def test_a_mistake_in_a_recipe_is_refused(mine, capsys):
+    mine("recipe/task/paper/cell_selection", "optimizer: {lr: 0.5}")
+    assert values("experiment=hybridqa_mate")[""]["optimizer.lr"] == 0.5
+    mine("recipe/task/paper/cell_selection", "optimizer: {lrr: 0.5}")
+    assert main(["train", "experiment=hybridqa_mate", "data.root=x"]) == 2
+    assert "optimizer.lrr: unknown key. Did you mean optimizer.lr?" in capsys.readouterr().err
+    mine("recipe/task/paper/cell_selection", "trianer: {max_steps: 2}")
+    assert main(["train", "experiment=hybridqa_mate"]) == 2
+    assert "trianer: unknown key. Did you mean trainer?" in capsys.readouterr().err
+
+
+def test_no_number_is_looked_up_by_recipe():
+    assert not [file for file in config_dir().rglob("*.yaml") if "init.recipe" in file.read_text(encoding="utf-8")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two stages of a weight chain, two steps each."""
+    folder = tmp_path_factory.mktemp("trained")
+    stages = "stages={first:{experiment:quickstart_cells,after:weights},second:{experiment:quickstart_cells}}"
+    words = [
+        stages,
+        "debug=fast",
+        "logger=none",
+        f"paths.outputs={folder}",
+        f"paths.cache={folder}",
+        "hardware.threads=1",
+    ]
+    words = [*words, "stages.second.seed=2", "stages.first.optimizer.lr=0.01"]
+    assert main(["train", *words]) == 0
+    (file,) = folder.glob("train/*/*/config.yaml")
+    return file.parent, compose_plan(words)
+
+
+def test_every_stage_was_trained_as_the_run_says(trained):
+    run, plan = trained
+    saved = yaml.safe_load((run / "config.yaml").read_text())
+    node = saved["stages"]["first"]
+    assert yaml.safe_load((run / "first" / "config.yaml").read_text()) == {
+        key: value for key, value in node.items() if key != "after"
+    }
+    assert saved == yaml.safe_load(to_yaml(plan.values()))
+    assert (node["seed"], saved["seed"], saved["init"]["checkpoint"]) == (1, 2, "stages.first")
+    assert json.loads((run / "record.json").read_text())["init"] == "random + first"
+
+
+def test_a_stage_that_was_trained_stands_in_for_another(trained):
+    run, _ = trained
+    stages = "stages={before:{experiment:quickstart_cells,after:weights},second:{experiment:quickstart_cells}}"
+    plan = compose_plan([stages, f"stages.before.run={run / 'first'}"])
+    assert plan.last.names.init == "random + before"
+    assert plan.values()["stages"]["before"] == {"after": "weights", "run": str(run / "first")}
+
+
+@pytest.mark.parametrize("system", [None, {}, 3, {"_target_": "mate_cli.no.Such"}])
+def test_a_system_that_its_run_does_not_name_is_one_clear_error(system, finished, capsys):
+    run = finished(QUICK, stages={"cell_selection": "x", "span_reading": "y"})
+    saved = yaml.safe_load((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml.safe_dump({**saved, "system": system}))
+    for words in (["evaluate", f"run={run}"], ["predict", f"run={run}", "input=x.json"]):
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert err.startswith(f"error: {run / 'config.yaml'}: ")
+
+
+def test_several_stages_cannot_be_inspected(capsys):
+    assert main(["inspect", QUICK]) == 2
+    assert capsys.readouterr().err == (
+        "error: stages: there are several, each with an encoding of its own. "
+        "Use experiment=quickstart_cells or experiment=quickstart_reader.\n"
+    )
