@@ -202,11 +202,11 @@ def test_a_model_that_points_at_no_cell_is_refused(sales, tmp_path, capsys):
     assert f"{run}: SpanReading points at no cell of a table" in capsys.readouterr().err
 
 
-def test_a_chain_is_refused(run, sales, tmp_path, capsys):
+def test_a_system_is_refused(run, sales, tmp_path, capsys):
     stages = {"cell_selection": str(run)}
     chain = finished_run(tmp_path / "chain", ["task=table_qa"], stages=stages)
     assert predict(f"run={chain}", f"table={sales}", "question=who?") == 2
-    assert "this run is a chain, made for tables with linked passages" in capsys.readouterr().err
+    assert "this run is a system of stages, made for tables with linked passages" in capsys.readouterr().err
 
 
 def test_an_exported_checkpoint_answers_as_its_run_does(run, sales, tmp_path):

@@ -112,7 +112,9 @@ def test_benchmarks_take_its_tables(capitals):
 
 def exported(dataset):
     record = RunRecord("train", "e", [], dataset, "mate", "auto", "minilm", "table_qa", seed=1)
-    return Exported(record, {"encoding": {"max_tokens": 512}}, {"kind": "minilm", "checkpoint": None}, "TapasModel")
+    return Exported(
+        record, {"encoding": {"max_tokens": 512}}, {"kind": "minilm", "checkpoint": None}, "TapasModel", None
+    )
 
 
 def test_model_cards_tell_its_terms(capitals):

@@ -135,7 +135,7 @@ def test_the_head_of_a_bert_checkpoint_is_loaded_and_scores_as_transformers_does
     with torch.no_grad():
         theirs = bert(input_ids=own.input_ids, token_type_ids=own.segment_ids, attention_mask=own.attention_mask).logits
         masked = own.label_ids > 0
-        ours, labels, _ = task._masked(own)
+        ours, labels, _ = task._masked(task.encoder(own))
     assert torch.allclose(ours, theirs[masked], atol=1e-4)
     assert labels.tolist() == own.label_ids[masked].tolist()
 

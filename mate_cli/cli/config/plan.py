@@ -23,9 +23,11 @@ from mate_cli.cli.schema import StageOptions
 from mate_cli.cli.sentences import sentences
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.plan import After, Plan, Stage, beginning_with, standing_in
-from mate_cli.runs.configuration import Node, load_config
+from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.names import Names
 
+OF_THE_MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
+"""Parts that a system has of its own, whatever runs stand in for its stages."""
 OF_THE_WHOLE = ("experiment", "resume", "system", "stages", "sweep", "hydra")
 """Parts of the configuration that are no stage's."""
 
@@ -131,16 +133,21 @@ class _StageWords:
     Args:
         name: of the stage.
         options: of the stage.
-        composed: with all that it has taken.
+        composed: with all that it takes.
         own: what was typed for it alone.
-        taken: of what was typed for every stage that has the key.
+        fits: of what was typed for every stage that has the key.
     """
 
     name: str
     options: StageOptions
     composed: Composed
     own: tuple[Word, ...]
-    taken: tuple[Word, ...]
+    fits: tuple[Word, ...]
+
+    @property
+    def taken(self) -> tuple[Word, ...]:
+        """What shapes its training of what was typed for all: nothing where a finished run stands in."""
+        return () if self.options.run else self.fits
 
     @classmethod
     def of(
@@ -150,13 +157,12 @@ class _StageWords:
         first = [f"experiment={options.experiment}", *options.overrides]
         below = [(word, _stage_key(word)) for word in typed if not _is_option(word)]
         own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
-        if options.run:
-            return cls(name, options, _of_stage(hydra, name, first), own, ())
+        alone = [] if options.run else [*map(str, own)]
         chosen = [word for word in general if word.group and word.group not in options.keeps]
-        composed = _of_stage(hydra, name, [*first, *map(str, chosen), *map(str, own)])
+        composed = _of_stage(hydra, name, [*first, *map(str, chosen), *alone])
         fitting = [word for word in general if not word.group and _takes(composed, word)]
         if fitting:
-            composed = _of_stage(hydra, name, [*first, *map(str, chosen), *map(str, fitting), *map(str, own)])
+            composed = _of_stage(hydra, name, [*first, *map(str, chosen), *map(str, fitting), *alone])
         return cls(name, options, composed, own, tuple(word for word in general if word in (*chosen, *fitting)))
 
     def stage(self, system: Node | None) -> Stage:
@@ -179,12 +185,17 @@ class _StageWords:
                 )
             folder, record = standing_in(self.options.run, self.name, self.composed.names.task)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
-            return Stage(self.name, load_config(folder.path), names, record.overrides, self.options.run, after)
-        try:
-            config = self.composed.checked()
-        except ConfigError as error:
-            raise ConfigError(str(error), where=where) from error
+            now = {key: getattr(self._checked(), key) for key in OF_THE_MACHINE}
+            config = load_config(folder.path).model_copy(update=now)
+            return Stage(self.name, config, names, record.overrides, self.options.run, after)
+        config = self._checked()
         return Stage(self.name, config, self.composed.names, self.composed.words, None, after)
+
+    def _checked(self) -> RunConfig:
+        try:
+            return self.composed.checked()
+        except ConfigError as error:
+            raise ConfigError(str(error), where=f"stages.{self.name}") from error
 
 
 def _of_stage(hydra: Composer, name: str, words: Sequence[str]) -> Composed:
@@ -207,15 +218,15 @@ def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> N
     Raises:
         ConfigError: naming the key and the nearest one of any stage.
     """
-    trained = [one for one in composed if not one.options.run]
-    stages = ", ".join(one.name for one in trained)
+    every = list(composed)
+    stages = ", ".join(one.name for one in every)
     for word in words:
-        if any(word in one.taken for one in trained):
+        if any(word in one.fits for one in every):
             continue
         if word.group:
             remedy = f"Write stages.NAME.{word} to change one all the same"
             raise ConfigError(f"each of the stages {stages} keeps its own", where=str(word), remedy=remedy)
-        near = [nearest_key(word.key, one.composed.config) for one in trained]
+        near = [nearest_key(word.key, one.composed.config) for one in every]
         found = next((key for key in near if key and key != word.key), None)
         corrected = replace(word, key=found) if found else None
         remedy = f"Did you mean {corrected}?" if corrected else f"All keys: mate {COMMAND} --cfg job"
