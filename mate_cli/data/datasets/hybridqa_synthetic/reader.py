@@ -83,6 +83,11 @@ class SyntheticQuestions:
         """Always train and dev."""
         return SPLITS
 
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Nothing that the record of the configuration does not say."""
+        return {}
+
     def examples(self, split: str) -> list[TableExample]:
         """All questions of a split, table by table.
 
