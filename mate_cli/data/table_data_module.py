@@ -32,6 +32,10 @@ class TableDataset(Protocol):
     def splits(self) -> tuple[str, ...]:
         """The splits that there are."""
 
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the data that are learnt from, in words."""
+
     def examples(self, split: str) -> list[TableExample]:
         """All questions of a split."""
 
@@ -176,7 +180,7 @@ class TableDataModule(pl.LightningDataModule):
     @property
     def facts(self) -> Mapping[str, str]:
         """What a record should say of the data, in words; nothing where the record of the configuration says it all."""
-        return {}
+        return self.dataset.facts
 
     def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
         """Batches of `count` training examples evenly spread over the split, made one by one as they are asked for."""

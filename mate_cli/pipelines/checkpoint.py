@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import shorten
+from types import MappingProxyType
 from typing import Any
 
 from hydra.errors import HydraException
@@ -40,6 +41,7 @@ class NoDataset:
     """The dataset of who brings questions of their own."""
 
     splits: tuple[str, ...] = ()
+    facts: Mapping[str, str] = MappingProxyType({})
 
     def examples(self, split: str) -> list[TableExample]:
         """None at all."""

@@ -40,7 +40,7 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     )
     if len(training.cuts):
         console.print(f"to fit {parts.serializer.max_tokens:,} tokens: {describe_cuts(training.cuts)}")
-    for name in ("unusable, train", "not encoded, train"):
+    for name in ("left out, train", "unusable, train", "not encoded, train"):
         if name in run.record.facts:
             console.print(f"{name}: {run.record.facts[name]}")
     for name, reason in list(training.failures.items())[:3]:

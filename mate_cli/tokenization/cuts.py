@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import numpy as np
 
 from mate_cli.tables.example import Coordinates, TableExample
-from mate_cli.tokenization.pieces import TablePieces
-from mate_cli.tokenization.truncation import Fit
 
 CUTS = ("shortened_cells", "dropped_rows", "dropped_columns", "lost_answers")
-"""What `TableEncoding.cut` counts, in its order: cells that lost words, rows and columns that are gone, and answer
-cells that went with them."""
+"""What `TableEncoding.cut` counts, in its order: cells that lost words or all of them, rows and columns that are gone,
+and answer cells that went with them."""
 SAID = ("cells shortened", "rows dropped", "columns dropped", "answer cells lost")
 
 
-def count_cuts(
-    example: TableExample, pieces: TablePieces, kept: np.ndarray, fit: Fit, columns: Collection[int]
-) -> np.ndarray:
-    """Count what is missing from an encoding, int32 [4], see `CUTS`.
+def count_cuts(example: TableExample, cells: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Count what is missing from an encoding, int32 [4], see `CUTS`; rows and columns that are gone have no cells.
 
     Args:
         example: what was encoded.
-        pieces: those of the chosen columns.
-        kept: which of them are in the encoding, Bool [P].
-        fit: how many rows there are room for.
-        columns: the chosen columns.
+        cells: the cell of each piece of the table in reading order, the header row first, [P].
+        kept: that of each piece in the encoding.
     """
     table = example.table
-    lost = lost_cells(example.answer.coordinates if example.answer else (), fit.rows, columns)
-    dropped = len(table.rows) - fit.rows, len(table.header) - len(columns)
-    return np.array((_shortened(pieces, kept, fit, len(table.header)), *dropped, len(lost)), np.int32)
+    width = len(table.header)
+    whole = np.bincount(cells).reshape(-1, width)
+    left = np.bincount(kept, minlength=whole.size).reshape(-1, width)
+    rows, columns = left.sum(axis=1) > 0, left.sum(axis=0) > 0
+    shortened = np.count_nonzero((whole - left)[rows][:, columns])
+    dropped = len(table.rows) - np.count_nonzero(rows[1:]), width - np.count_nonzero(columns)
+    lost = lost_cells(example.answer.coordinates if example.answer else (), kept, width)
+    return np.array((shortened, *dropped, len(lost)), np.int32)
 
 
-def lost_cells(cells: Coordinates, rows: int, columns: Collection[int]) -> Coordinates:
-    """Those of some body cells that are not in the first rows and the chosen columns."""
-    return tuple(cell for cell in cells if cell[0] >= rows or cell[1] not in columns)
-
-
-def _shortened(pieces: TablePieces, kept: np.ndarray, fit: Fit, width: int) -> int:
-    """How many cells of the rows that are kept have lost words."""
-    missing = pieces.cells[~kept]
-    inside = missing[: np.searchsorted(missing, (fit.rows + 1) * width)]
-    return int(np.count_nonzero(np.diff(inside, prepend=-1)))
+def lost_cells(coordinates: Coordinates, kept: np.ndarray, width: int) -> Coordinates:
+    """Those of some body cells of which no piece is kept; `kept` and `width` as in `count_cuts`."""
+    left = set(kept.tolist())
+    return tuple((row, column) for row, column in coordinates if (row + 1) * width + column not in left)
 
 
 def describe_cuts(cuts: np.ndarray) -> str:

@@ -72,7 +72,14 @@ class TablePieces:
 
     def of_columns(self, columns: Collection[int], width: int) -> TablePieces:
         """Those of some columns of a table that has `width` of them; other cells begin and end at the same piece."""
-        kept = np.isin(self.cells % width, list(columns))
+        return self._of(np.isin(self.cells % width, list(columns)))
+
+    def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
+        """The first so many pieces of each cell, [cells]; of which none is left, it begins where the next does."""
+        places = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))
+        return self._of(places < lengths[self.cells])
+
+    def _of(self, kept: np.ndarray) -> TablePieces:
         cells = self.cells[kept]
         offsets = np.searchsorted(cells, np.arange(len(self.offsets)))
         return TablePieces(self.ids[kept], cells, offsets, self.word_starts[kept])

@@ -10,6 +10,7 @@ import numpy as np
 from mate_cli.tables.numbers import Value, numeric_values
 from mate_cli.tables.numeric_columns import column_ranks, column_values, relations
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.cell_pruning import CellStems
 from mate_cli.tokenization.column_selection import ColumnStems
 from mate_cli.tokenization.expansion import expanded
 from mate_cli.tokenization.layout import TOKEN_TYPES
@@ -92,6 +93,11 @@ class TableFacts:
     def stems(self) -> ColumnStems:
         """The stems of the words of each column."""
         return ColumnStems(self.table)
+
+    @cached_property
+    def cell_stems(self) -> CellStems:
+        """The stems of the words of each cell, row and column."""
+        return CellStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
         """How the numbers of a question compare with every cell, int32 [cells]; None when it has no numbers."""

@@ -6,7 +6,6 @@ Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the M
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,6 +14,7 @@ from pydantic import Field
 
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.cell_pruning import tokens_to_keep
 from mate_cli.tokenization.column_selection import choose_columns
 from mate_cli.tokenization.cuts import count_cuts, lost_cells
 from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_text
@@ -41,7 +41,8 @@ class TapasSerializer(TextSerializer):
         title: put the table's title and section title after the question.
         lost_answers: "keep" encodes an example whose answer cells were dropped, "fail" does not (as the reference).
         truncation: "cell_concatenation" shortens the cells of all columns alike; "hem" drops columns first, keeping
-            those that share words with the question, see `column_selection`.
+            those that share words with the question, see `column_selection`; "hem_cells" drops cells, see
+            `cell_pruning`.
 
     The other options are those of `TextSerializer`.
     """
@@ -52,7 +53,7 @@ class TapasSerializer(TextSerializer):
     cell_trim_length: Annotated[int, Field(gt=0)] | None = None
     title: bool = False
     lost_answers: Literal["keep", "fail"] = "keep"
-    truncation: Literal["cell_concatenation", "hem"] = "cell_concatenation"
+    truncation: Literal["cell_concatenation", "hem", "hem_cells"] = "cell_concatenation"
 
     @property
     def marks(self) -> Label:
@@ -97,16 +98,14 @@ class TapasSerializer(TextSerializer):
 
     def _lay_out(self, reading: Reading) -> TableEncoding:
         facts, example = reading.facts, reading.example
-        pieces = facts.pieces(self._pieces, reading.changes)
-        columns = self._columns(reading, pieces)
-        if len(columns) < facts.width:
-            pieces = pieces.of_columns(columns, facts.width)
+        whole = facts.pieces(self._pieces, reading.changes)
+        pieces = self._select(reading, whole)
         rows = pieces.cells // facts.width
         prefix = self._prefix(reading, smallest_table(pieces.word_starts, rows))
         fit = self._fit(pieces, rows, len(prefix))
-        self._check_answer(example, fit, columns)
         kept = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
         cells = pieces.cells[kept]
+        self._check_answer(example, cells)
         start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
         tokens.fill(end=start, input_ids=prefix)
         tokens.fill(start, input_ids=pieces.ids[kept], segment_ids=1, column_ids=cells % facts.width + 1)
@@ -120,8 +119,7 @@ class TapasSerializer(TextSerializer):
             tokens.fill(start, numeric_relations=relations[cells])
         values = np.full(start + len(cells), np.nan, np.float32)
         values[start:] = facts.values[cells]
-        cut = count_cuts(example, pieces, kept, fit, columns)
-        known = {"numeric_values": values, "cut": cut, **_targets(example.answer)}
+        known = {"numeric_values": values, "cut": count_cuts(example, whole.cells, cells), **_targets(example.answer)}
         return self._with_features(tokens.encoding(example.example_id, **known), reading, cells)
 
     def _check_size(self, table: Table) -> None:
@@ -144,20 +142,25 @@ class TapasSerializer(TextSerializer):
             raise self._does_not_fit(budget, smallest_table(pieces.word_starts, rows))
         return fit
 
-    def _columns(self, reading: Reading, pieces: TablePieces) -> Collection[int]:
-        """The columns that are encoded: all, also where not even one fits whole."""
-        width = reading.facts.width
+    def _select(self, reading: Reading, pieces: TablePieces) -> TablePieces:
+        """What fits the question best; all where that would be nothing, to be shortened like any table."""
+        facts, example = reading.facts, reading.example
+        budget = self.max_tokens - len(self._pieces[example.question,]) - 2
         if self.truncation == "hem":
-            costs = np.bincount(pieces.cells % width, minlength=width)
-            budget = self.max_tokens - len(self._pieces[reading.example.question,]) - 2
-            chosen = choose_columns(reading.facts.stems.scores(reading.example), costs.tolist(), budget)
-            if chosen:
-                return chosen
-        return range(width)
+            costs = np.bincount(pieces.cells % facts.width, minlength=facts.width)
+            columns = choose_columns(facts.stems.scores(example), costs.tolist(), budget)
+            if 0 < len(columns) < facts.width:
+                return pieces.of_columns(columns, facts.width)
+        elif self.truncation == "hem_cells" and len(pieces.ids) > budget:
+            lengths = np.bincount(pieces.cells).reshape(-1, facts.width)
+            kept = tokens_to_keep(facts.cell_stems.scores(example)[: len(lengths)], lengths, budget)
+            if kept[1:].any():
+                return pieces.first_of_cells(kept.reshape(-1))
+        return pieces
 
-    def _check_answer(self, example: TableExample, fit: Fit, columns: Collection[int]) -> None:
+    def _check_answer(self, example: TableExample, kept: np.ndarray) -> None:
         if self.lost_answers == "fail" and example.answer:
-            lost = lost_cells(example.answer.coordinates, fit.rows, columns)
+            lost = lost_cells(example.answer.coordinates, kept, len(example.table.header))
             if lost:
                 raise CannotEncodeError(f"{len(lost)} answer cells are in dropped rows or columns")
 

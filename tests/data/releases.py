@@ -1,6 +1,9 @@
 """Small HybridQA folders to damage."""
 
+import bz2
+import gzip
 import json
+import lzma
 import tarfile
 import zipfile
 from pathlib import Path
@@ -59,6 +62,14 @@ def write_questions(root: Path, split: str, questions: list) -> None:
     folder = root / "released_data"
     (folder / f"{split}.json").write_text(json.dumps(plain), encoding="utf-8")
     (folder / f"{split}.traced.json").write_text(json.dumps(entries), encoding="utf-8")
+
+
+def compress(file: Path, suffix: str) -> None:
+    """Pack a single file: .gz, .bz2, .xz, or "" to leave it."""
+    packers = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+    if suffix:
+        file.with_name(f"{file.name}{suffix}").write_bytes(packers[suffix](file.read_bytes()))
+        file.unlink()
 
 
 def edit(path: Path, change) -> None:

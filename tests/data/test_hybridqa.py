@@ -89,6 +89,52 @@ def test_extra_train_is_appended_to_train_only(root, tmp_path):
         HybridQA(root, extra_train=["absent"]).examples("train")
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
+def test_extra_train_may_lie_elsewhere_packed_or_not(root, tmp_path, suffix, monkeypatch):
+    asked = ("m1", "who won in 1980 ?", "Winners_0", "Bob Stone", [["Bob Stone", [1, 1], None, "table"]])
+    elsewhere = tmp_path / "other" / "released_data"
+    elsewhere.mkdir(parents=True)
+    releases.write_questions(elsewhere.parent, "train", [asked])
+    for file in elsewhere.glob("*.json"):
+        releases.compress(file, suffix)
+    monkeypatch.chdir(tmp_path)
+    for extra in (elsewhere / f"train.json{suffix}", f"other/released_data/train.json{suffix}"):
+        last = HybridQA(root, extra_train=[str(extra)]).examples("train")[-1]
+        assert (last.example_id, last.answer.source) == ("m1", "table"), "not the file of this name below the root"
+    if suffix:
+        whole = elsewhere / f"train.json{suffix}"
+        whole.write_bytes(whole.read_bytes()[:-9])
+        with pytest.raises(DataError, match="cannot be read to its end"):
+            HybridQA(root, extra_train=[str(whole)]).examples("train")
+
+
+def test_what_repeats_other_questions_is_left_out_and_counted(root):
+    train, dev = releases.QUESTIONS["train"][0], releases.QUESTIONS["dev"][0]
+    repeated = [("m0", train[1].upper(), *train[2:]), ("m1", dev[1], *dev[2:])]
+    new = ("m2", "how old was the first of them ?", "Winners_0", "Bob Stone", [])
+    releases.write_questions(root, "more", [*repeated, new, ("m3", *new[1:])])
+    dataset = HybridQA(root, extra_train=["more"])
+    assert [e.example_id for e in dataset.examples("train")] == ["t1", "t2", "m2"]
+    counts = {"equal to another of training": 2, "equal to one of evaluation": 1}
+    assert dataset.repeated == counts
+    assert dataset.facts == {
+        "left out, train": "2 equal to another of training, 1 equal to one of evaluation; 1 of extra_train are left"
+    }
+    checked = dataset.check()
+    assert checked.problems == ()
+    assert {name: checked.counts["train"][f"left out: {name}"] for name in counts} == counts
+    assert HybridQA(root).facts == {}
+
+
+def test_the_check_names_questions_of_the_release_that_repeat_evaluation(root):
+    dev = releases.QUESTIONS["dev"][0]
+    releases.write_questions(root, "train", [("t9", *dev[1:])])
+    assert any(
+        "1 questions are equal or near-equal to one of evaluation" in note.what for note in HybridQA(root).check().notes
+    )
+    assert [e.example_id for e in HybridQA(root).examples("train")] == ["t9"]
+
+
 def test_the_reference_file_decides_the_source(root):
     reference = {"reference": {"t1": "Ann Lee", "t2": "Oslo"}, "table": ["t2"], "passage": []}
     (root / "released_data" / "train_reference.json").write_text(json.dumps(reference))
@@ -236,7 +282,8 @@ def test_the_check_counts_and_measures(root):
 
 def test_the_check_names_ids_that_occur_in_two_splits_or_files(root):
     releases.write_questions(root, "test", [releases.QUESTIONS["train"][0]])
-    releases.write_questions(root, "more", [releases.QUESTIONS["train"][1]])
+    key, _, *rest = releases.QUESTIONS["train"][1]
+    releases.write_questions(root, "more", [(key, "what else is there ?", *rest)])
     found = [str(problem) for problem in HybridQA(root, extra_train=["more"]).check().problems]
     assert "test.json: t1: 1 question ids are in train too" in found
     assert "train.json: t2: the question id occurs in two files of this split" in found
@@ -293,7 +340,8 @@ def whole():
 @pytest.mark.long
 def test_counts_of_the_shared_data(whole):
     examples = everything(whole)
-    assert {split: len(found) for split, found in examples.items()} == {"train": 3027, "dev": 296, "test": 306}
+    assert {split: len(found) for split, found in examples.items()} == {"train": 3011, "dev": 296, "test": 306}
+    assert whole.repeated == {"near-equal to another of training": 16}
     sources = {
         source: sum(e.answer.source == source for e in examples["train"][:1350]) for source in ("table", "passage")
     }

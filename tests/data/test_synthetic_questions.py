@@ -76,7 +76,7 @@ def test_the_questions_of_a_table_depend_on_nothing_else(dataset):
 
 def test_what_is_written_is_read_back_by_hybridqa(tmp_path, dataset):
     path = dataset.write("train", tmp_path / "new" / "made.json")
-    extra = HybridQA(SAMPLE_ROOT, extra_train=[str(path)])
+    extra = HybridQA(SAMPLE_ROOT, extra_train=[str(path)], near_duplicate=1)
     read = extra.examples("train")[len(HybridQA(SAMPLE_ROOT).examples("train")) :]
     assert read == dataset.examples("train")
     assert {example.answer.source for example in read} == {"table", "passage"}

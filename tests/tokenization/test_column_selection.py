@@ -1,10 +1,10 @@
 """Heuristic exact match: the reference's stems, scores, chosen columns and encodings."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from golden import tapas
+from hem_cases import GOLDEN, cases, example_of, most_tokens
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
@@ -16,8 +16,7 @@ from mate_cli.tokenization.serializer import EncodingFailure
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
-GOLDEN = json.loads(tapas("g7_conversion_and_pruning.json").read_text())
-CASES = [name for name in GOLDEN["hem"] if name.startswith("COLUMN/")]
+CASES = cases("COLUMN")
 VOCABULARY = Vocabulary(GOLDEN["vocab"])
 FEATURES = {
     "input_ids": "input_ids",
@@ -29,20 +28,6 @@ FEATURES = {
     "previous_labels": "prev_label_ids",
     "label_ids": "label_ids",
 }
-
-
-def example_of(name):
-    """A case's question; with the question before it and its answer where the case says "prev1"."""
-    _, _, previous, table_name, question = name.split("/")
-    raw, place = GOLDEN["tables"][table_name], int(question[1:])
-    rows = tuple(tuple(map(Cell, row)) for row in raw["rows"])
-    table = Table(table_name, tuple(map(Cell, raw["columns"])), rows)
-    texts, answers = zip(*GOLDEN["questions"][table_name], strict=True)
-    coordinates = [tuple(map(tuple, answer)) for answer in answers]
-    example = TableExample(name, texts[place], table, Answer((), coordinates[place]))
-    if previous == "prev0" or not place:
-        return example
-    return replace(example, history=texts[:place], previous_cells=coordinates[place - 1])
 
 
 def serializer_of(length, **options):
@@ -73,7 +58,7 @@ def test_scores_and_columns_equal_the_reference(name):
     assert scores == pytest.approx(
         [c["score"] for c in sorted(expected["columns"], key=lambda c: c["index"])], abs=1e-6
     )
-    (encoding,) = serializer_of(int(name.split("/")[1][3:]), drop_rows_to_fit=True).encode([example])
+    (encoding,) = serializer_of(most_tokens(name), drop_rows_to_fit=True).encode([example])
     if isinstance(encoding, EncodingFailure):
         assert not expected["selected"]
         return

@@ -83,6 +83,11 @@ class Release(ABC):
         return ""
 
     @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the data that are learnt from, in words."""
+        return {}
+
+    @property
     def splits(self) -> tuple[str, ...]:
         """The splits that are on disk, of train, dev and test."""
         return self._splits

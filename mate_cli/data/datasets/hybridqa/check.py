@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem, Sizes
 from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_reference, parse_table
-from mate_cli.data.datasets.release_check import shared
+from mate_cli.data.datasets.release_check import LEFT_OUT, shared
+from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
 
@@ -23,7 +24,8 @@ def check_hybridqa(dataset: HybridQA) -> CheckReport:
     Noted as problems: unreadable JSON, archives that end too early, tables or passage files that are missing,
     links without passage, ragged rows, ids that occur twice (also in two splits), empty answers, and questions of
     a reference file that its split lacks. Tables that serve two splits are only mentioned: dev and test of the
-    public release have 718 in common.
+    public release have 718 in common. So are questions of the release that repeat one of dev or test; those of
+    `extra_train` that repeat any are counted as left out.
 
     Raises:
         DataError: the data are not there at all.
@@ -37,7 +39,9 @@ def check_hybridqa(dataset: HybridQA) -> CheckReport:
     for split, questions in splits.items():
         _check_lookups(split, questions, tables, problems)
     counts = {split: _count(questions) for split, questions in splits.items()}
-    notes = tuple(_shared(splits, "table_id", "tables"))
+    for why, count in dataset.repeated.items():
+        counts["train"][f"{LEFT_OUT}{why}"] = count
+    notes = (*_shared(splits, "table_id", "tables"), *_contaminated(splits, dataset.near_duplicate))
     return CheckReport(tuple(problems), counts, _sizes(splits, tables), notes)
 
 
@@ -68,6 +72,15 @@ def _check_ids(splits: Mapping[str, Sequence[Question]], problems: list[Problem]
 def _shared(splits: Mapping[str, Sequence[Question]], field: str, what: str) -> Iterator[Problem]:
     keys = {split: {getattr(question, field) for question in questions} for split, questions in splits.items()}
     return shared(keys, what, {split: f"{split}.json" for split in splits})
+
+
+def _contaminated(splits: Mapping[str, Sequence[Question]], near: float) -> Iterator[Problem]:
+    """What the release itself has in common with its evaluation splits; it stays as its authors have made it."""
+    known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
+    found = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
+    if found:
+        what = f"{len(found):,} questions are equal or near-equal to {EVALUATION} on the same table, and kept"
+        yield Problem("train.json", found[0], what)
 
 
 def _read_tables(dataset: HybridQA, problems: list[Problem]) -> dict[str, Table]:

@@ -5,14 +5,20 @@ Source: Chen et al. 2020, "HybridQA: A Dataset of Multi-Hop Question Answering o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
-from mate_cli.data.archive import find_store, read_members
+from pydantic import Field
+
+from mate_cli.data.archive import PACKED, find_file, find_store, read_file, read_members
 from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_questions, parse_table
 from mate_cli.data.datasets.release import Release
+from mate_cli.data.question_contamination import NEAR, repetitions
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
@@ -21,6 +27,15 @@ from mate_cli.tables.text import candidate_cells
 FOLDERS = ("released_data", "tables_tok", "request_tok")
 REPOSITORY = "WikiTables-WithLinks"
 """What holds the last two, as a checkout or an archive."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtraQuestions:
+    """The questions of further files: those that are learnt from, why others are not, and what is wrong."""
+
+    kept: Sequence[Question]
+    left_out: Mapping[str, int]
+    problems: Sequence[Problem]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,10 +49,13 @@ class HybridQA(Release):
         root: folder that holds released_data, tables_tok and request_tok, each as a folder, .tar.gz, .tar.xz or .zip
             (or a checkout or archive of WikiTables-WithLinks for the last two); for the other options see `Release`.
         extra_train: further files of questions for the train split, which they follow: names in released_data, or
-            paths.
+            paths; each may be packed by itself, as may the .traced.json beside it. Questions that repeat one of the
+            train split, or one of dev or test, are left out, see `question_contamination`.
+        near_duplicate: the overlap from which on questions repeat each other; 1 for equal ones alone.
     """
 
     extra_train: Sequence[str] = ()
+    near_duplicate: Annotated[float, Field(gt=0, le=1)] = NEAR
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +88,7 @@ class HybridQA(Release):
         """
         problems: list[Problem] = []
         path = Path(path).expanduser()
-        examples = self._join(parse_questions(path.name, _files_beside(path), problems), problems)
+        examples = self._join(parse_questions(_unpacked(path.name), _files_beside(path), problems), problems)
         self._settle(problems)
         return examples
 
@@ -86,11 +104,26 @@ class HybridQA(Release):
         Raises:
             DataError: a file is missing or damaged.
         """
-        questions = parse_questions(f"{split}.json", self.released(f"{split}.json"), problems)
-        for extra in self.extra_train if split == "train" else ():
-            file, released = self._extra(str(extra))
-            questions += parse_questions(file, released, problems)
+        questions = self._own_questions(split, problems)
+        if split == "train" and self.extra_train:
+            questions += self._extra.kept
+            problems += self._extra.problems
         return questions
+
+    @property
+    def repeated(self) -> Mapping[str, int]:
+        """How many questions of `extra_train` are left out, by the reason.
+
+        Raises:
+            DataError: a file is missing or damaged.
+        """
+        return self._extra.left_out if self.extra_train else {}
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """How many questions of `extra_train` are left out, in words; nothing where none is."""
+        said = ", ".join(f"{count:,} {why}" for why, count in self.repeated.items())
+        return {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
 
     def released(self, file: str) -> dict[str, bytes]:
         """A file of released_data with its .traced.json and _reference.json, by name; those of them that are there."""
@@ -108,12 +141,30 @@ class HybridQA(Release):
             raise self.refusal((folder,))
         return store
 
-    def _extra(self, extra: str) -> tuple[str, dict[str, bytes]]:
-        name = Path(extra).name if extra.endswith(".json") else f"{extra}.json"
-        released = self.released(name) if Path(extra).parent.name in ("", "released_data") else {}
-        if name in released:
-            return name, released
+    def _own_questions(self, split: str, problems: list[Problem]) -> list[Question]:
+        return parse_questions(f"{split}.json", self.released(f"{split}.json"), problems)
+
+    @cached_property
+    def _extra(self) -> ExtraQuestions:
+        problems: list[Problem] = []
+        found = [
+            question
+            for name in map(str, self.extra_train)
+            for question in parse_questions(*self._extra_file(name), problems)
+        ]
+        evaluation = [q for split in self.splits if split != "train" for q in self._own_questions(split, [])]
+        reasons = repetitions(found, self._own_questions("train", []), evaluation, self.near_duplicate)
+        kept = [question for question, why in zip(found, reasons, strict=True) if not why]
+        return ExtraQuestions(kept, dict(Counter(filter(None, reasons)).most_common()), problems)
+
+    def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
         path = Path(extra).expanduser()
+        name = _unpacked(path.name)
+        name = name if name.endswith(".json") else f"{name}.json"
+        if path.parent in (Path(), Path("released_data")):
+            released = self.released(name)
+            if name in released:
+                return name, released
         return name, _files_beside(path if path.is_absolute() or path.is_file() else self.root / path)
 
     def _join(self, questions: Sequence[Question], problems: list[Problem]) -> list[TableExample]:
@@ -166,11 +217,18 @@ def _example(question: Question, table: Table | None) -> TableExample | None:
 
 
 def _files_beside(path: Path) -> dict[str, bytes]:
-    """A file of questions with its .traced.json and _reference.json, by name."""
+    """A file of questions with its .traced.json and _reference.json, packed or not, by name without .gz, .bz2, .xz."""
     if not path.is_file():
         raise DataError("there is no such file of questions", where=str(path), remedy="Check the path")
-    paths = map(path.with_name, _with_companions(path.name))
-    return {path.name: path.read_bytes() for path in paths if path.is_file()}
+    file, *companions = _with_companions(_unpacked(path.name))
+    found = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
+    return {name: read_file(place) for name, place in found.items()}
+
+
+def _unpacked(name: str) -> str:
+    """A file's name without the ending of what packs a single file."""
+    packed = next((suffix for suffix in PACKED if suffix and name.endswith(suffix)), "")
+    return name.removesuffix(packed)
 
 
 def _with_companions(file: str) -> tuple[str, ...]:

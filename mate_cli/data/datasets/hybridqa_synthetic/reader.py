@@ -83,6 +83,11 @@ class SyntheticQuestions:
         """Always train and dev."""
         return SPLITS
 
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Nothing that the record of the configuration does not say."""
+        return {}
+
     def examples(self, split: str) -> list[TableExample]:
         """All questions of a split, table by table.
 
@@ -151,7 +156,8 @@ class SyntheticQuestions:
     def write(self, split: str, path: str | Path) -> Path:
         """Write a split in the format of HybridQA's files, with a .traced.json beside it; see `data.extra_train`.
 
-        Read back, each example has all cells that hold its answer as candidates, even with `gold_only`.
+        Read back, each example has all cells that hold its answer as candidates, even with `gold_only`. Of near-equal
+        questions the first is read back, unless `data.near_duplicate=1`.
 
         Args:
             split: train or dev.

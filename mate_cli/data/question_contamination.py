@@ -1,0 +1,140 @@
+"""Which questions repeat one that is learnt from already, or one of an evaluation split: to learn from these is a leak.
+
+Two questions are equal where they have the same words on the same table, without case, accents and punctuation. They
+are near-equal where they share most of their words and pairs of neighbouring words (Jaccard's index).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Protocol
+
+from mate_cli.tables.text import format_text
+
+NEAR = 0.7
+"""The index from which on questions are near-equal: a word more in one of six, or another word in one of nine."""
+EVALUATION, TRAINING = "one of evaluation", "another of training"
+
+
+class AskedQuestion(Protocol):
+    """A question, as far as it is compared."""
+
+    @property
+    def text(self) -> str:
+        """As it is asked."""
+
+    @property
+    def table_id(self) -> str:
+        """What it is asked about."""
+
+    @property
+    def answer(self) -> str | None:
+        """None where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a question can be told by.
+
+    Args:
+        words: all of them, in order.
+        grams: the words and the pairs of neighbours.
+        numbers: the words with digits.
+        answer: its words; none where the answer is not known.
+    """
+
+    words: tuple[str, ...]
+    grams: frozenset[tuple[str, ...]]
+    numbers: frozenset[str]
+    answer: tuple[str, ...]
+
+    @classmethod
+    def of(cls, question: AskedQuestion) -> Marks:
+        """Those of a question."""
+        words = plain_words(question.text)
+        grams = frozenset([*((word,) for word in words), *pairwise(words)])
+        numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
+        return cls(words, grams, numbers, () if question.answer is None else plain_words(question.answer))
+
+    def overlap(self, other: Marks) -> float:
+        """Jaccard's index of the words and pairs of two questions, 0 to 1."""
+        shared = len(self.grams & other.grams)
+        return shared / (len(self.grams) + len(other.grams) - shared)
+
+    def same_answer(self, other: Marks) -> bool:
+        """Whether the answers are equal, and not just by chance: not where each question has a number of its own."""
+        apart = self.numbers - other.numbers and other.numbers - self.numbers
+        return self.answer == other.answer and not apart
+
+
+class KnownQuestions:
+    """Questions that others must not repeat.
+
+    Args:
+        near: the overlap from which on questions are near-equal.
+        questions: of any tables.
+    """
+
+    def __init__(self, near: float = NEAR, questions: Iterable[AskedQuestion] = ()) -> None:
+        self.near = near
+        self._marks: dict[str, list[Marks]] = defaultdict(list)
+        for question in questions:
+            self.add(question)
+
+    def add(self, question: AskedQuestion) -> None:
+        """Learn one more."""
+        self._marks[question.table_id].append(Marks.of(question))
+
+    def holds(self, question: AskedQuestion, *, same_answer: bool = False) -> str:
+        """Whether a question is one of these: "equal", "near-equal", or "" where it is not.
+
+        Args:
+            question: only those of its table are looked at.
+            same_answer: near-equal questions must have the same answer, too; templates have many answers.
+        """
+        if question.table_id not in self._marks:
+            return ""
+        marks, known = Marks.of(question), self._marks[question.table_id]
+        if any(marks.words == other.words for other in known):
+            return "equal"
+        near = (other for other in known if marks.overlap(other) >= self.near)
+        return "near-equal" if any(not same_answer or marks.same_answer(other) for other in near) else ""
+
+
+def repetitions(
+    questions: Sequence[AskedQuestion],
+    training: Iterable[AskedQuestion],
+    evaluation: Iterable[AskedQuestion],
+    near: float = NEAR,
+) -> list[str]:
+    """Why further questions are not learnt from, "" for those that are; of some that repeat each other the first is.
+
+    Args:
+        questions: to be added to the training split, in order.
+        training: what is learnt from already.
+        evaluation: the questions of evaluation splits, whose near-equals count whatever the answer.
+        near: the overlap from which on questions are near-equal.
+    """
+    evaluated, learnt = KnownQuestions(near, evaluation), KnownQuestions(near, training)
+    reasons = []
+    for question in questions:
+        found, whose = evaluated.holds(question), EVALUATION
+        if not found:
+            found, whose = learnt.holds(question, same_answer=True), TRAINING
+        if not found:
+            learnt.add(question)
+        reasons.append(f"{found} to {whose}" if found else "")
+    return reasons
+
+
+@lru_cache(maxsize=1 << 16)
+def plain_words(text: str) -> tuple[str, ...]:
+    """The words of a text in lower case, without accents and punctuation."""
+    if not text.isascii():
+        text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    return tuple(format_text(text).split())

@@ -1,0 +1,34 @@
+"""The reference's cases of heuristic exact match: two tables, their questions, and what it selects of them."""
+
+import json
+from dataclasses import replace
+
+from golden import tapas
+
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+
+GOLDEN = json.loads(tapas("g7_conversion_and_pruning.json").read_text())
+
+
+def cases(level):
+    """Names of the cases in which columns (COLUMN) or tokens (CELL) are selected."""
+    return [name for name in GOLDEN["hem"] if name.startswith(f"{level}/")]
+
+
+def most_tokens(name):
+    return int(name.split("/")[1][3:])
+
+
+def example_of(name):
+    """A case's question; with the question before it and its answer where the case says "prev1"."""
+    _, _, previous, table_name, question = name.split("/")
+    raw, place = GOLDEN["tables"][table_name], int(question[1:])
+    rows = tuple(tuple(map(Cell, row)) for row in raw["rows"])
+    table = Table(table_name, tuple(map(Cell, raw["columns"])), rows)
+    texts, answers = zip(*GOLDEN["questions"][table_name], strict=True)
+    coordinates = [tuple(map(tuple, answer)) for answer in answers]
+    example = TableExample(name, texts[place], table, Answer((), coordinates[place]))
+    if previous == "prev0" or not place:
+        return example
+    return replace(example, history=texts[:place], previous_cells=coordinates[place - 1])
