@@ -231,7 +231,7 @@ def test_a_finished_run_stands_in_for_a_stage(finished):
     plan = compose_plan([CS, quoted, "scale=small", "seed=3", "stages.cs.trainer.max_steps=9"])
     _, second, last = plan.stages
     assert plan.values()["stages"]["masked_lm"] == {"after": "weights", "run": str(run)}
-    assert [stage.config.seed for stage in plan.stages] == [1, 3, 3]
+    assert [stage.config.seed for stage in plan.stages] == [3, 3, 3]
     assert plan.taken["seed=3"] == ("cs", "entailment")
     assert (second.config.model["size"], last.config.model["size"]) == ("tiny", "tiny")
     assert last.names.init == "minilm + masked_lm + cs"
