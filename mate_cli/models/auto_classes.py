@@ -147,7 +147,8 @@ class MateModel(PreTrainedModel):
             cell_features: of networks that read them, [B, T, F].
 
         Returns:
-            `last_hidden_state` [B, T, D], zero on padding, and `pooler_output` [B, D].
+            `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, and
+            `pooler_output` [B, D].
         """
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
@@ -159,7 +160,8 @@ class MateModel(PreTrainedModel):
             input_ids=input_ids, **types, position_ids=positions, attention_mask=mask, cell_features=cell_features
         )
         output = self.encoder(batch)
-        return BaseModelOutputWithPooling(last_hidden_state=output.states, pooler_output=output.pooled)
+        states = output.spread(input_ids.shape[1])
+        return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=output.pooled)
 
     def _positions(self, types: Mapping[str, Tensor]) -> Tensor:
         rows, columns = types["row_ids"], types["column_ids"]

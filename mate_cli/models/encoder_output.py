@@ -33,3 +33,11 @@ class EncoderOutput(NamedTuple):
     def with_states(self, states: Tensor) -> EncoderOutput:
         """The same with other states [B, T, D], such as after dropout."""
         return self._replace(states=states)
+
+    def spread(self, length: int) -> Tensor:
+        """The states where their tokens stand in the encodings, [B, length, D]; zero where no token was kept."""
+        places = self.batch.places
+        if places is None:
+            return self.states
+        empty = self.states.new_zeros(len(self.states), length, self.states.shape[2])
+        return empty.scatter(1, places.unsqueeze(-1).expand_as(self.states), self.states)

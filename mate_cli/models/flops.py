@@ -24,6 +24,10 @@ DENSE_BACKWARD = 2.0
 
 def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
     """Operations of a network on a batch: its dense layers on real tokens, and attention as each layer computes it."""
+    return sum(_one_flops(*reader, backward=backward) for reader in encoder.reading(batch))
+
+
+def _one_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
     plans, tokens, total = encoder.plans(batch), int(batch.attention_mask.sum()), 0.0
     for spec, layers in Counter(encoder.specs).items():
         work = spec.backend.work(plans[spec.pattern])

@@ -11,7 +11,7 @@ from mate_cli.attention.base import AttentionPattern
 from mate_cli.attention.plan import Planner, Plans
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.embeddings import TableEmbeddings
-from mate_cli.models.layers.encoder import Encoder, LayerOptions, LayerSpec, Pooler
+from mate_cli.models.layers.encoder import Encoder, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
@@ -35,6 +35,7 @@ class TableEncoder(nn.Module):
         gradient_checkpointing: recompute layers in the backward pass, to save memory.
         token_types: those that are embedded.
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
+        pooler: have one; where nothing would learn from it, the first token's state is the pooled one.
 
     Raises:
         ConfigError: there is no such size or activation, or a backend cannot compute its pattern.
@@ -58,6 +59,7 @@ class TableEncoder(nn.Module):
         gradient_checkpointing: bool = False,
         token_types: Collection[str] = tuple(TOKEN_TYPES),
         lexical_features: bool = False,
+        pooler: bool = True,
     ) -> None:
         super().__init__()
         self.size, self.activation = encoder_size(size), activation
@@ -67,8 +69,13 @@ class TableEncoder(nn.Module):
         options = LayerOptions(activation, hidden_dropout, attention_dropout)
         built = (spec.build(self.size, options) for spec in layers)
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
-        self.pooler = Pooler(self.size)
+        self.pooler = Pooler(self.size) if pooler else FirstState()
         self.apply(initialise)
+
+    @property
+    def encoders(self) -> Mapping[str, TableEncoder]:
+        """The encoders that it is made of, itself first, by what the names of their weights begin with."""
+        return {"": self}
 
     @property
     def specs(self) -> list[LayerSpec]:
@@ -79,6 +86,10 @@ class TableEncoder(nn.Module):
     def planner(self) -> Planner:
         """What prepares batches for this network where they are made; it takes no weights there."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
+
+    def reading(self, batch: TableBatch) -> Sequence[tuple[TableEncoder, TableBatch]]:
+        """Which of its encoders reads what of a batch, as far as work goes: each with as many tokens as it reads."""
+        return [(self, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:
         """What the layers see of a batch."""

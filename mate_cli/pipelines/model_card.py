@@ -128,10 +128,11 @@ def _about(model: Exported) -> str:
 
 
 def _loading(model: Exported, folder: str) -> str:
-    size, activation = (model.settings["model"][name] for name in ("size", "activation"))
+    network = model.settings["model"]
+    pruner = f"model=dot model.pruner.size={network['pruner'].get('size')} " if "pruner" in network else ""
     lines = [
-        f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} model.size={size} "
-        f"model.activation={activation}  # trains on"
+        f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} {pruner}model.size={network['size']} "
+        f"model.activation={network['activation']}  # trains on"
     ]
     if model.about_tables:
         lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{model.about_tables.question}"')

@@ -17,6 +17,8 @@ from mate_cli.runs.record import RunFolder, RunRecord
 
 After = Literal["weights", "predictions"]
 """What a stage hands on: the weights that the next one begins with, or predictions that a system joins."""
+SHAPE = ("size", "activation", "pruner", "select")
+"""What of a network its weights decide, as far as it has it."""
 FROM_STAGE = "stages."
 """Before the name of the stage whose weights a configuration begins with, in place of a file."""
 
@@ -97,7 +99,7 @@ def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfi
     init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     if "kind" in config.init:
         init["kind"] = "path"
-    shape = {key: before.model[key] for key in ("size", "activation")}
+    shape = {key: before.model[key] for key in SHAPE if key in before.model and key in config.model}
     return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
 
 

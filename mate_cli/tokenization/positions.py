@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
+
+from mate_cli.tokenization.layout import TableBatch
 
 
 def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_positions: int) -> torch.Tensor:
@@ -23,3 +27,22 @@ def cell_position_ids(row_ids: torch.Tensor, column_ids: torch.Tensor, max_posit
     first = places.new_full((row_ids.shape[0], int(cells.max()) + 1 if cells.numel() else 1), row_ids.shape[1])
     first.scatter_reduce_(1, cells, places, "amin")
     return (places - first.gather(1, cells)).clamp(max=max_positions - 1)
+
+
+def renumbered(batch: TableBatch, kept: torch.Tensor, max_positions: int) -> TableBatch:
+    """The batch with some of its tokens, and positions as if the others had never been there.
+
+    They restart at the first kept token of each cell where those of the whole batch restart, and count from 0 else.
+
+    Args:
+        batch: of T tokens.
+        kept: which are, Int64 [B, K], in ascending order.
+        max_positions: larger positions become `max_positions - 1`.
+    """
+    short = batch.keep(kept)
+    whole = torch.arange(batch.input_ids.shape[1], device=kept.device)
+    if bool((batch.position_ids == whole).all()):
+        places = whole[: kept.shape[1]].expand_as(kept)
+    else:
+        places = cell_position_ids(short.row_ids, short.column_ids, max_positions)
+    return replace(short, position_ids=places)

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
 
-ENCODER = "encoder."
-"""What the names of the network's parameters begin with; all others of a task are its heads'."""
+INSIDE = ("encoder.", "early_head.")
+"""What the names begin with of parameters that have first weights of their own; all others of a task are its heads'."""
 
 
 class LoadedHeads(NamedTuple):
@@ -39,7 +39,12 @@ def head_names(task: nn.Module) -> dict[str, str]:
         for place, module in task.named_modules()
         for ours, theirs in getattr(module, "transformers_names", {}).items()
     }
-    return {ours: theirs for ours, theirs in names.items() if ours in parameters}
+    return {ours: theirs for ours, theirs in names.items() if ours in parameters and not ours.startswith(INSIDE)}
+
+
+def heads_inside(network: nn.Module) -> nn.ModuleDict:
+    """What of a network is a head itself, such as what chooses tokens; it begins as the head of an inner encoder."""
+    return nn.ModuleDict({name: one for name, one in network.named_children() if hasattr(one, "transformers_names")})
 
 
 @torch.no_grad()
@@ -64,7 +69,7 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
         raise ConfigError("this task has no heads that a checkpoint has", where="init.heads", remedy="Use auto")
     found = {} if wanted is False else {name: _find(name, names[name], tensors) for name in names}
     parameters = dict(task.named_parameters())
-    fitting = {name: source for name, source in found.items() if source and _fits(parameters[name], tensors[source])}
+    fitting = {name: source for name, source in found.items() if source and fits(parameters[name], tensors[source])}
     missing = [name for name in names if name not in fitting]
     if wanted is True and missing:
         raise CheckpointError(
@@ -78,14 +83,14 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
 
 
 def _own_names(task: nn.Module) -> list[str]:
-    return [name for name, _ in task.named_parameters() if not name.startswith(ENCODER)]
+    return [name for name, _ in task.named_parameters() if not name.startswith(INSIDE)]
 
 
 def _find(ours: str, theirs: str, tensors: Mapping[str, Tensor]) -> str | None:
     return next((name for name in (ours, theirs) if name in tensors), None)
 
 
-def _fits(ours: Tensor, theirs: Tensor) -> bool:
+def fits(ours: Tensor, theirs: Tensor) -> bool:
     """Whether the shapes are alike, but for axes of one."""
     shapes = ([size for size in tensor.shape if size > 1] for tensor in (ours, theirs))
     return next(shapes) == next(shapes)

@@ -23,6 +23,16 @@ HEADS = {
 }
 """Names of transformers for the heads; it kept those of the others."""
 
+PRUNING = {
+    "pruning/output_weights": "bert/scores/tokens/kernel",
+    "pruning/output_bias": "bert/scores/tokens/bias",
+    "pruning/column_output_weights": "bert/scores/columns/kernel",
+    "pruning/column_output_bias": "bert/scores/columns/bias",
+}
+"""What the scores of a DoT are called here."""
+PRUNER = "pruning/bert/"
+"""What the names of its pruning transformer begin with."""
+
 LEAVES = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power", "beta2_power")
@@ -50,7 +60,8 @@ def torch_config(config: dict[str, Any]) -> dict[str, Any]:
 
 def torch_name(name: str) -> str:
     """The parameter that a variable is: `bert/encoder/layer_0/output/dense/kernel` has its matrix turned."""
-    *parts, leaf = HEADS.get(name, name).replace("/layer_", "/layer.").split("/")
+    inner = f"bert/pruner/{name.removeprefix(PRUNER)}" if name.startswith(PRUNER) else PRUNING.get(name, name)
+    *parts, leaf = HEADS.get(inner, inner).replace("/layer_", "/layer.").split("/")
     if leaf.startswith(TABLES):
         parts, leaf = [*parts, leaf], "weight"
     return ".".join([*parts, LEAVES.get(leaf, leaf)])

@@ -38,6 +38,19 @@ class LoadReport:
         return ("new", self.new), ("unused", self.unused)
 
 
+def combined(reports: Iterable[LoadReport]) -> LoadReport:
+    """One report of what several say of different weights; what is loaded in one is new in none."""
+    merged = LoadReport()
+    for one in reports:
+        merged = LoadReport(merged.loaded + one.loaded, merged.new + one.new, merged.unused + one.unused)
+    loaded = dict.fromkeys(merged.loaded)
+    return LoadReport(
+        tuple(loaded),
+        tuple(name for name in dict.fromkeys(merged.new) if name not in loaded),
+        tuple(dict.fromkeys(merged.unused)),
+    )
+
+
 def _shorten(names: tuple[str, ...], shown: int = 3) -> str:
     return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")
 

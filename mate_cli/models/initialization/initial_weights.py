@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.checkpoints.files import CheckpointFiles, read_hub, read_minilm, read_path
-from mate_cli.models.checkpoints.heads import LoadedHeads, load_heads
-from mate_cli.models.initialization.base import Initializer, LoadReport
+from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
+from mate_cli.models.initialization.base import Initializer, LoadReport, combined
 from mate_cli.models.sizes import SIZES, EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
@@ -36,6 +37,8 @@ class InitialWeights(Initializer):
         tokenizer: of the checkpoint.
         new_token_types: how token types that the checkpoint lacks begin: zero or normal.
         heads: which heads of the task are loaded: auto for those that fit, true for all or none at all, false for none.
+        inner: of the encoders inside a network that the checkpoint lacks, by their names, such as `pruner`; those that
+            are not named begin with the same weights as the network itself.
     """
 
     kind: Literal["random", "bert", "tapas", "path", "minilm"] = "random"
@@ -43,6 +46,7 @@ class InitialWeights(Initializer):
     tokenizer: str = "bert-base-uncased"
     new_token_types: Literal["zero", "normal"] = "normal"
     heads: bool | Literal["auto"] = "auto"
+    inner: Mapping[str, InitialWeights] | None = None
 
     def load(self, encoder: TableEncoder, task: nn.Module | None = None) -> LoadReport:
         """Fill a network in place, and with it the heads of its task that the weights have.
@@ -52,24 +56,65 @@ class InitialWeights(Initializer):
             CheckpointError: the weights are missing, damaged or of another size.
             MissingDependencyError: minilm is not installed.
         """
+        files, inner = self._files(encoder), self.inner or {}
+        tensors = {} if files is None else _plain_names(files)
+        reports = [self._fill(encoder, "", files, tensors, task)]
+        for prefix in [prefix for prefix in encoder.encoders if prefix]:
+            held = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+            own = inner.get(prefix.removesuffix("."))
+            if held:
+                reports.append(self._fill(encoder, prefix, files, held))
+            elif own is None:
+                reports.append(replace(self._fill(encoder, prefix, files, tensors), unused=()))
+            else:
+                given = own._files(encoder.encoders[prefix])
+                plain = {} if given is None else _plain_names(given)
+                reports.append(own._fill(encoder, prefix, given, plain, heads_inside(encoder)))
+        return combined(reports)
+
+    def _files(self, encoder: TableEncoder) -> CheckpointFiles | None:
+        """What is read for an encoder; None for random weights."""
         _check_options(self)
         files = _read(self)
-        if files is None:
-            return LoadReport(new=tuple(encoder.state_dict()))
-        if WORDS not in encoder.state_dict():
+        if files is not None and WORDS not in encoder.state_dict():
             problem = "this network reads no words, so no such weights fit"
             raise ConfigError(problem, where="init", remedy="Use init=random")
-        tensors = _plain_names(files)
+        return files
+
+    def _fill(
+        self,
+        network: TableEncoder,
+        prefix: str,
+        files: CheckpointFiles | None,
+        tensors: dict[str, Tensor],
+        task: nn.Module | None = None,
+    ) -> LoadReport:
+        """Fill one of the encoders of a network, and the heads of a task that the weights have.
+
+        Args:
+            network: with the encoder.
+            prefix: of the encoder's weights.
+            files: what was read.
+            tensors: of it, by the names that they have in the encoder.
+            task: with the heads.
+        """
+        encoder = network.encoders[prefix]
+        inner = tuple(name for name in network.encoders if name) if not prefix else ()
+        state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner)}
+        if files is None:
+            return LoadReport(new=tuple(prefix + name for name in state))
+        own = {name: tensor for name, tensor in tensors.items() if not name.startswith(inner)}
         if encoder.size.first_layers:
-            tensors = _first_layers(tensors, encoder.size.num_layers)
-        _check_fit(encoder, tensors, files)
+            own = _first_layers(own, encoder.size.num_layers)
+        _check_fit(encoder, own, files, inside=bool(prefix))
         if self.new_token_types == "zero":
-            _zero_missing_types(encoder, tensors)
-        tensors = _spread_bert_types(tensors)
-        heads = LoadedHeads() if task is None else load_heads(task, tensors, self.heads)
-        report = _copy(encoder, tensors)
+            _zero_missing_types(encoder, own)
+        own = _spread_bert_types(own)
+        heads = LoadedHeads() if task is None else load_heads(task, own, self.heads)
+        report = _copy(encoder, state, own)
+        loaded, new = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
         unused = tuple(name for name in report.unused if name not in heads.used)
-        return LoadReport(report.loaded + heads.loaded, report.new + heads.new, unused)
+        return LoadReport(loaded + heads.loaded, new + heads.new, unused)
 
 
 def _check_options(init: InitialWeights) -> None:
@@ -77,6 +122,11 @@ def _check_options(init: InitialWeights) -> None:
         if getattr(init, key) not in choices:
             remedy = f"Choose {' or '.join(str(choice).lower() for choice in choices)}"
             raise ConfigError(f"{getattr(init, key)!r} is no choice", where=f"init.{key}", remedy=remedy)
+
+    for name, own in (init.inner or {}).items():
+        if not isinstance(own, InitialWeights):
+            remedy = f"Give it _target_: {InitialWeights.__module__}.{InitialWeights.__name__}"
+            raise ConfigError("has no _target_", where=f"init.inner.{name}", remedy=remedy)
 
 
 def _read(init: InitialWeights) -> CheckpointFiles | None:
@@ -96,9 +146,12 @@ def _read(init: InitialWeights) -> CheckpointFiles | None:
 
 
 def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
-    """Drop the prefix that everything of the encoder has (`bert.`, `tapas.`, `encoder.` ...) and TensorFlow's names."""
-    prefixes = [name.removesuffix(WORDS) for name in files.tensors if name.endswith(WORDS)]
-    if len(prefixes) != 1:
+    """Drop the prefix that everything of the encoder has (`bert.`, `tapas.`, `encoder.` ...) and TensorFlow's names.
+
+    Encoders inside it keep what their names have beyond that prefix.
+    """
+    prefixes = sorted((name.removesuffix(WORDS) for name in files.tensors if name.endswith(WORDS)), key=len)
+    if not prefixes or not all(prefix.startswith(prefixes[0]) for prefix in prefixes):
         raise CheckpointError(
             f"there are {len(prefixes)} encoders in it",
             where=files.source,
@@ -112,13 +165,20 @@ def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
     return plain
 
 
-def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles) -> None:
+def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, inside: bool) -> None:
     """Compare what cannot be mended by copying.
+
+    Args:
+        model: to be filled.
+        tensors: of it.
+        files: that they are from.
+        inside: it is an encoder inside a network, of whose heads the configuration of the files may say nothing.
 
     Raises:
         CheckpointError: the size, the vocabulary or the activation is another.
     """
-    found = _size_of(tensors, files.config, model.size)
+    heads = None if inside else files.config.get("num_attention_heads")
+    found = _size_of(tensors, heads, model.size)
     names = [name for name, size in SIZES.items() if replace(size, max_positions=found.max_positions) == found]
     choice = f"Set model.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
     words, own_words = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
@@ -132,13 +192,13 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
             raise CheckpointError(f"its {what} is {theirs}, the network's is {ours}", where=files.source, remedy=remedy)
 
 
-def _size_of(tensors: dict[str, Tensor], config: dict[str, Any], wanted: EncoderSize) -> EncoderSize:
+def _size_of(tensors: dict[str, Tensor], heads: int | None, wanted: EncoderSize) -> EncoderSize:
     """The size that the tensors have; heads are in the config only, positions need not agree."""
     inner = tensors.get("encoder.layer.0.intermediate.dense.bias", torch.empty(0))
     return EncoderSize(
         hidden_size=tensors[WORDS].shape[1],
         num_layers=len({name.split(".")[2] for name in tensors if name.startswith("encoder.layer.")}),
-        num_heads=config.get("num_attention_heads", wanted.num_heads),
+        num_heads=heads or wanted.num_heads,
         intermediate_size=len(inner),
         max_positions=wanted.max_positions,
     )
@@ -170,18 +230,18 @@ def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def _copy(model: TableEncoder, tensors: dict[str, Tensor]) -> LoadReport:
+def _copy(model: TableEncoder, state: dict[str, Tensor], tensors: dict[str, Tensor]) -> LoadReport:
     """Copy what has a place; tables of positions and types may be longer or shorter, then their common rows."""
-    state = model.state_dict()
     loaded = [name for name in state if name in tensors]
     for name in loaded:
-        rows = min(len(state[name]), len(tensors[name]))
-        if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != tensors[name].shape:
+        given = tensors[name].reshape(state[name].shape) if fits(state[name], tensors[name]) else tensors[name]
+        rows = min(len(state[name]), len(given))
+        if name not in (POSITIONS, *TYPE_TABLES) and state[name].shape != given.shape:
             raise CheckpointError(
-                f"it is {tuple(tensors[name].shape)}, the network's {tuple(state[name].shape)}",
+                f"it is {tuple(given.shape)}, the network's {tuple(state[name].shape)}",
                 where=name,
                 remedy=model.shape_remedies.get(name.partition(".")[0], "Name weights of this architecture"),
             )
-        state[name][:rows] = tensors[name][:rows]
+        state[name][:rows] = given[:rows]
     new, unused = (tuple(name for name in a if name not in b) for a, b in ((state, tensors), (tensors, state)))
     return LoadReport(tuple(loaded), new, unused)

@@ -194,6 +194,14 @@ class Pooler(nn.Module):
         return self.dense(states[:, 0]).tanh()
 
 
+class FirstState(nn.Module):
+    """The first token's state as it is, in place of a `Pooler` that nothing would learn from."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        """[B, T, D] to [B, D]."""
+        return states[:, 0]
+
+
 def activation_named(name: str) -> nn.Module:
     """The activation of this name in transformers.
 

@@ -114,8 +114,7 @@ class TableAnswerHead(nn.Module):
 
     def _column_logits(self, scores: Tensor, grid: CellGrid) -> Tensor:
         """The mean over the cells of each column, the header's among them: scores [B, T, 1] to [B, C]."""
-        count = grid.exists.sum(1)
-        logits = grid.means(scores.squeeze(-1).float()).sum(1) / count.clamp(min=1)
-        forbidden = count == 0
+        logits = grid.column_means(scores.squeeze(-1).float())
+        forbidden = ~grid.exists.any(1)
         forbidden[:, 0] = not self.options.allow_empty_column_selection
         return logits + NO_LOGIT * forbidden

@@ -1,0 +1,110 @@
+"""DoT: a small transformer chooses tokens, and a large one answers from them.
+
+Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021;
+google-research/tapas, `utils/table_pruning.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.plan import Planner
+from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.layers.token_scores import TokenScores, best_tokens, outside_counts
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tokenization.layout import gather_tokens
+from mate_cli.tokenization.positions import renumbered
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.tokenization.layout import TableBatch
+
+LEAST_SCORE = -1e4
+"""The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""
+
+
+class Dot(TableEncoder):
+    """A pruning transformer scores the tokens of a table; a task transformer reads the K best of them.
+
+    The layers of this network are the task transformer's. In each of its heads the logarithm of a token's score is
+    added to the attention that the token gets, and so the loss teaches what matters.
+
+    Args:
+        size: of the task transformer, a name in `SIZES` or a size.
+        attention: how attention is computed, in both.
+        pruner: builds the pruning transformer; options that it does not set are those of the task transformer.
+        keep: K, tokens that the task transformer reads, the question's among them.
+        select: keep the best tokens, or the tokens of the best columns.
+        first: keep the first K tokens, without any pruning transformer: what one that learns must exceed.
+        row_head_ratio: the share of row heads in the task transformer, as in MATE; None for full attention.
+        **options: those of `TableEncoder`.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        pruner: Callable[..., TableEncoder],
+        keep: Annotated[int, Field(gt=0)] = 256,
+        select: Literal["tokens", "columns"] = "tokens",
+        first: bool = False,
+        row_head_ratio: float | None = None,
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        shape = encoder_size(size)
+        heads = shape.num_heads
+        pattern = Full(heads) if row_head_ratio is None else RowColumnHeads(heads, row_head_ratio)
+        super().__init__(size, [LayerSpec(pattern, attention)] * shape.num_layers, **options)
+        self.keep = keep
+        self.pruner: TableEncoder | None = None
+        if not first:
+            own = getattr(pruner, "keywords", {})
+            shared = {name: value for name, value in options.items() if name not in own}
+            self.pruner = pruner(attention=attention, pooler=False, **shared)
+            self.scores = TokenScores(self.pruner.size.hidden_size, select)
+            self.max_tokens = self.pruner.max_tokens
+
+    @property
+    def encoders(self) -> Mapping[str, TableEncoder]:
+        """The task transformer, and the pruning transformer where there is one."""
+        return {"": self} if self.pruner is None else {"": self, "pruner.": self.pruner}
+
+    @property
+    def planner(self) -> Planner:
+        """Prepares batches for the pruning transformer; what the other one reads is not known before."""
+        return Planner(()) if self.pruner is None else self.pruner.planner
+
+    def reading(self, batch: TableBatch) -> Sequence[tuple[TableEncoder, TableBatch]]:
+        """All tokens for the pruning transformer; of those that the other one reads only the number is known."""
+        kept = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
+        own = self, batch.keep(kept.expand(len(batch.input_ids), -1))
+        return [own] if self.pruner is None else [*self.pruner.reading(batch), own]
+
+    def forward(self, batch: TableBatch) -> EncoderOutput:
+        """Encode the tokens of a batch that are kept, in the order in which they stand; no more than K."""
+        early = None if self.pruner is None else self.pruner(batch)
+        scores = self.token_scores(batch, early)
+        kept = best_tokens(scores.detach(), self.keep)
+        short = renumbered(batch, kept, self.size.max_positions)
+        plans = self.plans(short)
+        bias = None if early is None else plans.packing.pack(gather_tokens(scores, kept).clamp(min=LEAST_SCORE))
+        states = plans.packing.unpack(self.encoder(self.embeddings(short, plans.packing), plans, bias))
+        return EncoderOutput(states, self.pooler(states), short, early)
+
+    def token_scores(self, batch: TableBatch, early: EncoderOutput | None) -> Tensor:
+        """The logarithm of the probability that a token matters [B, T], from what the pruning transformer says."""
+        if early is None:
+            return outside_counts(torch.zeros_like(batch.input_ids, dtype=torch.float32), batch)
+        scores: Tensor = self.scores(early)
+        return scores
