@@ -72,3 +72,30 @@ def test_table4_runs_every_row():
     assert sorted(rows) == sorted(
         f"{name}_{model}" for name in ("sqa", "wtq", "tabfact") for model in ("mate", "tapas")
     )
+
+
+@pytest.mark.parametrize("name", ["wtq", "wikisql", "tabfact"])
+def test_dot_differs_from_tapas_in_the_network_its_input_and_first_weights_only(name):
+    chosen = (composed(config_dir(), "train", [f"experiment={name}_{model}"]) for model in ("dot", "tapas"))
+    dot, tapas = (OmegaConf.to_container(config, resolve=True) for config in chosen)
+    size = "medium" if name == "wtq" else "small"
+    assert dot["encoding"].pop("max_tokens") == 1024
+    assert dot["encoding"].pop("truncation") == ("cell_concatenation" if name == "wtq" else "hem")
+    assert (dot["model"]["keep"], dot["model"]["size"], dot["model"]["pruner"]["size"]) == (256, "large", size)
+    assert dot["model"]["select"] == ("columns" if name == "wtq" else "tokens")
+    assert dot["init"]["inner"]["pruner"]["checkpoint"] == f"google/tapas-{size}-finetuned-sqa"
+    for key in ("hidden_dropout", "attention_dropout", "activation"):
+        assert dot["model"][key] == tapas["model"][key]
+    del tapas["encoding"]["max_tokens"], tapas["encoding"]["truncation"]
+    for config in (dot, tapas):
+        del config["model"], config["init"]
+    assert dot == tapas
+
+
+@pytest.mark.parametrize("name", ["hybridqa", "wtq", "wikisql", "tabfact"])
+def test_a_small_scale_leaves_dot_something_to_prune(name):
+    config = composed(config_dir(), "train", [f"experiment={name}_dot", "scale=small"])
+    assert (config.encoding.max_tokens, config.encoding.reset_positions, config.model.keep) == (1024, True, 256)
+    assert (config.model.size, config.model.pruner.size) == ("minilm", "minilm:1")
+    assert (config.init.kind, config.init.inner) == ("minilm", None)
+    assert (config.optimizer.lr, config.trainer.batch_size, config.model.lexical_features) == (1e-4, 16, True)

@@ -13,6 +13,7 @@ import torch
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.gathering import Named, gathered
 from mate_cli.lit_modules.sharding import shard
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
@@ -91,7 +92,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__()
         self.encoder = encoder
-        encoder.pooler.requires_grad_(self.pools)  # processes wait for the gradient of every trained weight
+        self.train_poolers(self.pools)
         self._optimization: Optimization | None = None
         self._development: Mapping[str, ExampleT] = {}
         self._predictions: list[list[Prediction]] = []
@@ -116,8 +117,14 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     """The validation metric that chooses the best weights; its `MetricSpec` says whether more or less is better."""
 
     @abstractmethod
-    def loss(self, batch: TableBatch) -> torch.Tensor:
-        """The mean loss of a batch, a scalar."""
+    def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
+        """The mean loss of what one encoder makes of a batch, a scalar.
+
+        Args:
+            output: states, and the batch that they are of.
+            head: the task's own, or one of the same kind for an earlier stage.
+            encoder: made the states.
+        """
 
     @abstractmethod
     def predict(self, batch: TableBatch) -> list[Prediction]:
@@ -134,6 +141,28 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     @abstractmethod
     def right(self, prediction: Prediction, example: ExampleT) -> bool:
         """Whether a prediction counts as correct, for tables that people read."""
+
+    def train_poolers(self, needed: bool) -> None:
+        """Learn the poolers, or not: processes wait for the gradient of every trained weight."""
+        for encoder in self.encoder.encoders.values():
+            encoder.pooler.requires_grad_(needed)
+
+    def add_heads(self, build: Callable[[TableEncoder], torch.nn.Module]) -> None:
+        """Make the head, and one of the same kind for an encoder inside the network that learns the task itself."""
+        self.head, self.early_head = build(self.encoder), None
+        learner = self.encoder.early_learner
+        if learner is not None:
+            self.early_head = build(learner)
+            self.encoder.lend_scores(self.early_head)
+
+    def loss(self, batch: TableBatch) -> torch.Tensor:
+        """The mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
+        output: EncoderOutput = self.encoder(batch)
+        loss = self.output_loss(output, self.head, self.encoder)
+        learner = self.encoder.early_learner
+        if learner is None or output.early is None:
+            return loss
+        return loss + self.output_loss(output.early, self.early_head, learner)
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:

@@ -12,6 +12,7 @@ import torch
 from mate_cli.data.links import link_examples
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.candidates import CandidateHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
@@ -51,15 +52,15 @@ class CandidateChoice(TableTask[LinkedExample, Choice]):
     def __init__(self, encoder: TableEncoder, *, cache: Path | None = None) -> None:
         super().__init__(encoder)
         self.links = cache and cache / "links"
-        self.head = CandidateHead(encoder.size.hidden_size, self.side_vocabularies)
+        self.add_heads(lambda one: CandidateHead(one.size.hidden_size, self.side_vocabularies))
 
     def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """The questions with their nodes, linked once and read from the cache ever after."""
         return link_examples(examples, self.links)
 
-    def loss(self, batch: TableBatch) -> torch.Tensor:
-        """The mean loss of a batch, a scalar."""
-        found = self.head(self.encoder(batch), self.encoder.pooler)
+    def output_loss(self, output: EncoderOutput, head: CandidateHead, encoder: TableEncoder) -> torch.Tensor:
+        """The mean loss of what one encoder makes of a batch, a scalar."""
+        found = head(output, encoder.pooler)
         return soft_cross_entropy(found.logits, found.mask, found.right).mean()
 
     def predict(self, batch: TableBatch) -> list[Choice]:

@@ -13,6 +13,7 @@ from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, by_source, with_probabilities
 from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
@@ -61,7 +62,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         keep: Annotated[int, Field(ge=5)] = 10,
     ) -> None:
         super().__init__(encoder)
-        self.head = CellSelectionHead(encoder.size.hidden_size)
+        self.add_heads(lambda one: CellSelectionHead(one.size.hidden_size))
         self.dropout = torch.nn.Dropout(dropout)
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 
@@ -72,10 +73,9 @@ class CellSelection(TableTask[TableExample, CellRanking]):
             return known
         return [example for example in known if example.answer and len(example.answer.coordinates) == 1]
 
-    def loss(self, batch: TableBatch) -> torch.Tensor:
-        """The mean loss of a batch, a scalar."""
-        output = self.encoder(batch)
-        cells = self.head(output.with_states(self.dropout(output.states)))
+    def output_loss(self, output: EncoderOutput, head: CellSelectionHead, encoder: TableEncoder) -> torch.Tensor:
+        """The mean loss of what one encoder makes of a batch, a scalar."""
+        cells = head(output.with_states(self.dropout(output.states)))
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
     def predict(self, batch: TableBatch) -> list[CellRanking]:

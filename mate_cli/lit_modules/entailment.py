@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from mate_cli.data.guesses import majority_label
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.metrics.parts import by_parts
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.classification import ClassHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
@@ -54,18 +55,16 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__(encoder)
-        lexical = deepcopy(getattr(encoder.embeddings, "lexical", None))
-        self.head = ClassHead(encoder.size.hidden_size, len(CLASSES), lexical)
+        self.add_heads(_class_head)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Statements with a label."""
         return [example for example in examples if _label(example) is not None]
 
-    def loss(self, batch: TableBatch) -> Tensor:
-        """The mean loss of a batch, a scalar."""
-        output = self.encoder(batch)
+    def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
+        """The mean loss of what one encoder makes of a batch, a scalar."""
         assert output.batch.class_ids is not None
-        return cross_entropy(self.head(output).float(), output.batch.class_ids)
+        return cross_entropy(head(output).float(), output.batch.class_ids)
 
     def predict(self, batch: TableBatch) -> list[Verdict]:
         """The likelier label of each example."""
@@ -101,6 +100,12 @@ class Entailment(TableTask[TableExample, Verdict]):
         label = majority_label(known)
         scores = self.score([Verdict(name, label, 1.0) for name in examples], examples)
         return {f"majority/{name}": value for name, value in scores.items()}
+
+
+def _class_head(encoder: TableEncoder) -> ClassHead:
+    """A head for an encoder; with what it knows of lexical features, where it reads them."""
+    lexical = deepcopy(getattr(encoder.embeddings, "lexical", None))
+    return ClassHead(encoder.size.hidden_size, len(CLASSES), lexical)
 
 
 def _label(example: TableExample) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from mate_cli.lit_modules.base import TableTask
@@ -53,29 +53,21 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__(encoder)
         words = encoder.embeddings.word_embeddings.num_embeddings
-        self.head = MaskedLMHead(encoder.size.hidden_size, words, encoder.activation)
+        self.add_heads(lambda one: MaskedLMHead(one.size.hidden_size, words, one.activation))
 
     def training_examples(self, examples: Sequence[Example]) -> list[Example]:
         """All: what is learnt needs no answer."""
         return list(examples)
 
-    def loss(self, batch: TableBatch) -> Tensor:
-        """The mean loss of the masked pieces of a batch, a scalar."""
-        logits, labels, _ = self._masked(self.encoder(batch))
+    def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
+        """The mean loss of the masked pieces of what one encoder makes of a batch, a scalar."""
+        logits, labels, _ = _masked(output, head, encoder)
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
-
-    def _masked(self, output: EncoderOutput) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
-        label_ids = output.batch.label_ids
-        assert label_ids is not None
-        masked = label_ids > 0
-        logits: Tensor = self.head(output.states[masked], self.encoder.embeddings.word_embeddings.weight)
-        return logits.float(), label_ids[masked], masked.nonzero()[:, 0]
 
     def predict(self, batch: TableBatch) -> list[MaskedPieces]:
         """What became of the masked pieces of each example."""
         output = self.encoder(batch)
-        logits, labels, owner = self._masked(output)
+        logits, labels, owner = _masked(output, self.head, self.encoder)
         each = torch.stack(
             [
                 torch.ones_like(labels, dtype=torch.float32),
@@ -103,3 +95,12 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
     def right(self, prediction: MaskedPieces, example: Example) -> bool:
         """Whether all masked pieces were told."""
         return prediction.right == prediction.masked
+
+
+def _masked(output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
+    label_ids = output.batch.label_ids
+    assert label_ids is not None
+    masked = label_ids > 0
+    logits: Tensor = head(output.states[masked], encoder.embeddings.word_embeddings.weight)
+    return logits.float(), label_ids[masked], masked.nonzero()[:, 0]

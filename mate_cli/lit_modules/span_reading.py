@@ -13,6 +13,7 @@ from mate_cli.data.reading import reading_example
 from mate_cli.lit_modules.base import TableTask, by_source
 from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.span import SpanHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Example, TableExample
@@ -63,7 +64,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         serializer: SpanSerializer,
     ) -> None:
         super().__init__(encoder)
-        self.head = SpanHead(encoder.size.hidden_size, max_length=max_span_length)
+        self.add_heads(lambda one: SpanHead(one.size.hidden_size, max_length=max_span_length))
         self.dropout = torch.nn.Dropout(dropout)
         self.cells_per_question = cells_per_question
         self.serializer = serializer
@@ -82,11 +83,10 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         known = super().training_examples(examples)
         return [reading_example(example, *example.answer.coordinates[0]) for example in known if example.answer]
 
-    def loss(self, batch: TableBatch) -> torch.Tensor:
-        """The mean loss of a batch, a scalar."""
-        output = self.encoder(batch)
+    def output_loss(self, output: EncoderOutput, head: SpanHead, encoder: TableEncoder) -> torch.Tensor:
+        """The mean loss of what one encoder makes of a batch, a scalar."""
         assert output.batch.label_ids is not None
-        logits = self.head(output.with_states(self.dropout(output.states)))
+        logits = head(output.with_states(self.dropout(output.states)))
         return span_loss(logits.float(), output.batch.label_ids).mean()
 
     def predict(self, batch: TableBatch) -> list[SpanPrediction]:

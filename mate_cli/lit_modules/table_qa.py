@@ -20,6 +20,7 @@ from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_deno
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.wtq_official import official_accuracy
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.denotation import answer_texts
@@ -117,7 +118,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
     ) -> None:
         super().__init__(encoder)
-        encoder.pooler.requires_grad_(aggregation != "none")
+        self.train_poolers(aggregation != "none")
         self.options = HeadOptions(
             temperature=temperature,
             select_one_column=select_one_column,
@@ -141,7 +142,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             positive_weight=positive_weight,
             label_weighting=label_weighting,
         )
-        self.head = TableAnswerHead(encoder.size.hidden_size, self.options)
+        self.add_heads(lambda one: TableAnswerHead(one.size.hidden_size, self.options))
         self.dropout = torch.nn.Dropout(dropout)
         self.threshold = threshold
 
@@ -164,10 +165,9 @@ class TableQA(TableTask[TableExample, TableAnswer]):
             return True
         return self.options.allow_empty_column_selection and (computed or not answer.texts)
 
-    def loss(self, batch: TableBatch) -> Tensor:
-        """The mean loss of a batch, a scalar."""
-        output = self.encoder(batch)
-        logits = self.head(output.with_states(self.dropout(output.states)))
+    def output_loss(self, output: EncoderOutput, head: TableAnswerHead, encoder: TableEncoder) -> Tensor:
+        """The mean loss of what one encoder makes of a batch, a scalar."""
+        logits = head(output.with_states(self.dropout(output.states)))
         return self.criterion(logits, output.batch).mean()
 
     def predict(self, batch: TableBatch) -> list[TableAnswer]:

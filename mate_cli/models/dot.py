@@ -25,7 +25,7 @@ from mate_cli.tokenization.layout import gather_tokens
 from mate_cli.tokenization.positions import renumbered
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from mate_cli.tokenization.layout import TableBatch
 
@@ -45,6 +45,8 @@ class Dot(TableEncoder):
         pruner: builds the pruning transformer; options that it does not set are those of the task transformer.
         keep: K, tokens that the task transformer reads, the question's among them.
         select: keep the best tokens, or the tokens of the best columns.
+        learn: what teaches the pruning transformer: "joint" the loss of the task transformer alone, through the scores
+            (J in the paper); "pruning" a loss of its own alone, the scores only choosing tokens (P); "both" both (PJ).
         first: keep the first K tokens, without any pruning transformer: what one that learns must exceed.
         row_head_ratio: the share of row heads in the task transformer, as in MATE; None for full attention.
         **options: those of `TableEncoder`.
@@ -58,6 +60,7 @@ class Dot(TableEncoder):
         pruner: Callable[..., TableEncoder],
         keep: Annotated[int, Field(gt=0)] = 256,
         select: Literal["tokens", "columns"] = "tokens",
+        learn: Literal["joint", "pruning", "both"] = "joint",
         first: bool = False,
         row_head_ratio: float | None = None,
         **options: Any,  # noqa: ANN401 - passed on
@@ -67,11 +70,12 @@ class Dot(TableEncoder):
         pattern = Full(heads) if row_head_ratio is None else RowColumnHeads(heads, row_head_ratio)
         super().__init__(size, [LayerSpec(pattern, attention)] * shape.num_layers, **options)
         self.keep = keep
+        self.learn = learn
         self.pruner: TableEncoder | None = None
         if not first:
             own = getattr(pruner, "keywords", {})
             shared = {name: value for name, value in options.items() if name not in own}
-            self.pruner = pruner(attention=attention, pooler=False, **shared)
+            self.pruner = pruner(attention=attention, pooler=learn != "joint", **shared)
             self.scores = TokenScores(self.pruner.size.hidden_size, select)
             self.max_tokens = self.pruner.max_tokens
 
@@ -79,6 +83,19 @@ class Dot(TableEncoder):
     def encoders(self) -> Mapping[str, TableEncoder]:
         """The task transformer, and the pruning transformer where there is one."""
         return {"": self} if self.pruner is None else {"": self, "pruner.": self.pruner}
+
+    @property
+    def early_learner(self) -> TableEncoder | None:
+        """The pruning transformer, where it has a loss of its own."""
+        return None if self.learn == "joint" else self.pruner
+
+    def lend_scores(self, head: nn.Module) -> None:
+        """Let a head of the pruning transformer score by what chooses tokens, as the reference does.
+
+        Where it scores something else and no gradient comes through attention, nothing teaches the scores.
+        """
+        lent = self.scores.lend(head)
+        self.scores.requires_grad_(lent or self.learn != "pruning")
 
     @property
     def planner(self) -> Planner:
@@ -98,7 +115,9 @@ class Dot(TableEncoder):
         kept = best_tokens(scores.detach(), self.keep)
         short = renumbered(batch, kept, self.size.max_positions)
         plans = self.plans(short)
-        bias = None if early is None else plans.packing.pack(gather_tokens(scores, kept).clamp(min=LEAST_SCORE))
+        bias = None
+        if early is not None and self.learn != "pruning":
+            bias = plans.packing.pack(gather_tokens(scores, kept).clamp(min=LEAST_SCORE))
         states = plans.packing.unpack(self.encoder(self.embeddings(short, plans.packing), plans, bias))
         return EncoderOutput(states, self.pooler(states), short, early)
 

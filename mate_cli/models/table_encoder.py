@@ -78,6 +78,14 @@ class TableEncoder(nn.Module):
         return {"": self}
 
     @property
+    def early_learner(self) -> TableEncoder | None:
+        """The encoder inside it whose states (`EncoderOutput.early`) are to learn the task by a head of their own."""
+        return None
+
+    def lend_scores(self, head: nn.Module) -> None:
+        """Let a head of the early learner score by what chooses tokens, as far as both score the same."""
+
+    @property
     def specs(self) -> list[LayerSpec]:
         """What each layer sees, and how."""
         return self.encoder.specs

@@ -129,7 +129,9 @@ def _about(model: Exported) -> str:
 
 def _loading(model: Exported, folder: str) -> str:
     network = model.settings["model"]
-    pruner = f"model={model.record.model} model.pruner.size={network['pruner'].get('size')} " if "pruner" in network else ""
+    pruner = (
+        f"model={model.record.model} model.pruner.size={network['pruner'].get('size')} " if "pruner" in network else ""
+    )
     lines = [
         f"mate train init=path init.checkpoint={folder} init.tokenizer={folder} {pruner}model.size={network['size']} "
         f"model.activation={network['activation']}  # trains on"

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from golden import tapas
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.models.dot import Dot
 from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.layers.encoder import FirstState
 from mate_cli.models.layers.token_scores import TokenScores, best_tokens
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
@@ -68,6 +70,8 @@ def golden_network(select, **options):
     """The network of the reference, with its weights."""
     model = Dot(TASK, pruner=partial(Tapas, PRUNER), keep=KEEP, select=select, **GENERAL, **options)
     model.scores = TokenScores(PRUNER.hidden_size, select, max_rows=ROWS, max_columns=COLUMNS)
+    if model.learn != "joint":
+        model.pruner.pooler = FirstState()
     task = torch_state(np.load(tapas("g3_encoder_weights.npz")), "bert/")
     task = {name: value for name, value in task.items() if name in Tapas(TASK, **GENERAL).state_dict()}
     head = {"tokens": "output", "columns": "column_output"}[select]
@@ -274,3 +278,33 @@ def test_options_of_the_task_transformer_hold_for_the_pruner_that_sets_no_own():
     assert model.pruner.encoder.gradient_checkpointing
     assert model.pruner.embeddings.dropout.p == 0.3
     assert model.embeddings.dropout.p == 0.2
+
+
+def test_a_choice_without_weights_is_that_of_the_reference_and_teaches_the_scores_nothing():
+    model = golden_network("tokens", learn="pruning", hidden_dropout=0.0)
+    output = model(golden_batch())
+    real = output.batch.attention_mask == 1
+    expected = golden("tapas_TOKENS_MASK_TOP_K/task_layer1")
+    torch.testing.assert_close(output.states[real], expected[real], atol=2e-5, rtol=1e-4)
+    output.states.pow(3).sum().backward()
+    assert all(p.grad is None for p in (*model.pruner.parameters(), *model.scores.parameters()))
+
+
+class Summed(torch.nn.Module):
+    """The square of what tokens are scored by, in place of a task."""
+
+    choices: ClassVar = {"tokens": "score"}
+
+    def __init__(self):
+        super().__init__()
+        self.score = torch.nn.Linear(PRUNER.hidden_size, 1)
+
+
+def test_a_lent_score_is_trained_and_saved_in_one_place():
+    model, head = network(learn="both"), Summed()
+    model.lend_scores(head)
+    assert list(head.state_dict()) == []
+    head.score(model(tables()).early.states).pow(2).sum().backward()
+    assert model.scores.tokens.weight.grad.abs().max() > 0
+    assert model.early_learner is model.pruner
+    assert network().early_learner is None

@@ -1,5 +1,7 @@
 """Counted pairs are those of the definition."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -19,6 +21,7 @@ from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.benchmark.cases import draw_table, together
+from mate_cli.models.dot import Dot
 from mate_cli.models.flops import attention_flops, dense_flops, encoder_flops, work_flops
 from mate_cli.models.layers.global_local import find_links
 from mate_cli.models.linformer import MixedAttention, Mixer
@@ -103,6 +106,18 @@ def test_a_network_with_two_patterns_counts_each():
     seen = sum(attention_flops(all_pairs(pattern, batch), 8, backward=False) for pattern in patterns)
     dense = dense_flops(SIZE, batch.input_ids.numel(), backward=False)
     assert flops_of(Sat(SIZE, variant="original", attention=Sdpa()), batch) == dense + seen
+
+
+def test_two_encoders_count_what_each_of_them_reads():
+    batch = pad([one_table(np.random.default_rng(0), 4, 40, 8, 2), one_table(np.random.default_rng(0), 4, 2, 2, 2)])
+    small = EncoderSize(16, 1, 2, 32)
+    model = Dot(SIZE, attention=Sdpa(), pruner=partial(Tapas, small), keep=30)
+    short = batch.keep(torch.arange(30).expand(2, -1))
+    alone = flops_of(Tapas(SIZE, attention=Sdpa()), short)
+    assert int(short.attention_mask.sum()) < 60
+    assert flops_of(model, batch) == flops_of(Tapas(small, attention=Sdpa()), batch) + alone
+    first = Dot(SIZE, attention=Sdpa(), pruner=partial(Tapas, small), keep=30, first=True)
+    assert flops_of(first, batch) == alone
 
 
 def test_slots_of_a_memory_are_counted_as_tokens():

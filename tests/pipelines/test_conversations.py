@@ -36,7 +36,7 @@ class Next:
 class NextRow(TableTask[TableExample, Next]):
     """Answers with the row after the previous answer's, and with row 1 where there is none."""
 
-    def loss(self, batch):
+    def output_loss(self, output, head, encoder):
         raise NotImplementedError
 
     def predict(self, batch):

@@ -5,7 +5,8 @@ Source: MATE paper, section 4.2; google-research/tapas, `tapas_classifier_model_
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +43,9 @@ class CellSelectionHead(nn.Module):
     Args:
         hidden_size: width D of the states.
     """
+
+    choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
+    """What it scores of all tokens, and so could choose among them."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

@@ -91,6 +91,9 @@ class TableAnswerHead(nn.Module):
     }
     """Our parameters, and what they are called there."""
 
+    choices: ClassVar[Mapping[str, str]] = {"tokens": "cells", "columns": "columns"}
+    """What it scores of all tokens and columns, and so could choose among them."""
+
     def __init__(self, hidden_size: int, options: HeadOptions) -> None:
         super().__init__()
         self.options = options

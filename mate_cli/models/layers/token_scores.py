@@ -55,12 +55,42 @@ class TokenScores(nn.Module):
         logits = self._column_logits(states, batch) if self.tokens is None else self.tokens(states).squeeze(-1).float()
         return outside_counts(logsigmoid(logits), batch)
 
+    def lend(self, head: nn.Module) -> bool:
+        """Let a head score tokens or columns by the weights of this; they stay here.
+
+        Returns:
+            Whether the head has such scores (`choices`).
+        """
+        for kind, name in getattr(head, "choices", {}).items():
+            own = getattr(self, kind)
+            if own is not None and getattr(head, name) is not None:
+                delattr(head, name)
+                setattr(head, name, Lent(own))
+                return True
+        return False
+
     def _column_logits(self, states: Tensor, batch: TableBatch) -> Tensor:
         """Give every token [B, T] the mean score of the cells of its column, the header's among them."""
         assert self.columns is not None
         grid = CellGrid.of(batch, *self.shape)
         means = grid.column_means(self.columns(states).squeeze(-1).float())
         return means.gather(1, batch.column_ids.clamp(max=grid.columns - 1))
+
+
+class Lent:
+    """A layer that belongs to another module, and is saved and trained there.
+
+    Args:
+        layer: of the other one.
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        self.layer = layer
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """What the layer makes of states."""
+        made: Tensor = self.layer(states)
+        return made
 
 
 def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
