@@ -61,13 +61,13 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
 
     def output_loss(self, output: EncoderOutput, head: MaskedLMHead, encoder: TableEncoder) -> Tensor:
         """The mean loss of the masked pieces of what one encoder makes of a batch, a scalar."""
-        logits, labels, _ = _masked(output, head, encoder)
+        logits, labels, _ = masked_logits(output, head, encoder)
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
     def predict(self, batch: TableBatch) -> list[MaskedPieces]:
         """What became of the masked pieces of each example."""
         output = self.encoder(batch)
-        logits, labels, owner = _masked(output, self.head, self.encoder)
+        logits, labels, owner = masked_logits(output, self.head, self.encoder)
         each = torch.stack(
             [
                 torch.ones_like(labels, dtype=torch.float32),
@@ -97,7 +97,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return prediction.right == prediction.masked
 
 
-def _masked(output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> tuple[Tensor, Tensor, Tensor]:
+def masked_logits(output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> tuple[Tensor, Tensor, Tensor]:
     """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
     label_ids = output.batch.label_ids
     assert label_ids is not None

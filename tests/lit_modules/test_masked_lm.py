@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.data.collate import collate
-from mate_cli.lit_modules.masked_lm import MaskedLM, MaskedPieces
+from mate_cli.lit_modules.masked_lm import MaskedLM, MaskedPieces, masked_logits
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
 from mate_cli.models.sizes import EncoderSize
@@ -135,7 +135,7 @@ def test_the_head_of_a_bert_checkpoint_is_loaded_and_scores_as_transformers_does
     with torch.no_grad():
         theirs = bert(input_ids=own.input_ids, token_type_ids=own.segment_ids, attention_mask=own.attention_mask).logits
         masked = own.label_ids > 0
-        ours, labels, _ = task._masked(task.encoder(own))
+        ours, labels, _ = masked_logits(task.encoder(own), task.head, task.encoder)
     assert torch.allclose(ours, theirs[masked], atol=1e-4)
     assert labels.tolist() == own.label_ids[masked].tolist()
 
