@@ -141,7 +141,7 @@ def words(batch):
     shape = batch.input_ids.shape
     random = np.random.default_rng(1).integers(1, 50, shape)
     ids = [getattr(batch, name) for name in ("row_ids", "column_ids", "segment_ids", "attention_mask")]
-    return batch_from(*ids, input_ids=random, position_ids=np.broadcast_to(np.arange(shape[1]), shape))
+    return batch_from(*ids, input_ids=random, position_ids=np.tile(np.arange(shape[1]), (shape[0], 1)))
 
 
 def tables(extra=0):
