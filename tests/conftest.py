@@ -1,5 +1,6 @@
 """Settings for every test: no network, few threads, an empty cache, the same random tables on each run; two parts."""
 
+import gc
 import os
 import shutil
 import sys
@@ -65,8 +66,9 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Count what is run here."""
+    """Count what is run here; what has been loaded by now is garbage in no test, so nobody has to look through it."""
     session.config.stash[PARTS]["here"] = len(session.items)
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -28,18 +28,17 @@ def test_experiment_says_how_it_is_run(file):
     assert head == ["# @package _global_", f"# mate train experiment={name}"]
 
 
-@pytest.mark.parametrize("file", EXPERIMENTS)
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=[] if place % 6 == 0 else pytest.mark.long) for place, file in enumerate(EXPERIMENTS)],
+)
 def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
-    config = small(file)
+    name = file.removeprefix("experiment/").removesuffix(".yaml")
+    config = composed(ROOT, "train", [f"experiment={name}", "scale=small", "debug=fast"])
     assert config.init.kind == "minilm"
     assert config.trainer.limit_train == 8
     if file != "experiment/hybridqa_lexical.yaml":  # it has no words that MiniLM could know
         validate(config, "train")
-
-
-def small(file, **options):
-    name = file.removeprefix("experiment/").removesuffix(".yaml")
-    return composed(ROOT, "train", [f"experiment={name}", "scale=small", "debug=fast"], **options)
 
 
 def test_a_preset_to_overfit():
@@ -49,7 +48,8 @@ def test_a_preset_to_overfit():
 def test_every_recipe_is_used():
     used = set()
     for file in EXPERIMENTS:
-        choices = small(file, hydra=True).hydra.runtime.choices
+        name = file.removeprefix("experiment/").removesuffix(".yaml")
+        choices = composed(ROOT, "train", [f"experiment={name}"], hydra=True).hydra.runtime.choices
         kinds = itertools.product(("model", "task", "data"), ("minilm", "small"))
         used |= {f"recipe/{kind}/{scale}/{choices[kind]}.yaml" for kind, scale in kinds}
     assert set(RECIPES) <= used
