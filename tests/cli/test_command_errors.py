@@ -12,7 +12,10 @@ HYDRA_SEES = {
     (
         "train",
         "model=mtae",
-    ): "model=mtae: no such choice. Did you mean mate? Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas.",
+    ): (
+        "model=mtae: no such choice. Did you mean mate? "
+        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas."
+    ),
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",

@@ -121,7 +121,8 @@ MISTAKES = {
         "experiment/mine: there is no group experiment/model. Write override /model: mate."
     ),
     "# @package _global_\ndefaults:\n  - override /model: mtae\n": (
-        "model=mtae: no such choice. Did you mean mate? Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas."
+        "model=mtae: no such choice. Did you mean mate? "
+        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas."
     ),
     "# @package _global_\ntrainer: [1\n": "{file}, line 3: not valid YAML.",
 }
