@@ -11,7 +11,13 @@ from types import ModuleType
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+    OverrideParseException,
+)
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
@@ -59,7 +65,8 @@ def _is_a_bug(error: Exception, command: ModuleType) -> bool:
     if type(error) is ValueError:
         return "hydra/_internal" not in Path(files[-1]).as_posix()
     composing = isinstance(error, (ConfigCompositionException, OverrideParseException, YAMLError))
-    return not composing and command.__file__ in files
+    elsewhere = isinstance(error, InstantiationException) and "locating target" in str(error)
+    return not (composing or elsewhere) and command.__file__ in files
 
 
 def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
@@ -179,8 +186,14 @@ def _nothing_to_delete(found: re.Match[str], config_name: str, words: Sequence[s
     return ConfigError("nothing to delete here", where=f"~{found[1]}")
 
 
+def _no_target(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    remedy = "It was made by another version of mate, or by code that is not on the path"
+    return ConfigError("there is no such class here", where=found[1], remedy=remedy)
+
+
 Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
 ANSWERS: tuple[tuple[str, Answer], ...] = (
+    (r"Error locating target '([^']+)'", _no_target),
     (r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)", _unused_group),
     (r"Could not override '([^']+)'", _unknown_key),
     (r"config group '([^']+)' does not exist", _unknown_key),

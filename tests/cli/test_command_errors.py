@@ -114,3 +114,8 @@ def assert_error(words, message, capsys):
     code = app.main(list(words))
     out, err = capsys.readouterr()
     assert (code, err, out) == (2, f"error: {message}\n", "")
+
+
+def test_a_class_that_is_gone_is_named():
+    error = InstantiationException("Error locating target 'gone.Reader', set env var HYDRA_FULL_ERROR=1")
+    assert str(explain(error, "evaluate", [])).startswith("gone.Reader: there is no such class here.")
