@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hydra.errors import InstantiationException
 
 from mate_cli.cli import app
+from mate_cli.cli.explain import explain
 
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
