@@ -113,6 +113,7 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
                 "hydra.sweeper.direction=maximize",
                 "hydra.sweeper.n_trials=2",
                 "hydra.sweeper.n_jobs=1",
+                "hydra.sweeper.sampler.seed=0",
                 "seed=choice(-3,-4)",
             ],
         ),
@@ -234,10 +235,14 @@ def test_a_job_whose_plan_is_wrong_leaves_the_others_alone(jobs, capsys, monkeyp
     assert "2 jobs: 1 failed, 1 finished" in shown
 
 
-def test_rows_say_what_a_grid_cannot(jobs):
-    assert main(["train", "sweep=hybridqa_table5", "seed=7", "scale=small"]) == 0
-    assert len(jobs) == 8
-    assert jobs[3] == ["experiment=hybridqa_pointr", "model=sat", "seed=7", "scale=small"]
+def test_rows_say_what_a_grid_cannot(jobs, mine):
+    rows = "'experiment=quickstart model=sat', 'experiment=quickstart_cells'"
+    mine.write_text(f'# @package _global_\nhydra: {{sweeper: {{params: {{row: "{rows}", debug: fast}}}}}}\n')
+    assert main(["train", "sweep=mine", "seed=7"]) == 0
+    assert jobs == [
+        ["experiment=quickstart", "model=sat", "debug=fast", "seed=7"],
+        ["experiment=quickstart_cells", "debug=fast", "seed=7"],
+    ]
 
 
 @pytest.fixture

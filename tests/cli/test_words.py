@@ -32,7 +32,9 @@ GROUPS = st.dictionaries(NAMES, LEAVES | LISTS, max_size=3).map(
 VALUES = PLAIN | LEAVES | LISTS | GROUPS
 SET = st.builds(Word, st.sampled_from(["", "+", "++"]), KEYS, VALUES)
 CHOSEN = st.builds(Word, st.sampled_from(["", "+"]), CHOICES, NAMES)
-DELETED = st.builds(Word, st.just("~"), KEYS | CHOICES, st.none() | NAMES).filter(lambda w: not w.is_below("hydra"))
+DELETED = st.builds(Word, st.just("~"), KEYS | CHOICES, st.none() | NAMES | TEXTS.map(quoted)).filter(
+    lambda w: not w.is_below("hydra")
+)
 WORDS = st.lists(SET | CHOSEN | DELETED, max_size=6, unique_by=lambda word: word.key).map(lambda ws: [*map(str, ws)])
 
 
@@ -55,7 +57,7 @@ def test_a_word_is_taken_apart_and_put_together_again(text):
 
 @given(WORDS)
 @example(["+a='b c'", "~model", "++x.y=[1,2]", "resume=null"])
-@example(["~recipe/task", "~model@other=x"])
+@example(["~recipe/task", "~model@other=x", "~a='b c'"])
 def test_a_job_has_what_was_typed(words):
     (job,) = jobs(for_sweeper(words), words)
     assert list(map(meaning, job)) == list(map(meaning, words))
