@@ -38,8 +38,8 @@ def files(root: Path) -> list[str]:
     return sorted(file for file in found if not file.startswith("recipe/"))
 
 
-def problem(root: Path, file: str) -> str | None:
-    """What is wrong with one file, tried in every command that uses it; None when all is well.
+def problem(root: Path, file: str, *, everywhere: bool = True) -> str | None:
+    """What is wrong with one file, tried in every command that uses it, or in one; None when all is well.
 
     A command that takes over another whole one, as `inspect` takes over `train`, is tried by its own file alone.
     """
@@ -50,7 +50,7 @@ def problem(root: Path, file: str) -> str | None:
     if not primaries:
         return "orphan: no command's defaults name it"
     choice = [f"{group}={name}"] if group else []
-    for primary in primaries:
+    for primary in primaries if everywhere else primaries[:1]:
         given = {*USER_GIVES.get(file, []), *USER_GIVES.get(f"{primary}.yaml", [])}
         try:
             validate(composed(root, primary, [*choice, *sorted(given)]), primary)

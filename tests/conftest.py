@@ -14,6 +14,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
 sys.path.insert(0, str(Path(__file__).parent))
 
+import composed_once
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -29,6 +30,7 @@ PARTS = pytest.StashKey[dict[str, int]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """One cache for all processes of a session: data are encoded, and kernels compiled, once."""
+    composed_once.install()
     config.stash[PARTS] = {}
     if not is_worker(config):
         os.environ["MATE_CACHE"] = tempfile.mkdtemp(prefix="mate-cache-")

@@ -16,9 +16,10 @@ EXPERIMENTS = [file for file in files(ROOT) if file.startswith("experiment/")]
 RECIPES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "recipe").rglob("*.yaml")]
 
 
+@pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "everywhere"])
 @pytest.mark.parametrize("file", files(ROOT))
-def test_file(file):
-    assert problem(ROOT, file) is None
+def test_file(file, everywhere):
+    assert problem(ROOT, file, everywhere=everywhere) is None
 
 
 @pytest.mark.parametrize("file", EXPERIMENTS)

@@ -144,6 +144,7 @@ def test_a_bias_of_minus_infinity_hides_a_key():
     torch.testing.assert_close(Native().forward(qkv, plan, bias)[:5], expected)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_the_operator_keeps_torchs_rules():
     plan = AttentionPlan(RowColumnHeads(4), pad([one_table(np.random.default_rng(1), 3, 2, 2, 3)]))

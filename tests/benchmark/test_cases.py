@@ -58,6 +58,7 @@ def test_an_unknown_shape_and_a_table_without_room_are_refused():
         encode_dataset("trec", ".", "minilm", 64)
 
 
+@pytest.mark.long
 def test_the_largest_tables_of_wtq_fill_their_budget():
     encodings = encode_dataset("wtq", shared("data", "wtq"), "minilm", 1024)
     assert sorted(map(len, encodings))[-4:] > [1000] * 4

@@ -73,7 +73,7 @@ def test_the_expected_time_is_that_of_the_rounds_that_fit():
     assert expected_seconds([9, 9], rounds=5, seconds=12) == pytest.approx(18 * 2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_benchmark_that_is_stopped_shows_what_it_has(tmp_path, monkeypatch, capsys, number):
     measure = AttentionBenchmark.measure
 

@@ -170,6 +170,7 @@ def test_wide_tables_are_shown_in_parts_that_fit(width):
     assert printed.count("●") == 2, "in the legend and in the cell"
 
 
+@pytest.mark.long
 def test_masked_examples_show_what_was_there(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "118")
     words = ["inspect", "experiment=pretrain_mate", "data.sources=[sample]", "data.exclude=[]", "split=dev"]

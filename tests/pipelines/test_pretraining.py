@@ -64,6 +64,7 @@ def test_a_run_says_what_it_learnt_from_and_how_well(run):
     assert all("masked pieces" in row["pred"] for row in rows)
 
 
+@pytest.mark.long
 def test_less_is_better_where_the_monitored_metric_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(MaskedLM, "monitor", "dev/perplexity")
     assert pretrain(tmp_path, "trainer.early_stopping=1", "trainer.val_every=0.2") == 0

@@ -72,7 +72,10 @@ def whole(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("step", "stop"), [(2, signal.SIGKILL), (10, signal.SIGKILL), (13, signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("step", "stop"),
+    [pytest.param(2, signal.SIGKILL, marks=pytest.mark.long), (10, signal.SIGKILL), (13, signal.SIGINT)],
+)
 def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
     folder = tmp_path / "outputs"
     process = start(folder)

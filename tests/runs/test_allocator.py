@@ -7,11 +7,11 @@ from mate_cli.runs.allocator import keep_freed_memory
 
 FAULTS = """
 import resource, sys
-import torch
+import numpy
 from mate_cli.runs.allocator import keep_freed_memory
 kept = sys.argv[1] == "keep" and keep_freed_memory()
 for _ in range(50):
-    torch.ones(16_000_000)  # 64 MB
+    numpy.ones(8_000_000)  # 64 MB
 print(kept, resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
 """
 

@@ -112,6 +112,7 @@ with launch.together(OmegaConf.create({PROFILE})):
 """
 
 
+@pytest.mark.long
 def test_a_process_that_never_joins_is_not_waited_for():
     profile = str(OmegaConf.to_container(hardware(devices=2)))
     command = [sys.executable, "-c", NEVER_JOINED.replace("{PROFILE}", profile)]

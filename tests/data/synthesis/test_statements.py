@@ -84,6 +84,7 @@ def test_every_label_agrees_with_the_reader(table, seed, blanks, opposites):
         assert made.label in StatementReader(made.table).verdicts(made.text), made.text
 
 
+@pytest.mark.long
 def test_labels_of_thousands_of_statements_agree_with_the_reader_and_are_clear():
     tables = {example.table.table_id: example.table for example in Sample().examples("train")}
     made = list(made_of(tables.values(), range(20)))
