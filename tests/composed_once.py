@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def install() -> None:
 
 def remembering(compose: Composition) -> Composition:
     """The composition, but with a copy of what was composed before in the same folder."""
-    known: dict[tuple[object, ...], DictConfig] = {}
+    known: dict[tuple[object, ...], bytes] = {}  # nothing for the garbage collector to walk through
     ours = str(config_dir())
 
     def load_configuration(
@@ -32,7 +32,7 @@ def remembering(compose: Composition) -> Composition:
             return compose(loader, config_name, overrides, *how, **named)
         key = (Path.cwd(), config_name, *overrides, *how, *named.items())
         if key not in known:
-            known[key] = compose(loader, config_name, overrides, *how, **named)
-        return copy.deepcopy(known[key])
+            known[key] = pickle.dumps(compose(loader, config_name, overrides, *how, **named))
+        return pickle.loads(known[key])
 
     return load_configuration

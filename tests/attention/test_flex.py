@@ -88,6 +88,7 @@ def test_no_tile_is_read_or_masked_for_nothing(pattern, batch):
     assert torch.equal(partial, blocks.any(-1).any(-2) & ~full)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_the_real_kernel_takes_it(monkeypatch):
     monkeypatch.setattr(flex, "TILE", 128)

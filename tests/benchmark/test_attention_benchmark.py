@@ -52,6 +52,7 @@ def figures_of(record, place):
     return {name.removeprefix(f"{place}/") for name in record["metrics"] if name.startswith(f"{place}/")} - {"peak_mb"}
 
 
+@pytest.mark.long
 def test_figures_have_the_promised_names(record):
     assert record["status"] == "finished"
     forward = figures_of(record, "attention/segments/tall/32/mixed/forward")
@@ -67,6 +68,7 @@ def test_figures_have_the_promised_names(record):
     assert figures_of(record, "attention/bound/tall/64/1/forward") == {"speedup_vs_dense", "gflop"}
 
 
+@pytest.mark.long
 def test_a_variant_over_its_length_says_so(record):
     reason = "more than 32 tokens take too much memory"
     assert record["facts"]["attention/eager/tall/64/1/forward/not_run"] == reason
@@ -74,12 +76,14 @@ def test_a_variant_over_its_length_says_so(record):
     assert figures_of(record, "attention/eager/tall/32/1/forward")
 
 
+@pytest.mark.long
 def test_exact_backends_are_exact(record):
     for name in ("dense", "segments", "eager"):
         for batch in ("1", "mixed"):
             assert record["metrics"][f"attention/{name}/tall/32/{batch}/forward/max_error"] < 1e-5
 
 
+@pytest.mark.long
 def test_the_machine_is_described(record):
     assert record["facts"]["machine/torch"] == torch.__version__
     assert record["facts"]["machine/device"] == "cpu"
@@ -88,6 +92,7 @@ def test_the_machine_is_described(record):
     assert record["metrics"]["machine/peak_gflops_per_second"] > 0
 
 
+@pytest.mark.long
 def test_figures_and_page_are_made_again_from_the_record_alone(folder, tmp_path, capsys):
     (tmp_path / "record.json").write_bytes((folder / "record.json").read_bytes())
     assert main(["benchmark", f"show={tmp_path}"]) == 0

@@ -96,6 +96,7 @@ def test_a_benchmark_that_is_stopped_shows_what_it_has(tmp_path, monkeypatch, ca
     assert (folder / "benchmark.html").is_file()
 
 
+@pytest.mark.long
 def test_one_stopped_at_once_has_nothing_to_show(tmp_path, monkeypatch, capsys):
     def stopped(self, case, pace):
         raise KeyboardInterrupt

@@ -31,6 +31,7 @@ def metrics(tmp_path_factory):
     return json.loads((folder / "record.json").read_text())["metrics"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["random", "grouped"])
 def test_steps_are_compared_with_both_peers(metrics, order):
     place = f"training/{{}}/96/sample/3_{order}/forward_backward"
@@ -42,6 +43,7 @@ def test_steps_are_compared_with_both_peers(metrics, order):
     assert metrics[f"{place.format('mate_segments')}/speedup_vs_padded"] == pytest.approx(padded / ours)
 
 
+@pytest.mark.long
 def test_speeds_are_those_of_a_step(metrics):
     place = "training/mate_segments/96/sample/3_random"
     ms = metrics[f"{place}/forward_backward/ms"]

@@ -89,6 +89,7 @@ def test_sweep_runs_every_combination(processes, tmp_path):
     assert all(folder.startswith("outputs/train/hybridqa_") for folder in folders - sweeps)
 
 
+@pytest.mark.long
 def test_a_failed_job_does_not_stop_the_sweep(processes, capsys):
     assert app.main(["train", "-m", "seed=1,2"]) == 1
     assert len(processes) == 2

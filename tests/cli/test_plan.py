@@ -178,7 +178,11 @@ WRONG = {
 """Words that cannot be trained, and what is said."""
 
 
-@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param(words, marks=pytest.mark.long if place % 2 else []) for place, words in enumerate(WRONG)],
+    ids=" ".join,
+)
 def test_what_cannot_be_trained_is_one_clear_error(words, capsys):
     assert main(["train", *words]) == 2
     out, err = capsys.readouterr()
@@ -384,6 +388,7 @@ def trained(tmp_path_factory):
     return file.parent, compose_plan(words)
 
 
+@pytest.mark.long
 def test_every_stage_was_trained_as_the_run_says(trained):
     run, plan = trained
     saved = yaml.safe_load((run / "config.yaml").read_text())

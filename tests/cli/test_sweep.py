@@ -218,9 +218,9 @@ def test_a_job_is_told_where_configurations_lie(jobs, mine):
 
 
 def test_a_sweep_over_what_only_a_stage_has(jobs):
-    words = ["experiment=quickstart", "task.max_span_length=5,", "stages.cell_selection.seed=2"]
+    words = ["experiment=quickstart", "task.max_span_length=5,10", "stages.cell_selection.seed=2"]
     assert main(["train", "-m", *words]) == 0
-    assert jobs == [[words[0], "task.max_span_length=5", words[2]]]
+    assert jobs == [[words[0], f"task.max_span_length={length}", words[2]] for length in (5, 10)]
 
 
 def test_jobs_of_several_experiments_and_deletions(jobs):
@@ -238,6 +238,7 @@ def test_a_job_whose_plan_is_wrong_leaves_the_others_alone(jobs, capsys, monkeyp
     assert "2 jobs: 1 failed, 1 finished" in shown
 
 
+@pytest.mark.long
 def test_rows_say_what_a_grid_cannot(jobs, mine):
     rows = "'experiment=quickstart model=sat', 'experiment=quickstart_cells'"
     mine.write_text(f'# @package _global_\nhydra: {{sweeper: {{params: {{row: "{rows}", debug: fast}}}}}}\n')
@@ -270,7 +271,7 @@ def test_the_jobs_have_the_values_of_the_sweep_and_not_its_name(jobs, mine, caps
     assert "4 jobs: 4 finished" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("sign", ["", "++"])
+@pytest.mark.parametrize("sign", ["", pytest.param("++", marks=pytest.mark.long)])
 def test_what_is_typed_replaces_a_parameter_of_the_sweep(jobs, mine, sign):
     assert main(["train", "-m", "sweep=mine", "optimizer.lr=0.1", f"{sign}seed=5,6"]) == 0
     assert [set(words) for words in jobs] == [

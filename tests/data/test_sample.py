@@ -27,6 +27,7 @@ def test_the_generator_makes_what_is_shipped():
     assert made == shipped
 
 
+@pytest.mark.long
 def test_the_generator_writes_the_same_bytes_twice(tmp_path):
     for place in (tmp_path / "a", tmp_path / "b"):
         synthetic.write_sample(place)

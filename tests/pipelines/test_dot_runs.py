@@ -57,6 +57,7 @@ def whole(tmp_path_factory):
     return only_run(folder)
 
 
+@pytest.mark.long
 def test_killed_and_resumed_it_ends_with_the_same_weights(whole, tmp_path):
     process = start(tmp_path)
     wait_for_step(tmp_path, 4, process)

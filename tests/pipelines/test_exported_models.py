@@ -93,7 +93,9 @@ def in_place(parts, made):
     return replace(made, position_ids=cells if parts.serializer.reset_positions else count)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if place % 3 == 0 else pytest.mark.long) for place, name in enumerate(RUNS)]
+)
 @torch.no_grad()
 def test_every_run_loads_with_automodel_and_as_our_parts(tmp_path, name):
     folder = exported(tmp_path, RUNS[name])
@@ -113,7 +115,9 @@ def test_every_run_loads_with_automodel_and_as_our_parts(tmp_path, name):
     assert config.attention["_target_"].endswith("Bucketed" if name == "bucketed" else "Auto")
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if place else []) for place, name in enumerate(HEADS)]
+)
 @torch.no_grad()
 def test_questions_are_scored_alike_by_transformers(tmp_path, name):
     folder = exported(tmp_path, ["model=tapas", "task=table_qa", *HEADS[name]])

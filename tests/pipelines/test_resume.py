@@ -74,7 +74,11 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("step", "stop"),
-    [pytest.param(2, signal.SIGKILL, marks=pytest.mark.long), (10, signal.SIGKILL), (13, signal.SIGINT)],
+    [
+        pytest.param(2, signal.SIGKILL, marks=pytest.mark.long),
+        (10, signal.SIGKILL),
+        pytest.param(13, signal.SIGINT, marks=pytest.mark.long),
+    ],
 )
 def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
     folder = tmp_path / "outputs"

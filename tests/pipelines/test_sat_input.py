@@ -21,6 +21,7 @@ def run(tmp_path_factory):
     return found
 
 
+@pytest.mark.long
 def test_evaluating_again_gives_what_training_recorded(run):
     assert main(["evaluate", f"run={run}", "split=dev"]) == 0
     metrics = json.loads((run / "record.json").read_text())["metrics"]

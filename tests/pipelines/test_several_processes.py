@@ -103,6 +103,7 @@ def one(tmp_path_factory):
     return folder, finish(start(folder))
 
 
+@pytest.mark.long
 def test_two_processes_train_what_one_does(one, tmp_path):
     folder = tmp_path / "outputs"
     output = finish(start(folder, TWO))

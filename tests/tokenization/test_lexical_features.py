@@ -51,6 +51,7 @@ def test_passages_that_are_not_read_do_not_count(tokenizer, options):
     assert np.array_equal(found.cell_features, without.cell_features) != reads
 
 
+@pytest.mark.long
 @given(st.lists(examples(), min_size=2, max_size=3, unique_by=lambda example: example.question))
 def test_a_batch_and_the_cache_keep_them(tokenizer, tmp_path_factory, several):
     named = [replace(example, example_id=str(number)) for number, example in enumerate(several)]
