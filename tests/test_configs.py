@@ -16,8 +16,10 @@ EXPERIMENTS = [file for file in files(ROOT) if file.startswith("experiment/")]
 RECIPES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "recipe").rglob("*.yaml")]
 
 
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, marks=pytest.mark.long if place % 2 else []) for place, file in enumerate(files(ROOT))]
+)
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "everywhere"])
-@pytest.mark.parametrize("file", files(ROOT))
 def test_file(file, everywhere):
     assert problem(ROOT, file, everywhere=everywhere) is None
 

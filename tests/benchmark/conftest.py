@@ -1,4 +1,4 @@
-"""Benchmarks look for garbage before they measure: let them find what is theirs, and not walk through all other tests."""
+"""Benchmarks look for garbage before they measure: let them find what is theirs, not walk through all other tests."""
 
 import gc
 

@@ -59,6 +59,7 @@ def gone() -> str:
         return f"{process.pid}:{Path(f'/proc/{process.pid}/stat').read_text().split()[21]}"
 
 
+@pytest.mark.long
 def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("mate_cli.cli.sweep.subprocess", SimpleNamespace(Popen=forked_commands.start_again))
     assert sweep(tmp_path, "seed=1,-2") == 1
@@ -223,6 +224,7 @@ def test_a_sweep_over_what_only_a_stage_has(jobs):
     assert jobs == [[words[0], f"task.max_span_length={length}", words[2]] for length in (5, 10)]
 
 
+@pytest.mark.long
 def test_jobs_of_several_experiments_and_deletions(jobs):
     words = ["experiment=quickstart_cells,quickstart", "task.keep=5", "~optimizer.weight_decay", "+model.extra=1"]
     assert main(["train", "-m", *words]) == 0

@@ -66,7 +66,9 @@ def test_predictions_are_in_the_official_format_and_score_as_recorded(chain):
     assert (scores["em"], scores["f1"]) == (metrics["test/em"], metrics["test/f1"])
 
 
-@pytest.mark.parametrize("stage", ["", "cell_selection", "span_reading"])
+@pytest.mark.parametrize(
+    "stage", ["", *(pytest.param(stage, marks=pytest.mark.long) for stage in ("cell_selection", "span_reading"))]
+)
 def test_evaluate_recomputes_what_training_recorded(chain, stage):
     for split in ("dev", "test"):
         assert main(["evaluate", f"run={chain / stage}", f"split={split}", "hardware.threads=1"]) == 0
@@ -110,6 +112,7 @@ def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
     assert record(copy)["metrics"] == state["metrics"]
 
 
+@pytest.mark.long
 def test_a_run_killed_after_its_last_step_is_only_scored(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name
