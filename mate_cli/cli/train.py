@@ -87,15 +87,19 @@ def check(plan: Plan) -> None:
         MateError: data is not there, or a part does not fit its class.
     """
     from mate_cli.cli.validate import target_problems
+    from mate_cli.pipelines.assembly import check_label
 
     trained = [stage for stage in plan.stages if not stage.run]
     for stage in trained:
         check_data(stage.config)
     for stage in trained:
-        values = stage.config.model_dump()
+        where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
         if problems := list(target_problems(values)):
-            where = f"stages.{stage.name}" if stage.name else None
             raise ConfigError("\n       ".join(problems), where=where)
+        try:
+            check_label(stage.config)
+        except ConfigError as error:
+            raise ConfigError(str(error), where=where) from error
 
 
 def check_data(config: RunConfig) -> None:
