@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
 from mate_cli.cli.flags import split_flags
-from mate_cli.cli.sweep_file import expand
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +27,10 @@ NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
 
 def arguments(words: Sequence[str]) -> list[str]:
     """The words with what `sweep=NAME` implies."""
+    if not any(word.startswith("sweep=") for word in words):
+        return list(words)
+    from mate_cli.cli.sweep_file import expand
+
     return expand(words)
 
 

@@ -68,7 +68,7 @@ class Serializer(ABC):
     @classmethod
     @abstractmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
-        """What the labels of its encodings mark, by the options it is made with: known before any vocabulary is read."""
+        """What the labels of its encodings mark, by its options: known before any vocabulary is read."""
 
     @abstractmethod
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
