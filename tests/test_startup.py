@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from mate_cli.cli import app
 
 HEAVY = {"torch", "pytorch_lightning", "transformers", "datasets", "wandb", "sklearn", "matplotlib"}
+MOST_MODULES = 141
+"""Of this package, that both stages of the quick start load."""
 PROGRAM = """
 import contextlib, io, json, sys
 from mate_cli.cli import app
@@ -44,16 +47,23 @@ def test_a_wrong_value_is_refused_before_anything_heavy():
     assert HEAVY.isdisjoint(modules)
 
 
-def test_a_run_starts_cold(tmp_path):
+def test_a_run_starts_cold_and_loads_what_it_needs(tmp_path):
     """As typed after an installation; other tests fork commands from an interpreter that has loaded everything."""
     script = Path(sys.executable).with_name("mate")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "mate_cli"]
-    words = ["train", "experiment=quickstart_cells", "debug=fast", "logger=none", f"paths.outputs={tmp_path}"]
-    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    words = ["train", "experiment=quickstart", "debug=fast", "logger=none", f"paths.outputs={tmp_path}"]
+    noted = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=noted)
+    loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == ""
-    (record,) = tmp_path.glob("train/quickstart_cells/*/record.json")
+    assert done.stderr.count("\n") == len(loaded), done.stderr
+    (record,) = tmp_path.glob("train/quickstart/*/record.json")
     assert json.loads(record.read_text())["status"] == "finished"
+    names = [name.removeprefix("mate_cli.") for name in loaded if name.startswith("mate_cli")]
+    ours = {name for name in names if name.rpartition(".")[2].islower()}  # classes are looked up as modules first
+    assert len(ours) <= MOST_MODULES, sorted(ours)
+    needless = ("benchmark", "reports", "tokenization.hybrider", "models.dot", "models.checkpoints.files", "files")
+    assert ours.isdisjoint(needless)
 
 
 def fresh_interpreter(words):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.errors import ConfigError
@@ -34,17 +36,33 @@ def known_backends() -> list[str]:
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
 
 
-def find_network(name: str, attention: AttentionBackend, length: int, **options: Any) -> TableEncoder:  # noqa: ANN401
+def find_network(
+    name: str,
+    attention: AttentionBackend,
+    length: int,
+    settings: Mapping[str, object],
+    **options: Any,  # noqa: ANN401 - passed on
+) -> TableEncoder:
     """Make the network of `conf/model` that has this name; Hydra must be at work.
 
     Args:
         name: one of `known_networks`.
         attention: how it is computed.
         length: tokens of its longest input.
+        settings: values of its file that are to be otherwise, by their keys in it.
         **options: in place of what the file says.
+
+    Raises:
+        ConfigError: its file has no such key.
     """
     words = [f"+model={name}", f"+encoding.max_tokens={length}"]
-    make = instantiate(compose("benchmark", words).model, _partial_=True)
+    node = compose("benchmark", words).model
+    for key, value in settings.items():
+        try:
+            OmegaConf.update(node, key, value)
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"conf/model/{name}.yaml has no key {key}", where="benchmark.networks") from error
+    make = instantiate(node, _partial_=True)
     network: TableEncoder = make(attention=attention, **options)
     return network
 

@@ -25,12 +25,15 @@ from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
 from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
+from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.flops import dense_flops, encoder_flops, work_flops
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 PADDED = "_padded"
+CUT = "@"
+"""Between a variant and the number of tokens that it reads."""
 DENSE = "sdpa"
 """How a network attends that is named without a backend: by PyTorch's own kernel, where it asks for any."""
 USUAL = ("tapas", "linformer")
@@ -64,11 +67,14 @@ class EncoderBenchmark(BenchmarkOptions):
     """Measures encoders with random weights, without dropout; iterating over it yields the figures case by case.
 
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
-    `transformers_tapas` and `transformers_bert`. Ours get their plan with the batch, as in training; what it costs is a
-    figure of its own.
+    `transformers_tapas` and `transformers_bert`, or a name in `networks`. With `@256` after its name a variant reads
+    the first 256 tokens of every example only, as with `encoding.max_tokens=256`. Ours get their plan with the batch,
+    as in training; what it costs is a figure of its own.
 
     Args:
         variants: their names; None for the peers, TAPAS, Linformer, and MATE with every backend.
+        networks: further variants, with dense attention: the name in conf/model as `model`, and what of that file is
+            to be otherwise, such as `pruner.size`.
         padded: variants that are measured once more on batches with padding, as `<name>_padded`: padding is then
             declared real, in rows and columns of their own, so that it goes through every layer but attention has
             little to do for it.
@@ -78,6 +84,7 @@ class EncoderBenchmark(BenchmarkOptions):
     """
 
     variants: list[str] | None
+    networks: dict[str, dict[str, str | int | float | bool | None]]
     padded: list[str]
     size: str
     layers: PositiveInt | None
@@ -130,12 +137,15 @@ class EncoderBenchmark(BenchmarkOptions):
         Raises:
             ConfigError: the name is unknown.
         """
-        longest = max([*self.lengths, self.max_tokens])
+        longest, (name, _, tokens) = max([*self.lengths, self.max_tokens]), name.partition(CUT)
+        if tokens and not (tokens.isdecimal() and int(tokens)):
+            remedy = f"Write {name}{CUT}256"
+            raise ConfigError(f"{tokens!r} is no number of tokens", where="benchmark.variants", remedy=remedy)
         if name in PEERS:
             return PEERS[name](self.shape, longest)
-        known = known_variants()
+        known = known_variants() | {one: (str(options["model"]), DENSE) for one, options in self.networks.items()}
         if name not in known:
-            names = [*PEERS, *known_networks(), *(f"mate_{one}" for one in known_backends())]
+            names = [*PEERS, *known_networks(), *(f"mate_{one}" for one in known_backends()), *self.networks]
             raise ConfigError(
                 f"no variant is called {name!r}",
                 where="benchmark.variants",
@@ -143,7 +153,10 @@ class EncoderBenchmark(BenchmarkOptions):
             )
         network, attention = known[name]
         backend = find_backends([attention])[attention]
-        return find_network(network, backend, longest, size=self.shape, vocab_size=VOCABULARY, attention_dropout=0.0)
+        settings = {key: value for key, value in self.networks.get(name, {}).items() if key != "model"}
+        options = {"size": self.shape, "vocab_size": VOCABULARY, "attention_dropout": 0.0}
+        options = {key: value for key, value in options.items() if key not in settings}
+        return find_network(network, backend, longest, settings, **options)
 
     def rehearse(self, models: Mapping[str, nn.Module], device: torch.device) -> dict[str, float]:
         """Run every model once on a small table, so that what is compiled or loaded at first use is not timed.
@@ -162,7 +175,8 @@ class EncoderBenchmark(BenchmarkOptions):
 
     def _expected(self, case: Case, models: Mapping[str, nn.Module], speeds: Mapping[str, float]) -> float:
         """About how many seconds a case takes."""
-        jobs = {name: Job(model, case.batch, case.batch) for name, model in models.items()}
+        seen = {name: read_by(name, case.batch) for name in models}
+        jobs = {name: Job(model, seen[name], seen[name]) for name, model in models.items()}
         return sum(
             self.expected_seconds(
                 {name: job_flops(job, self.shape, backward=backward) / 1e9 for name, job in jobs.items()}, speeds
@@ -181,6 +195,10 @@ class EncoderBenchmark(BenchmarkOptions):
             timings = measure_variants(work, pace)
             prefix = f"{place}/{direction}"
             named |= figures(timings, work, prefix.format, REFERENCES, pace.peak)
+            for name, timing in timings.items():
+                if isinstance(timing, Timing):
+                    per_second = 1000 * len(case.batch.input_ids) / timing.ms
+                    named[f"{prefix.format(name)}/examples_per_second"] = per_second
             named |= packing_gains(timings, prefix.format)
         for name, ms in plans.items():
             named[f"{place.format(name)}/plan/ms"] = ms
@@ -197,7 +215,7 @@ class EncoderBenchmark(BenchmarkOptions):
         jobs: dict[str, Job] = {}
         plans: dict[str, float] = {}
         for name, model in models.items():
-            batches = {name: case.batch}
+            batches = {name: read_by(name, case.batch)}
             if name in self.padded and sum(real_lengths(case.batch)) < case.batch.input_ids.numel():
                 batches[name + PADDED] = with_padding_declared_real(case.batch)
             for label, batch in batches.items():
@@ -221,6 +239,15 @@ def known_variants() -> dict[str, tuple[str, str]]:
     networks, backends = known_networks(), known_backends()
     pairs = {f"{network}_{backend}": (network, backend) for network in networks for backend in backends}
     return pairs | {network: (network, DENSE) for network in networks}
+
+
+def read_by(variant: str, batch: TableBatch) -> TableBatch:
+    """What a variant reads of a batch: all, or the first tokens."""
+    tokens = variant.partition(CUT)[2]
+    if not tokens or int(tokens) >= batch.input_ids.shape[1]:
+        return batch
+    first = torch.arange(int(tokens), device=batch.input_ids.device)
+    return batch.keep(first.expand(len(batch.input_ids), -1))
 
 
 def with_padding_declared_real(batch: TableBatch) -> TableBatch:
@@ -270,5 +297,10 @@ def encode_and_back(job: Job, autocast: Autocast) -> tuple[Tensor | None, ...]:
 
 def states_of(job: Job) -> Tensor:
     """States [B, T, D] of ours or a peer."""
+    return output_of(job).states
+
+
+def output_of(job: Job) -> EncoderOutput:
+    """What ours or a peer makes of its batch."""
     output = job.model(job.batch)
-    return output if isinstance(output, Tensor) else output.states
+    return EncoderOutput(output, output[:, 0], job.batch) if isinstance(output, Tensor) else output

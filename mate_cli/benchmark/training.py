@@ -22,8 +22,9 @@ from mate_cli.benchmark.encoder import (
     EncoderBenchmark,
     Job,
     job_flops,
+    output_of,
     packing_gains,
-    states_of,
+    read_by,
     with_padding_declared_real,
 )
 from mate_cli.benchmark.machine import machine_facts
@@ -113,7 +114,13 @@ class TrainingBenchmark(EncoderBenchmark):
         models = self.models(device)
         speeds = self.rehearse(models, device)
         return {
-            case: self.expected_seconds({name: self._gflop(model, batches) for name, model in models.items()}, speeds)
+            case: self.expected_seconds(
+                {
+                    name: self._gflop(model, [read_by(name, batch) for batch in batches])
+                    for name, model in models.items()
+                },
+                speeds,
+            )
             for case, batches in orders.items()
         }
 
@@ -146,9 +153,10 @@ class TrainingBenchmark(EncoderBenchmark):
         unpacked = [with_padding_declared_real(batch) for batch in batches]
         learners, plans = {}, {}
         for name, model in self.models(device).items():
-            given = {name: batches} | ({name + PADDED: unpacked} if name in self.padded else {})
+            read = [read_by(name, batch) for batch in batches]
+            given = {name: read} | ({name + PADDED: unpacked} if name in self.padded else {})
             for label, seen in given.items():
-                learners[label], plans[label] = self._learner(self._learning(model), seen, batches)
+                learners[label], plans[label] = self._learner(self._learning(model), seen, read)
         return learners, plans
 
     def _learning(self, model: nn.Module) -> nn.Module:
@@ -193,12 +201,18 @@ def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: Trai
     return [together([encodings[index] for index in indices]) for indices in chosen]
 
 
+def labels_of(output: EncoderOutput, job: Job, labelled: TableBatch) -> TableBatch:
+    """The labels of the tokens that states are of: all of them, or those that a network keeps."""
+    kept = output.batch.places
+    return labelled if kept is None or output.batch is job.batch else labelled.keep(kept)
+
+
 def take_steps(learner: Learner, autocast: Autocast) -> None:
     """One optimizer step on every batch."""
     for job, labelled in zip(learner.jobs, learner.labelled, strict=True):
         with autocast():
-            states = states_of(job)
-            cells = learner.head(EncoderOutput(states, states[:, 0], labelled))
+            output = output_of(job)
+            cells = learner.head(output._replace(batch=labels_of(output, job, labelled)))
         loss = marginal_likelihood(cells.logits, cells.mask, cells.candidates).mean()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(learner.weights, CLIP)

@@ -134,11 +134,14 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
     """Return the command's function with the check of its configuration in front."""
 
     def task(config: DictConfig) -> None:
+        from mate_cli.cli.explain import explained
         from mate_cli.cli.validate import validate
 
         sys.argv = list(argv)
         try:
-            module.run(validate(config, module.CONFIG))
+            # Hydra prints what was typed of any error that leaves its task.
+            with explained(module, argv[2:]):
+                module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None
 

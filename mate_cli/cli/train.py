@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
 from mate_cli.cli.flags import split_flags
-from mate_cli.cli.sweep_file import expand
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +27,10 @@ NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
 
 def arguments(words: Sequence[str]) -> list[str]:
     """The words with what `sweep=NAME` implies."""
+    if not any(word.startswith("sweep=") for word in words):
+        return list(words)
+    from mate_cli.cli.sweep_file import expand
+
     return expand(words)
 
 
@@ -87,15 +90,19 @@ def check(plan: Plan) -> None:
         MateError: data is not there, or a part does not fit its class.
     """
     from mate_cli.cli.validate import target_problems
+    from mate_cli.pipelines.assembly import check_label
 
     trained = [stage for stage in plan.stages if not stage.run]
     for stage in trained:
         check_data(stage.config)
     for stage in trained:
-        values = stage.config.model_dump()
+        where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
         if problems := list(target_problems(values)):
-            where = f"stages.{stage.name}" if stage.name else None
             raise ConfigError("\n       ".join(problems), where=where)
+        try:
+            check_label(stage.config)
+        except ConfigError as error:
+            raise ConfigError(str(error), where=where) from error
 
 
 def check_data(config: RunConfig) -> None:

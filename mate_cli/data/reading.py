@@ -1,10 +1,9 @@
-"""Examples for the reader: one cell with all its linked passages, or one page, as a table of one cell."""
+"""Examples for the reader: one cell with all its linked passages, as a table of one cell."""
 
 from __future__ import annotations
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.hybrider.labels import page_context
 
 
 def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:
@@ -25,21 +24,5 @@ def reading_example(example: TableExample, row: int, column: int, example_id: st
         rows=((cell,),),
         passages={link: example.table.passages[link] for link in cell.links if link in example.table.passages},
     )
-    answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
-    return TableExample(example_id or example.example_id, example.question, table, answer)
-
-
-def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
-    """A page, its title before it, as a table of one cell without links.
-
-    Args:
-        example: the question about the whole table.
-        link: the page's key in `Table.passages`.
-        example_id: the new example's name; the question's own when it is None.
-
-    Source: wenhuchen/HybridQA, stage 3.
-    """
-    rows = ((Cell(page_context(example.table, link)),),)
-    table = Table(f"{example.table.table_id}{link}", (Cell(""),), rows)
     answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
     return TableExample(example_id or example.example_id, example.question, table, answer)

@@ -1,13 +1,10 @@
-"""Cells and pages ranked by the words that they share with a question, nothing learned."""
+"""Cells ranked by the words that they share with a question, nothing learned."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.expansion import SentenceIndex
-from mate_cli.tokenization.hybrider.distances import OverlapDistance
-from mate_cli.tokenization.hybrider.pages import sentences
 
 
 def tfidf_cell_ranking(table: Table, question: str) -> list[tuple[int, int]]:
@@ -39,20 +36,6 @@ def tfidf_cell_rankings(table: Table, questions: Sequence[str]) -> list[list[tup
     scores = (weights @ vectorizer.transform(questions).T).toarray()
     orders = np.argsort(-scores, axis=0, kind="stable").T
     return [[coordinates[place] for place in order] for order in orders]
-
-
-def nearest_page(table: Table, question: str) -> str | None:
-    """The linked page with the sentence nearest to a question; None where no page has a sentence.
-
-    Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
-    their longest common substring. The first of equally near ones counts.
-    """
-    pages = [(link, sentence) for link, text in table.passages.items() for sentence in sentences(text)]
-    found = [sentence for _, sentence in pages]
-    scores = SentenceIndex(found).scores(question)
-    if not scores.any():
-        scores = 1 - OverlapDistance(found).to(question)
-    return pages[int(scores.argmax())][0] if pages else None
 
 
 def _document(table: Table, cell: Cell) -> str:

@@ -13,6 +13,7 @@ import torch
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.gathering import Named, gathered
 from mate_cli.lit_modules.sharding import shard
+from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Coordinates, Example
@@ -269,4 +270,4 @@ def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> li
 def by_source(examples: Mapping[str, Example]) -> dict[str, list[str]]:
     """Names of the examples whose answer is in the table, and of those whose answer is in a passage."""
     known = {name: example.answer for name, example in examples.items() if example.answer}
-    return {kind: [name for name, a in known.items() if a.source == kind] for kind in ("table", "passage")}
+    return {kind: [name for name, a in known.items() if a.source == kind] for kind in (IN_TABLE.name, IN_PASSAGE.name)}

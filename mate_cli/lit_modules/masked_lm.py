@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -65,7 +66,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
     def predict(self, batch: TableBatch) -> list[MaskedPieces]:
-        """What became of the masked pieces of each example."""
+        """What became of the masked pieces of each example; of those that the network leaves out all are as likely."""
         output = self.encoder(batch)
         logits, labels, owner = masked_logits(output, self.head, self.encoder)
         each = torch.stack(
@@ -76,9 +77,12 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
             ],
             dim=1,
         )
-        sums = each.new_zeros(len(output.batch.example_ids), 3).index_add_(0, owner, each).tolist()
-        pairs = zip(output.batch.example_ids, sums, strict=True)
-        return [MaskedPieces(name, int(masked), int(right), nats) for name, (masked, right, nats) in pairs]
+        read, right, nats = each.new_zeros(len(batch.example_ids), 3).index_add_(0, owner, each).T
+        assert batch.label_ids is not None
+        masked = (batch.label_ids > 0).sum(1)
+        nats = nats + (masked - read) * math.log(logits.shape[1])
+        counts = zip(batch.example_ids, masked.tolist(), right.tolist(), nats.tolist(), strict=True)
+        return [MaskedPieces(name, masked, int(right), nats) for name, masked, right, nats in counts]
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
         """The share of masked pieces that were told, and the perplexity of all masked pieces."""

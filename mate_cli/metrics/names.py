@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mate_cli.errors import ConfigError
-from mate_cli.metrics.spec import Direction, MetricSpec, spec_of, subset_specs
+from mate_cli.metrics.spec import Direction, MetricSpec, spec_of, subset_of, subset_specs
 
 SPLITS = ("dev", "test")
 BASELINE = "baseline/"
@@ -87,13 +87,13 @@ class MetricName:
     @property
     def kind(self) -> str:
         """What the subset is one by, such as `by words of the input`; empty for all questions and unknown subsets."""
-        spec = subset_specs().get(self.part)
+        spec = subset_of(self.part)
         return spec.kind if spec else ""
 
     @property
     def is_crowded(self) -> bool:
         """Whether there are so many subsets of this kind that a table has room for those of one split only."""
-        spec = subset_specs().get(self.part)
+        spec = subset_of(self.part)
         return bool(spec and spec.many)
 
     @property
@@ -125,7 +125,7 @@ def spec_to_follow(full: str) -> MetricSpec:
 
 def subset_title(name: str) -> str:
     """A heading for a subset of the questions."""
-    spec = subset_specs().get(name)
+    spec = subset_of(name)
     return spec.title if spec else name.replace("_", " ")
 
 
@@ -133,5 +133,5 @@ def subset_rank(name: str) -> int:
     """The place of a subset: 0 for all questions, the least of all for one that nobody declared."""
     if not name:
         return 0
-    specs = subset_specs()
-    return specs[name].order if name in specs else min(spec.order for spec in specs.values()) - 1
+    spec = subset_of(name)
+    return spec.order if spec else min(known.order for known in subset_specs().values()) - 1

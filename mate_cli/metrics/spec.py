@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -133,7 +134,20 @@ def subset_specs() -> dict[str, SubsetSpec]:
 
 def spec_of(name: str) -> MetricSpec:
     """The spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
-    return metric_specs().get(name) or _guessed(name)
+    return _found(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _guessed(name)
+
+
+def subset_of(name: str) -> SubsetSpec | None:
+    """The spec of a subset of the questions; None for one that nobody declared."""
+    return _found(SubsetSpec, name, tuple(mate_cli.metrics.__path__))
+
+
+@cache
+def _found(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
+    """Look in the files that are loaded already, then in one after the other: a run needs few of them."""
+    files = [module.name for module in pkgutil.iter_modules(path)]
+    files.sort(key=lambda file: f"{mate_cli.metrics.__name__}.{file}" not in sys.modules)
+    return next((spec for file in files for spec in _declared(kind, file) if spec.name == name), None)
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.utils import instantiate
+from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
@@ -62,9 +62,9 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     if cfg.hardware.threads:
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
+    check_label(cfg)
     serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer))
     build_task = instantiate(cfg.task, _partial_=True)
-    _check_label(build_task.func, serializer)
     backend: AttentionBackend = instantiate(cfg.attention)
     encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
     _check_attention(encoder, backend)
@@ -93,11 +93,18 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     return Parts(task, data, serializer, initializer, report)
 
 
-def _check_label(task: type[TableTask[Any, Any]], serializer: Serializer) -> None:
-    """Refuse an encoding whose labels mean something else to the task: it would learn that, and nothing would fail."""
-    if task.label is not None and task.label != serializer.marks:
+def check_label(cfg: ModelConfig) -> None:
+    """Refuse an encoding whose labels mean something else to the task: it would learn that, and nothing would fail.
+
+    Raises:
+        ConfigError: naming an encoding that fits.
+    """
+    task: type[TableTask[Any, Any]] = get_class(cfg.task["_target_"])
+    serializer: type[Serializer] = get_class(cfg.encoding["_target_"])
+    marks = serializer.marks(cfg.encoding)
+    if task.label is not None and task.label != marks:
         raise ConfigError(
-            f"{task.__name__} learns from labels of {task.label}, those of this encoding are of {serializer.marks}",
+            f"{task.__name__} learns from labels of {task.label}, those of this encoding are of {marks}",
             where="encoding",
             remedy=f"Use {LABELLED[task.label]}",
         )

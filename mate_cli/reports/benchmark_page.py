@@ -70,11 +70,12 @@ def sections(results: BenchmarkResults) -> list[Markup]:
     ]
     overview = [table_element(table) for direction in DIRECTIONS for table in overview_tables(results, direction)]
     cases = [table_element(case_table(results, case)) for case in results.cases]
+    speed = [section("Speed", element("div", overview, class_="grid"), id_="speed")] if overview else []
     figures = [section("Cost against length", drawings, id_="figures")] if drawings else []
     return [
         machine_cards(results),
         *figures,
-        section("Speed", element("div", overview, class_="grid"), id_="speed"),
+        *speed,
         section("All cases", cases, id_="cases"),
         section("How it was measured", element("p", how_measured(results), class_="note"), facts(results), id_="how"),
     ]

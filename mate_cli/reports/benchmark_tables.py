@@ -22,6 +22,7 @@ class Column(NamedTuple):
         write: how it is written.
         best: marks the smallest.
         minor: left out where there is little room.
+        unless: left out where this figure is known: one reference is enough.
     """
 
     over: str
@@ -31,6 +32,7 @@ class Column(NamedTuple):
     write: Write
     best: bool = False
     minor: bool = False
+    unless: str = ""
 
 
 class BenchmarkTable(NamedTuple):
@@ -81,6 +83,11 @@ def _timed(direction: str, over: str, *references: str) -> tuple[Column, ...]:
     return first, Column("", "CPU ms", direction, "cpu_ms", time_text, minor=True), *compared
 
 
+def _instead(direction: str) -> Column:
+    """How our own TAPAS compares, where none of transformers was measured."""
+    return Column("times", "dense", direction, "speedup_vs_dense", ratio_text, unless="speedup_vs_bert")
+
+
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "attention": (
         *_timed(FORWARD, "forward", "dense", "bucketed"),
@@ -91,7 +98,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "encoder": (
         *_timed(FORWARD, "forward", "bert", "tapas"),
+        _instead(FORWARD),
         *_timed(BOTH, "fwd+bwd", "bert", "tapas"),
+        _instead(BOTH),
+        Column("examples", "per s, fwd", FORWARD, "examples_per_second", ratio_text, minor=True),
+        Column("examples", "per s, both", BOTH, "examples_per_second", ratio_text),
+        Column("GFLOP", "fwd", FORWARD, "gflop", time_text, minor=True),
         Column("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
         Column("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
         Column("peak", "MB", BOTH, "peak_mb", memory_text),
@@ -100,6 +112,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "training": (
         *_timed(BOTH, "step", "bert", "tapas"),
+        _instead(BOTH),
         Column("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
         Column("tokens", "per s", BOTH, "tokens_per_second", memory_text),
         Column("examples", "per s", BOTH, "examples_per_second", ratio_text),
@@ -120,7 +133,8 @@ def case_table(results: BenchmarkResults, case: Case, *, narrow: bool = False) -
         column
         for column in COLUMNS[case.kind]
         if not (narrow and column.minor)
-        and any(results.figure(case, name, column.direction, column.figure) is not None for name in results.variants)
+        and is_known(results, case, column.direction, column.figure)
+        and not (column.unless and is_known(results, case, column.direction, column.unless))
     ]
     values = {
         name: [results.figure(case, name, column.direction, column.figure) for column in columns]
@@ -140,6 +154,11 @@ def case_table(results: BenchmarkResults, case: Case, *, narrow: bool = False) -
         for name, row in values.items()
     )
     return BenchmarkTable(case.title, tuple((c.over, c.under) for c in columns), rows, not_run(results, case))
+
+
+def is_known(results: BenchmarkResults, case: Case, direction: str, figure: str) -> bool:
+    """Whether a figure of a case was measured of any variant."""
+    return any(results.figure(case, name, direction, figure) is not None for name in results.variants)
 
 
 def not_run(results: BenchmarkResults, case: Case) -> tuple[str, ...]:
@@ -194,9 +213,11 @@ def how_measured(results: BenchmarkResults) -> str:
         ]
     else:
         sentences += [
-            "bert, tapas: BertModel (sdpa) and TapasModel of transformers.",
+            "bert, tapas: BertModel (sdpa) and TapasModel of transformers; dense: TAPAS of ours, with all tokens.",
             "Plan: made once per batch, not part of the times; of step: its share of one forward+backward pass.",
         ]
+        if any("@" in name for name in results.variants):
+            sentences.append("@256: reads the first 256 tokens of every example only.")
         if any(name.endswith("_padded") for name in results.variants):
             sentences.append("_padded: padding declared real, in short rows that no other token sees but the question.")
     return " ".join(sentences)

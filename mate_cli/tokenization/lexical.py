@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -29,8 +29,8 @@ class LexicalSerializer(Serializer):
     max_tokens: Annotated[int, Field(ge=8)] = 4096
     reset_positions: bool = True
 
-    @property
-    def marks(self) -> Label:
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
         """The cells of an answer."""
         return "cells"
 

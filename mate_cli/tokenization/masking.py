@@ -6,7 +6,7 @@ Source: google-research/tapas, `utils/tf_example_utils.py`, `ToPretrainingTensor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -98,8 +98,8 @@ class MaskingSerializer(Serializer):
         self._tables: dict[str, TableInPieces] = {}
         self._remembered = 0
 
-    @property
-    def marks(self) -> Label:
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
         """Masked word pieces."""
         return "pieces"
 

@@ -7,10 +7,10 @@ Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer"
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -73,8 +73,8 @@ class SatSerializer(TextSerializer):
 
     rows: Annotated[int, Field(ge=3)] | None = 5
 
-    @property
-    def marks(self) -> Label:
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
         """The cells of an answer."""
         return "cells"
 

@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -65,10 +65,10 @@ class Serializer(ABC):
         options = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokenizer"}
         return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
 
-    @property
+    @classmethod
     @abstractmethod
-    def marks(self) -> Label:
-        """What the labels of its encodings mark."""
+    def marks(cls, options: Mapping[str, Any]) -> Label:
+        """What the labels of its encodings mark, by its options: known before any vocabulary is read."""
 
     @abstractmethod
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:

@@ -6,6 +6,7 @@ Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the M
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -55,10 +56,11 @@ class TapasSerializer(TextSerializer):
     lost_answers: Literal["keep", "fail"] = "keep"
     truncation: Literal["cell_concatenation", "hem", "hem_cells"] = "cell_concatenation"
 
-    @property
-    def marks(self) -> Label:
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
         """What `label` says."""
-        return self.label
+        label: Label = options.get("label", cls.label)
+        return label
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
         """What a span of an example's encoding says in the table or passage, as it is written there.

@@ -16,7 +16,6 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mate_cli.errors import ConfigError, MissingDependencyError
-from mate_cli.files.hub import hub_file
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -150,6 +149,8 @@ def _from_transformers(name: str) -> Vocabulary:
 
 def _fetched(name: str) -> Path | None:
     """The folder with a model's vocabulary in the cache of the hub; None where neither has it."""
+    from mate_cli.files.hub import hub_file
+
     vocabularies = [path for file in VOCABULARIES if (path := hub_file(name, file))]
     if not vocabularies:
         return None

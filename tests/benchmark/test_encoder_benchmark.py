@@ -20,7 +20,9 @@ TINY = [
     "benchmark.max_tokens=64",
     "benchmark.size=tiny",
     "benchmark.layers=1",
-    "benchmark.variants=[transformers_tapas,transformers_bert,tapas,mate_segments,linformer]",
+    "benchmark.variants=[transformers_tapas,transformers_bert,tapas,mate_segments,linformer,tapas@32,dot_16,dot_99]",
+    "+benchmark.networks.dot_16={model: dot, keep: 16, pruner.size: tiny}",
+    "+benchmark.networks.dot_99={model: dot, keep: 99, pruner.size: tiny}",
     "benchmark.rounds=1",
     "benchmark.threads=1",
 ]
@@ -54,6 +56,27 @@ def test_padding_is_measured_where_there_is_some(metrics):
     assert not [name for name in metrics if "bert_padded" in name]
 
 
+def test_a_variant_can_read_fewer_tokens(metrics):
+    work = {
+        name: metrics[f"encoder/{name}/64/tall/1/forward/gflop"] for name in ("tapas", "tapas@32", "dot_16", "dot_99")
+    }
+    half, whole = (dense_attention(tokens) for tokens in (32, 64))
+    assert work["tapas"] - whole == pytest.approx(2 * (work["tapas@32"] - half))
+    assert work["tapas"] == pytest.approx(whole + 64 * 2 * (4 * 128**2 + 2 * 128 * 512) / 1e9)
+    assert work["dot_99"] == pytest.approx(3 * work["tapas"])  # two layers that prune, one that answers
+    assert work["dot_16"] == pytest.approx(2 * work["tapas"] + (work["tapas"] - whole) / 4 + dense_attention(16))
+
+
+def dense_attention(tokens):
+    return 4 * 128 * tokens**2 / 1e9
+
+
+def test_examples_per_second_are_of_the_whole_batch(metrics):
+    for direction in ("forward", "forward_backward"):
+        place = f"encoder/dot_16/64/tall/mixed/{direction}"
+        assert metrics[f"{place}/examples_per_second"] == pytest.approx(4000 / metrics[f"{place}/ms"])
+
+
 def test_the_plan_is_a_figure_of_its_own(metrics):
     place = "encoder/mate_segments/64/tall/1"
     share = metrics[f"{place}/plan/ms"] / metrics[f"{place}/forward_backward/ms"]
@@ -76,6 +99,14 @@ def test_padding_declared_real_asks_next_to_nothing_of_attention():
     assert needed_pairs(pattern, filled) == needed_pairs(pattern, batch) + more
 
 
-def test_an_unknown_variant_is_refused(tmp_path, capsys):
-    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, "benchmark.variants=[longformer]"]) == 2
-    assert "no variant is called 'longformer'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("benchmark.variants=[longformer]", "no variant is called 'longformer'"),
+        ("benchmark.variants=[tapas@all]", "benchmark.variants: 'all' is no number of tokens. Write tapas@256."),
+        ("+benchmark.networks.dot_99.kept=3", "benchmark.networks: conf/model/dot.yaml has no key kept"),
+    ],
+)
+def test_an_unknown_variant_is_refused(word, problem, tmp_path, capsys):
+    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, word]) == 2
+    assert problem in capsys.readouterr().err

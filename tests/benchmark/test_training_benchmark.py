@@ -11,7 +11,8 @@ TINY = [
     "benchmark.tokenizer=sample",
     "benchmark.size=tiny",
     "benchmark.layers=1",
-    "benchmark.variants=[transformers_tapas,transformers_bert,tapas,mate_segments]",
+    "benchmark.variants=[transformers_tapas,transformers_bert,tapas,mate_segments,tapas@48,dot_24]",
+    "+benchmark.networks.dot_24={model: dot, keep: 24, pruner.size: tiny}",
     "benchmark.padded=[mate_segments]",
     "benchmark.max_tokens=96",
     "benchmark.batch_size=3",
@@ -19,6 +20,8 @@ TINY = [
     "benchmark.rounds=1",
     "benchmark.threads=1",
 ]
+
+VARIANTS = ("tapas", "tapas@48", "dot_24")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,12 @@ def test_speeds_are_those_of_a_step(metrics):
     assert 3 * 20_000 / ms < metrics[f"{place}/forward_backward/tokens_per_second"] <= 3 * 96_000 / ms
     share = metrics[f"{place}/plan/ms"] / ms
     assert metrics[f"{place}/plan/share_of_forward_backward"] == pytest.approx(share)
+
+
+def test_steps_of_networks_that_read_fewer_tokens(metrics):
+    work = {name: metrics[f"training/{name}/96/sample/3_random/forward_backward/gflop"] for name in VARIANTS}
+    assert work["tapas@48"] < work["tapas"]
+    assert 2 * work["tapas"] < work["dot_24"] < 3 * work["tapas"]
 
 
 def test_a_dataset_that_is_not_there_is_named(tmp_path, capsys):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hydra.errors import InstantiationException
+from hydra.utils import instantiate
 
-from mate_cli.cli import app
-from mate_cli.cli.explain import explain
+from mate_cli.cli import app, evaluate
 
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
@@ -118,6 +117,7 @@ def assert_error(words, message, capsys):
     assert (code, err, out) == (2, f"error: {message}\n", "")
 
 
-def test_a_class_that_is_gone_is_named():
-    error = InstantiationException("Error locating target 'gone.Reader', set env var HYDRA_FULL_ERROR=1")
-    assert str(explain(error, "evaluate", [])).startswith("gone.Reader: there is no such class here.")
+def test_a_class_that_is_gone_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(evaluate, "run", lambda cfg: instantiate({"_target_": "gone.Reader"}))
+    remedy = "It was made by another version of mate, or by code that is not on the path."
+    assert_error(["evaluate", "run=x"], f"gone.Reader: there is no such class here. {remedy}", capsys)

@@ -169,6 +169,12 @@ WRONG = {
     ),
     (QUICK, "seed=1,2"): "seed=1,2: several values. Add -m",
     (QUICK, "resume=a,b"): "resume=a,b: several values. Add -m",
+    (CS, "stages.cs.model.size=mini"): (
+        "stages.cs.model.size=mini: cs begins with the weights of masked_lm. Write stages.masked_lm.model.size=mini"
+    ),
+    (CS, "stages.entailment.init=bert"): "stages.entailment.init=bert: entailment begins with the weights of masked_lm",
+    (CS, "stages.cs.init.checkpoint=x"): "Write stages.masked_lm.init.checkpoint=x",
+    (CS, "stages.cs.overrides=['init.tokenizer=x']"): "stages.cs.init.tokenizer=x: cs begins with the weights",
     (QUICK, "foo"): "foo: not of the form key=value",
     (QUICK, "experiment=quikstart"): "Did you mean quickstart?",
     (QUICK, "system=pontr"): "system=pontr: no such choice. Did you mean pointr?",
@@ -273,6 +279,16 @@ def test_a_damaged_configuration_is_one_clear_error(finished):
         assert str(run) in str(caught.value)
 
 
+def test_weights_decide_what_is_typed_for_all_only_where_it_is_trained(finished):
+    assert each("model.size", CS, "model.size=mini", "init=bert") == ["mini"] * 3
+    run = finished("experiment=pretrain_mate", "model.size=tiny")
+    taken = f"stages.masked_lm.run={run}"
+    for word in ("model.size=mini", "init=bert"):
+        with pytest.raises(ConfigError, match=f"{word}: cs begins with the weights of masked_lm. Leave it out."):
+            compose_plan([CS, taken, word])
+    assert each("model.size", CS, taken, "stages.cs.model.size=tiny", "stages.cs.init.heads=false") == ["tiny"] * 3
+
+
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
@@ -317,6 +333,21 @@ def test_the_users_own_configurations_are_found(mine):
     assert main(["train", "experiment=other", "--cfg", "job", "--config-dir", "it's, [else]where"]) == 0
     with pytest.raises(ConfigError, match=r"--config-dir nowhere: no such folder"):
         compose_plan([], Path("nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("defaults: [quickstart]\noptimizer: {lr: 1e-3}", "optimizer.lr"),
+        ("defaults: [quickstart]\nseed: 1", "seed"),
+        ("defaults:\n  - quickstart\n  - override /model: mate", "override /model"),
+        ("defaults: [quickstart_cells]\nstages: {one: {experiment: quickstart_cells}}", "override /data"),
+    ],
+)
+def test_what_stands_beside_stages_is_refused(mine, text, first):
+    mine("experiment/mine", text)
+    with pytest.raises(ConfigError, match=rf"experiment=mine: {first} stands beside the stages, .*overrides, or type"):
+        compose_plan(["experiment=mine", "optimizer.lr=0.1"])
 
 
 def test_an_interrupted_composition_leaves_hydra_as_it_was():

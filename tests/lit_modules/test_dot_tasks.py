@@ -1,5 +1,6 @@
 """Every task on the double transformer, however its pruning transformer learns."""
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -11,6 +12,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.collate import collate
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.dot import Dot
 from mate_cli.models.sizes import EncoderSize
@@ -71,6 +73,20 @@ def test_an_answer_that_is_pruned_away_teaches_nothing_wrong(kind):
     assert [prediction.example_id for prediction in predictions] == list(examples)
     task.score(predictions, examples)
     task.answers(predictions, examples)
+
+
+def test_masked_pieces_that_are_pruned_away_count_as_not_told():
+    task, batch, examples = made(MaskedLM, keep=12)
+    kept = task.encoder(batch).batch.label_ids
+    read, masked = ((labels > 0).sum(1) for labels in (kept, batch.label_ids))
+    assert (read < masked).all()
+    predictions = task.predict(batch)
+    assert [one.masked for one in predictions] == masked.tolist()
+    nats = torch.tensor([one.nats for one in predictions])
+    told = nats - (masked - read) * math.log(VOCABULARY.vocab_size)
+    mean = task.output_loss(task.encoder(batch), task.head, task.encoder)
+    torch.testing.assert_close(told.sum() / read.sum(), mean, rtol=1e-4, atol=1e-4)
+    assert task.score(predictions, examples)["masked_accuracy"] <= read.sum() / masked.sum()
 
 
 def test_names_of_weights_are_those_of_one_owner():

@@ -41,6 +41,6 @@ def test_an_encoding_without_features_is_refused(network, batch):
 
 
 def test_weights_over_words_are_refused(network, monkeypatch):
-    monkeypatch.setattr("mate_cli.models.initialization.initial_weights.read_minilm", lambda: object())
+    monkeypatch.setattr("mate_cli.models.checkpoints.files.read_minilm", lambda: object())
     with pytest.raises(ConfigError, match="init=random"):
         InitialWeights(kind="minilm").load(network)

@@ -1,16 +1,16 @@
 """Parts that do not fit together are refused before any work."""
 
 import pytest
-from configurations import composed, run_config, targets
+from configurations import run_config, targets
 from hydra.utils import get_class, instantiate
 
+from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.stages import joint_throughput
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.serializer import LABELLED
-from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,16 @@ def test_a_network_with_attention_of_its_own_refuses_any_that_is_asked_for(netwo
     ],
 )
 def test_an_encoding_with_labels_of_another_kind_is_refused_before_data_is_read(task, encoding, remedy):
-    words = [f"task={task}", f"encoding={encoding}", "init.tokenizer=sample", "data.root=nowhere"]
+    words = [f"task={task}", f"encoding={encoding}", "init.tokenizer=nowhere", "data.root=nowhere"]
     with pytest.raises(ConfigError, match=f"encoding: .* learns from labels of .* Use {remedy}"):
         parts_of(words)
+
+
+def test_labels_of_a_later_stage_are_checked_before_any_is_trained(capsys):
+    assert main(["train", "experiment=quickstart", "stages.span_reading.encoding=table"]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("error: stages.span_reading: encoding: SpanReading learns from labels of span")
+    assert out == ""
 
 
 def test_every_label_that_a_task_needs_has_an_encoding():
@@ -61,8 +68,8 @@ def test_every_label_that_a_task_needs_has_an_encoding():
     needed = {task.label for task in classes} - {None}
     assert needed == set(LABELLED)
     for label, typed in LABELLED.items():
-        cfg = composed(config_dir(), "train", [typed, "data=sample", "init.tokenizer=sample"])
-        assert instantiate(cfg.encoding, tokenizer=load_tokenizer("sample")).marks == label
+        encoding = run_config([typed, "data=sample", "init.tokenizer=sample"]).encoding
+        assert get_class(encoding["_target_"]).marks(encoding) == label
 
 
 def test_what_a_system_costs_is_the_sum_of_its_stages():

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import forked_commands
 import pytest
+import torch
 from safetensors.torch import load_file
+
+from mate_cli.cli.app import main
 
 ARGUMENTS = [
     "experiment=quickstart_dot",
@@ -23,6 +26,9 @@ ARGUMENTS = [
     "model.keep=40",
     "model.hidden_dropout=0.1",
 ]
+
+
+TABLE = "region,month,sales\nNorth,March,1204\nSouth,March,870\nNorth,April,980\n"
 
 
 def start(folder: Path, *more: str):
@@ -50,6 +56,14 @@ def wait_for_step(folder: Path, step: int, process) -> None:
     pytest.fail(f"step {step} was never reached")
 
 
+def assert_same_training(ours: Path, theirs: Path) -> None:
+    for name in ("final", "best"):
+        first, second = (load_file(path / f"checkpoints/{name}.safetensors") for path in (ours, theirs))
+        torch.testing.assert_close(first, second, rtol=0, atol=2e-5)
+    first, second = (json.loads((path / "record.json").read_text())["metrics"] for path in (ours, theirs))
+    assert first == pytest.approx(second)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "outputs"
@@ -67,6 +81,49 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(whole, tmp_path):
     for name in ("final", "best"):
         file = f"checkpoints/{name}.safetensors"
         assert (only_run(tmp_path) / file).read_bytes() == (whole / file).read_bytes()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("learn", "select"), [("pruning", "tokens"), ("both", "columns")])
+def test_several_processes_train_what_one_does(learn, select, tmp_path):
+    chosen = [f"model.learn={learn}", f"model.select={select}", "hardware.micro_batch=2"]
+    finish(start(tmp_path / "one", *chosen))
+    for strategy in ("ddp", "fsdp"):
+        output = finish(start(tmp_path / strategy, *chosen, "hardware.devices=2", f"hardware.strategy={strategy}"))
+        assert "2 processes" in output
+        assert_same_training(only_run(tmp_path / strategy), only_run(tmp_path / "one"))
+
+
+@pytest.mark.long
+def test_it_answers_the_same_from_its_folder_and_its_export(whole, tmp_path):
+    here = ["hardware.threads=1"]
+    assert main(["evaluate", f"run={whole}", "split=test", *here]) == 0
+    again = json.loads((whole / "evaluation" / "test.json").read_text())
+    metrics = json.loads((whole / "record.json").read_text())["metrics"]
+    assert again == {name: value for name, value in metrics.items() if name.startswith("test/")}
+    assert main(["export", f"run={whole}", f"to={tmp_path / 'exported'}", *here]) == 0
+    table = tmp_path / "sales.csv"
+    table.write_text(TABLE)
+    found = []
+    for model in (f"run={whole}", f"checkpoint={tmp_path / 'exported'}"):
+        output = tmp_path / f"{len(found)}.json"
+        asked = [f"table={table}", "question=who sold the most ?", f"output={output}"]
+        assert main(["predict", model, *asked, *here]) == 0
+        found.append(json.loads(output.read_text())["answers"])
+    assert found[0] == found[1]
+    assert found[0][0]["cells"]
+
+
+@pytest.mark.long
+def test_it_selects_the_cells_for_a_reader(tmp_path):
+    small = [*ARGUMENTS[1:-2], "trainer.max_steps=2", f"paths.outputs={tmp_path}"]
+    dot = ["stages.cell_selection.experiment=quickstart_dot", "stages.cell_selection.model.keep=40"]
+    assert main(["train", "experiment=quickstart", *small, *dot]) == 0
+    (run,) = tmp_path.glob("train/quickstart/*")
+    metrics = json.loads((run / "record.json").read_text())["metrics"]
+    assert {"test/em", "test/f1"} <= metrics.keys()
+    names = load_file(run / "cell_selection" / "checkpoints" / "best.safetensors")
+    assert any(name.startswith("encoder.pruner.") for name in names)
 
 
 def test_what_is_saved_has_both_encoders_and_what_scores(whole):

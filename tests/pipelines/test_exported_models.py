@@ -38,6 +38,7 @@ RUNS = {
     "linformer": ["model=linformer"],
     "etc": ["model=etc"],
     "dot": ["model=dot", "model.keep=20", "model.pruner.size=tiny:1"],
+    "dot_both": ["model=dot", "model.keep=20", "model.pruner.size=tiny:1", "model.learn=both", "model.select=columns"],
     "features": ["model=tapas", "model.lexical_features=true", "task=table_qa"],
     "lexical": ["model=lexical", "encoding=lexical"],
     "candidates": ["model=candidates", "encoding=ranking", "task=node_ranking"],

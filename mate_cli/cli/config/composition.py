@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, open_dict
 
@@ -20,6 +21,11 @@ from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.names import Names
 
 COMMAND = "train"
+STAGES = "stages"
+"""What an experiment of several stages may say itself: which they are, and what joins them."""
+ConfigStore.instance().store(
+    STAGES, {"defaults": ["_self_", {"system": None}, {"experiment": None}], "system": None, "stages": None}
+)
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,9 @@ class Composer:
 
     settings: tuple[str, ...]
 
-    def compose(self, words: Sequence[str]) -> Composed:
-        """Let Hydra compose a configuration of overrides."""
-        config = compose(COMMAND, [*self.settings, *words], return_hydra_config=True)
+    def compose(self, words: Sequence[str], name: str = COMMAND) -> Composed:
+        """Let Hydra compose a configuration of overrides: of `mate train`, or what an experiment of `STAGES` says."""
+        config = compose(name, [*self.settings, *words], return_hydra_config=True)
         choices = dict(config.hydra.runtime.choices)
         with open_dict(config):
             del config["hydra"]

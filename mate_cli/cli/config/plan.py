@@ -5,17 +5,18 @@ What is typed holds for every stage that has the key; `stages.NAME.key=value` ho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from mate_cli.cli.config.composition import COMMAND, Composed, Composer, composer
+from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.explain import explain, nearest_key, omegaconf_error
 from mate_cli.cli.help import nearest
@@ -24,6 +25,7 @@ from mate_cli.cli.sentences import sentences
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.plan import After, Plan, Stage, beginning_with, standing_in
 from mate_cli.runs.configuration import Node, RunConfig, load_config
+from mate_cli.runs.folders import flatten
 from mate_cli.runs.names import Names
 
 OF_THE_MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
@@ -53,11 +55,12 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
         told = [str(word) for word in typed if not word.is_below("resume", "hydra", "sweep")]
         if not options:
             return Plan((Stage("", whole.checked(), whole.names, told),), whole.names, told, resume=resume)
+        _refuse_beside_stages(hydra, typed)
         general = [word for word in typed if not word.is_below(*OF_THE_WHOLE)]
         composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
     _refuse_untaken(general, composed.values())
     system: Node | None = _resolved(whole.config, "system")
-    stages = _in_line([one.stage(system) for one in composed.values()], system)
+    stages = _in_line(list(composed.values()), system)
     taken = {str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general}
     return Plan(stages, _names_of(whole, stages, system), told, system=system, resume=resume, taken=taken)
 
@@ -126,6 +129,28 @@ def _stage_options(config: DictConfig, typed: Iterable[Word]) -> dict[str, Stage
     return found
 
 
+def _refuse_beside_stages(hydra: Composer, typed: Iterable[Word]) -> None:
+    """Refuse what an experiment says beside its stages: each of them is composed from an experiment of its own.
+
+    Raises:
+        ConfigError: naming the first such key or choice.
+    """
+    chosen = [str(word) for word in typed if word.key == "experiment"]
+    if not chosen:
+        return
+    try:
+        said = OmegaConf.to_container(hydra.compose(chosen, STAGES).config)
+        beside = [key for key in flatten(cast(dict[str, Any], said)) if key.partition(".")[0] not in (STAGES, "system")]
+    except ConfigCompositionException as error:
+        beside = [f"override /{group}" for group in re.findall(r"Could not override '([^']+)'", str(error))]
+        if not beside:
+            raise
+    if beside:
+        problem = f"{beside[0]} stands beside the stages, and none of them would take it"
+        remedy = "Write it below stages.NAME.overrides, or type it: then it holds for every stage that has the key"
+        raise ConfigError(problem, where=chosen[-1], remedy=remedy)
+
+
 @dataclass(frozen=True)
 class _StageWords:
     """A stage's configuration, and what was typed that it has taken.
@@ -191,6 +216,26 @@ class _StageWords:
         config = self._checked()
         return Stage(self.name, config, self.composed.names, self.composed.words, None, after)
 
+    def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
+        """Refuse what is set of this stage that the weights decide with which it begins.
+
+        Args:
+            asked: as it was composed.
+            config: as it will be trained.
+            first: the stage where the weights come from.
+
+        Raises:
+            ConfigError: naming the key, and where to set it.
+        """
+        said, done = asked.model_dump(), config.model_dump()
+        for word in (*map(Word.parse, self.options.overrides), *self.taken, *self.own):
+            chosen = word.group == "init" and "kind" in config.init
+            if word in first.taken or not (chosen or _value(said, word.key) != _value(done, word.key)):
+                continue
+            where = str(word) if word in self.taken else f"stages.{self.name}.{word}"
+            remedy = "Leave it out" if first.options.run else f"Write stages.{first.name}.{word}"
+            raise ConfigError(f"{self.name} begins with the weights of {first.name}", where=where, remedy=remedy)
+
     def _checked(self) -> RunConfig:
         try:
             return self.composed.checked()
@@ -205,6 +250,13 @@ def _of_stage(hydra: Composer, name: str, words: Sequence[str]) -> Composed:
         told = explain(error, COMMAND, words)
         where = ".".join(filter(None, [f"stages.{name}", told.where]))
         raise ConfigError(told.problem, where=where, remedy=told.remedy) from error
+
+
+def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
+    """What a dotted key has; None without it."""
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
 
 
 def _takes(composed: Composed, word: Word) -> bool:
@@ -233,16 +285,18 @@ def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> N
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 
-def _in_line(stages: Sequence[Stage], system: Node | None) -> tuple[Stage, ...]:
+def _in_line(composed: Sequence[_StageWords], system: Node | None) -> tuple[Stage, ...]:
     """Let each stage begin with the weights that the one before hands on.
 
     Raises:
-        ConfigError: weights that nobody takes, predictions that no system joins, or nothing to train.
+        ConfigError: weights that nobody takes, predictions that no system joins, nothing to train, or something set
+            that the weights decide.
     """
     found: list[Stage] = []
     before: Stage | None = None
-    for stage in stages:
-        last = stage is stages[-1]
+    first = composed[0]
+    for words in composed:
+        stage, last = words.stage(system), words is composed[-1]
         wanted = "weights" if not system else "predictions" if last else stage.after
         if stage.after != wanted:
             problem = f"hands on {stage.after}, " + ("and nothing follows" if system else "and no system joins them")
@@ -251,8 +305,10 @@ def _in_line(stages: Sequence[Stage], system: Node | None) -> tuple[Stage, ...]:
             raise ConfigError(
                 "the last stage is the run itself", where=f"stages.{stage.name}.run", remedy="Leave it to be trained"
             )
+        first = first if before else words
         if before and not stage.run:
             config = beginning_with(stage.config, before.config, before.name)
+            words.refuse_replaced(stage.config, config, first)
             stage = replace(stage, config=config, names=stage.names.after(before.names, before.name))
         found.append(stage)
         before = stage if stage.after == "weights" else None

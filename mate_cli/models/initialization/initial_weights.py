@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
-from mate_cli.models.checkpoints.files import CheckpointFiles, read_hub, read_minilm, read_path
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
 from mate_cli.models.initialization.base import Initializer, LoadReport, combined
 from mate_cli.models.sizes import SIZES, EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
+    from mate_cli.models.checkpoints.files import CheckpointFiles
     from mate_cli.models.table_encoder import TableEncoder
 
 WORDS = "embeddings.word_embeddings.weight"
@@ -132,6 +132,8 @@ def _check_options(init: InitialWeights) -> None:
 def _read(init: InitialWeights) -> CheckpointFiles | None:
     if init.kind == "random":
         return None
+    from mate_cli.models.checkpoints.files import read_hub, read_minilm, read_path
+
     if init.kind == "minilm":
         return read_minilm()
     if init.kind not in ("bert", "tapas", "path"):

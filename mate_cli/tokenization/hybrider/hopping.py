@@ -5,7 +5,9 @@ Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.candidates import CandidateSerializer, CandidateTexts, node_parts
@@ -19,8 +21,8 @@ from mate_cli.tokenization.serializer import Label
 class HoppingSerializer(CandidateSerializer):
     """Turns a `LinkedExample` with a current node into the cells and pages of that node's row, the first 16."""
 
-    @property
-    def marks(self) -> Label:
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
         """Where a hop finds the answer."""
         return "hops"
 

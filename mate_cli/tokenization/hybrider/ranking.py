@@ -5,7 +5,9 @@ Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -26,8 +28,8 @@ CONFIDENCES = 10
 class RankingSerializer(CandidateSerializer):
     """Turns a question into its nodes, the first 16; a `LinkedExample` brings its own, others are linked here."""
 
-    @property
-    def marks(self) -> Label:
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
         """Nodes in a row with the answer."""
         return "nodes"
 
