@@ -17,7 +17,6 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.layout import TableBatch
 
 LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em}
 
@@ -78,9 +77,8 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         cells = head(output.with_states(self.dropout(output.states)))
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
-    def predict(self, batch: TableBatch) -> list[CellRanking]:
+    def predictions(self, output: EncoderOutput) -> list[CellRanking]:
         """Rank the cells of each example."""
-        output = self.encoder(batch)
         cells = self.head(output)
         probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
         values, order = probabilities.sort(dim=-1, descending=True, stable=True)

@@ -17,7 +17,6 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.classification import ClassHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.layout import TableBatch
 
 CLASSES = ("refuted", "entailed")
 """What a statement can be; the place is its label."""
@@ -66,9 +65,8 @@ class Entailment(TableTask[TableExample, Verdict]):
         assert output.batch.class_ids is not None
         return cross_entropy(head(output).float(), output.batch.class_ids)
 
-    def predict(self, batch: TableBatch) -> list[Verdict]:
+    def predictions(self, output: EncoderOutput) -> list[Verdict]:
         """The likelier label of each example."""
-        output = self.encoder(batch)
         shares, labels = self.head(output).float().softmax(-1).max(-1)
         found = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in found]

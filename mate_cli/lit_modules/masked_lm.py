@@ -15,7 +15,6 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Example
-from mate_cli.tokenization.layout import TableBatch
 
 EPSILON = 1e-5
 """Added to the number of masked pieces, as the reference does."""
@@ -64,9 +63,8 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         logits, labels, _ = masked_logits(output, head, encoder)
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
-    def predict(self, batch: TableBatch) -> list[MaskedPieces]:
+    def predictions(self, output: EncoderOutput) -> list[MaskedPieces]:
         """What became of the masked pieces of each example."""
-        output = self.encoder(batch)
         logits, labels, owner = masked_logits(output, self.head, self.encoder)
         each = torch.stack(
             [

@@ -17,7 +17,6 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.span import SpanHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Example, TableExample
-from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializer import SpanSerializer
 
 
@@ -89,9 +88,8 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         logits = head(output.with_states(self.dropout(output.states)))
         return span_loss(logits.float(), output.batch.label_ids).mean()
 
-    def predict(self, batch: TableBatch) -> list[SpanPrediction]:
+    def predictions(self, output: EncoderOutput) -> list[SpanPrediction]:
         """The best span of each example."""
-        output = self.encoder(batch)
         logits = self.head(output).float()
         best, index = logits.flatten(1).softmax(-1).max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]

@@ -39,7 +39,8 @@ class NextRow(TableTask[TableExample, Next]):
     def output_loss(self, output, head, encoder):
         raise NotImplementedError
 
-    def predict(self, batch):
+    def predictions(self, output):
+        batch = output.batch
         last = (batch.row_ids * batch.previous_labels).amax(1)
         return [Next(name, int(row) or 1) for name, row in zip(batch.example_ids, last, strict=True)]
 
