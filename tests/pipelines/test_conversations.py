@@ -36,6 +36,8 @@ class Next:
 class NextRow(TableTask[TableExample, Next]):
     """Answers with the row after the previous answer's, and with row 1 where there is none."""
 
+    monitor = "dev/accuracy"
+
     def output_loss(self, output, head, encoder):
         raise NotImplementedError
 
