@@ -132,7 +132,7 @@ def print_tokens(
         kept: which of them the network keeps, where it does not keep all.
     """
     fields = {name: field for name, field in TOKEN_FIELDS.items() if name != "before" or arrays[field].any()}
-    names = [*fields, *(("score",) if kept else ())]
+    names = [*fields, *(("kept" if kept.scores is None else "score",) if kept else ())]
     view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in names))
     for place, piece in enumerate(pieces[:shown]):
         values = {name: int(arrays[field][place]) for name, field in fields.items()}

@@ -108,8 +108,8 @@ def print_kept(tokens: KeptTokens, pieces: Sequence[str], console: Console) -> N
     console.print(view)
     if hidden:
         console.print(Text(f"{plural(hidden, 'more row')}", style="dim"))
-    if tokens.bounds is not None and console.is_terminal:
-        console.print(_legend(*tokens.bounds))
+    if console.is_terminal:
+        console.print("", _legend(tokens.bounds), sep="\n")
     console.print()
 
 
@@ -135,8 +135,10 @@ def _line(tokens: KeptTokens, pieces: Sequence[str], places: Sequence[int], *, p
     return line.append("-]") if plain and not kept[places[-1]] else line
 
 
-def _legend(low: float, high: float) -> Text:
-    steps = [place / (SWATCHES - 1) for place in range(SWATCHES)]
-    swatches = [(f" {low + step * (high - low):.2f} ", shade(step)) for step in steps]
-    marks = [("left out", Style.parse(LEFT_OUT)), ("of the answer", Style.parse(IN_ANSWER))]
-    return Text("  ").join(Text.assemble(*parts) for parts in (swatches, marks[:1], marks[1:]))
+def _legend(bounds: tuple[float, float] | None) -> Text:
+    parts = [Text("left out", LEFT_OUT), Text("of the answer", IN_ANSWER)]
+    if bounds is not None:
+        low, high = bounds
+        steps = [place / (SWATCHES - 1) for place in range(SWATCHES)]
+        parts.insert(0, Text.assemble(*((f" {low + step * (high - low):.2f} ", shade(step)) for step in steps)))
+    return Text("  ").join(parts)

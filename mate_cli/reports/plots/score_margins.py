@@ -16,7 +16,7 @@ from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, new_fi
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BINS = 40
+FEWEST_BINS, MOST_BINS = 12, 40
 REST = 0.5
 """So many percent of all questions at either end are counted in the last bins, so that the others have room."""
 
@@ -46,8 +46,9 @@ def score_margins(frame: MarginFrame) -> Figure:
     every = np.concatenate([one.values for one in frame.configurations])
     low, high = np.percentile(every, [REST, 100 - REST])
     room = max(high - low, 1e-3)
-    edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, BINS + 1)
-    figure, axes = new_figure(7.4, 2.9 + 0.19 * len(frame.configurations))
+    bins = int(np.clip(2 * (len(every) / len(frame.configurations)) ** 0.5, FEWEST_BINS, MOST_BINS))
+    edges = np.linspace(min(low, 0.0) - 0.02 * room, max(high, 0.0) + 0.02 * room, bins + 1)
+    figure, axes = new_figure(9.4, 3.1 + 0.19 * len(frame.configurations))
     axes.axvline(0, color=INK, linewidth=0.9)
     for one in frame.configurations:
         inside = np.clip(one.values, edges[0], edges[-1])
@@ -64,6 +65,6 @@ def score_margins(frame: MarginFrame) -> Figure:
 
 
 def said(values: Sequence[float]) -> str:
-    """Sum margins up: `mean +0.53, above 0 for 81.2 %`."""
+    """Sum margins up: `mean +0.530, above 0 for 81.2%`."""
     above = sum(value > 0 for value in values) / len(values)
-    return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {above:.1%}".replace("%", " %")
+    return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {above:.1%}"
