@@ -54,10 +54,11 @@ def arguments(words: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: naming the key.
     """
-    keys = [word.partition("=")[0].lstrip("+~") for word in words if "=" in word and not word.startswith("-")]
+    pairs = [word.partition("=") for word in words if not word.startswith("-")]
+    typed = {key.lstrip("+~"): value for key, sign, value in pairs if sign}
     for source, more in (("run", ()), ("checkpoint", ("data",))):
-        strangers = [key for key in keys if key.split(".")[0] not in {*OWN_KEYS, *more}]
-        if source in keys and strangers:
+        strangers = [key for key in typed if key.split(".")[0] not in {*OWN_KEYS, *more}]
+        if typed.get(source, "null") != "null" and strangers:
             raise ConfigError(SHAPED, where=strangers[0], remedy=f"Leave it out, or leave {source}= out")
     return list(words)
 
