@@ -16,7 +16,6 @@ from mate_cli.metrics.pruning import Pruning, pruning_scores
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.tokenization.serializer import OF_ANSWERS
 
-
 MOST = 200
 """Tokens of an encoding there."""
 
