@@ -30,7 +30,7 @@ COMMANDS = {
     "compare": "Compare runs: a table here, curves and plots in one page.",
     "benchmark": "Measure speed, side by side with other libraries.",
     "data": "Check or download a dataset.",
-    "inspect": "Show how one example is read, cut and attended to.",
+    "inspect": "Show how one example is read, cut, pruned and attended to.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Every sub-command is a module of this package with the same name."""

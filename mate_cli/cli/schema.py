@@ -126,6 +126,8 @@ class Inspect(Train):
     split: str
     example: str | int | None
     tokens: PositiveInt
+    run: str | None
+    checkpoint: str | None
 
 
 SCHEMAS: dict[str, type[Section]] = {

@@ -38,6 +38,7 @@ FEATURES = Features(
         "cell_features": ArrowSequence(Value("float32")),
         "numeric_values": ArrowSequence(Value("float32")),
         "cut": ArrowSequence(Value("int32")),
+        "uncut_tokens": Value("int32"),
         "answer_number": Value("float32"),
         "aggregation_id": Value("int8"),
         "class_id": Value("int8"),
@@ -46,8 +47,8 @@ FEATURES = Features(
 
 OPTIONAL = ("cell_features", "numeric_values", "cut")
 """Arrays that an encoding may lack; they are empty then."""
-SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1}
-"""What an encoding knows of the answer as a whole, and how it says that it does not."""
+SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1, "uncut_tokens": 0}
+"""Single numbers of an encoding: of the answer as a whole, and of its length; and how it says that it knows none."""
 
 
 class EncodedSplit:
@@ -74,6 +75,12 @@ class EncodedSplit:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def uncut_tokens(self) -> dict[str, int]:
+        """How many tokens each example would have if nothing were cut, by name; without those that nobody counted."""
+        pairs = zip(self.example_ids, self._dataset["uncut_tokens"], strict=True)
+        return {name: int(count) for name, count in pairs if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
         """The encoding at `index`, counting only examples that could be encoded."""

@@ -12,13 +12,15 @@ import torch
 
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.gathering import Named, gathered
+from mate_cli.lit_modules.pruning import prunings
 from mate_cli.lit_modules.sharding import shard
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
+from mate_cli.metrics.pruning import Pruning, pruning_scores
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializer import OF_ANSWERS, Label
 
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
@@ -88,6 +90,10 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
     Args:
         encoder: the network, called with a batch; its states are [B, T, D].
+
+    Attributes:
+        pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
+            that keeps all tokens.
     """
 
     def __init__(self, encoder: TableEncoder) -> None:
@@ -97,6 +103,8 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         self._optimization: Optimization | None = None
         self._development: Mapping[str, ExampleT] = {}
         self._predictions: list[list[Prediction]] = []
+        self._prunings: list[list[Pruning]] = []
+        self.pruned: dict[str, Pruning] = {}
 
     takes: ClassVar[tuple[str, ...]] = ()
     """What its constructor is given by name beside the network and its own options: `serializer`, which encodes its
@@ -128,8 +136,8 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """
 
     @abstractmethod
-    def predict(self, batch: TableBatch) -> list[Prediction]:
-        """One prediction per example of a batch."""
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
+        """One prediction per example, from what the network makes of the batch that it was given."""
 
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
@@ -164,6 +172,10 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         if learner is None or output.early is None:
             return loss
         return loss + self.output_loss(output.early, self.early_head, learner)
+
+    def predict(self, batch: TableBatch) -> list[Prediction]:
+        """One prediction per example of a batch."""
+        return self.predictions(self.encoder(batch), batch)
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:
@@ -245,21 +257,34 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
     def validation_step(self, batch: TableBatch, batch_index: int) -> None:
         """Keep the predictions of one batch."""
-        self._predictions.append(self.predict(batch))
+        self._keep(batch)
 
     def on_validation_epoch_end(self) -> None:
         """Log the metrics of the whole split under `dev/`."""
-        metrics = self.score(self.collected(), self._development)
+        predictions = self.collected()
+        metrics = self.score(predictions, self._development) | pruning_scores(self.pruned_of(predictions).values())
         self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
 
     def predict_step(self, batch: TableBatch, batch_index: int) -> None:
         """Keep the predictions of one batch."""
-        self._predictions.append(self.predict(batch))
+        self._keep(batch)
+
+    def _keep(self, batch: TableBatch) -> None:
+        output: EncoderOutput = self.encoder(batch)
+        self._predictions.append(self.predictions(output, batch))
+        self._prunings.append(prunings(batch, output, of_answers=self.label in OF_ANSWERS))
 
     def collected(self) -> list[Prediction]:
-        """The predictions kept since the last call, by all processes."""
+        """The predictions kept since the last call, by all processes; `pruned` is then of their examples too."""
         kept, self._predictions = self._predictions, []
+        left, self._prunings = self._prunings, []
+        self.pruned |= {one.example_id: one for one in gathered(left)}
         return gathered(kept)
+
+    def pruned_of(self, predictions: Sequence[Prediction]) -> dict[str, Pruning]:
+        """What was left of the inputs of examples that have predictions, by name."""
+        names = [prediction.example_id for prediction in predictions]
+        return {name: self.pruned[name] for name in names if name in self.pruned}
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:

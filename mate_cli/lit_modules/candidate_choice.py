@@ -63,9 +63,8 @@ class CandidateChoice(TableTask[LinkedExample, Choice]):
         found = head(output, encoder.pooler)
         return soft_cross_entropy(found.logits, found.mask, found.right).mean()
 
-    def predict(self, batch: TableBatch) -> list[Choice]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Choice]:
         """Choose a candidate of each example."""
-        output = self.encoder(batch)
         found = self.head(output, self.encoder.pooler)
         best, places = found.logits.masked_fill(~found.mask, -torch.inf).softmax(-1).max(-1)
         return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]

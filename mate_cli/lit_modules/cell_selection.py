@@ -78,9 +78,8 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         cells = head(output.with_states(self.dropout(output.states)))
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
-    def predict(self, batch: TableBatch) -> list[CellRanking]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[CellRanking]:
         """Rank the cells of each example."""
-        output = self.encoder(batch)
         cells = self.head(output)
         probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
         values, order = probabilities.sort(dim=-1, descending=True, stable=True)

@@ -66,9 +66,8 @@ class Entailment(TableTask[TableExample, Verdict]):
         assert output.batch.class_ids is not None
         return cross_entropy(head(output).float(), output.batch.class_ids)
 
-    def predict(self, batch: TableBatch) -> list[Verdict]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
         """The likelier label of each example."""
-        output = self.encoder(batch)
         shares, labels = self.head(output).float().softmax(-1).max(-1)
         found = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in found]

@@ -16,7 +16,6 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Example
-from mate_cli.tokenization.layout import TableBatch
 
 EPSILON = 1e-5
 """Added to the number of masked pieces, as the reference does."""
@@ -65,9 +64,8 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         logits, labels, _ = masked_logits(output, head, encoder)
         return cross_entropy(logits, labels, reduction="sum") / (len(labels) + EPSILON)
 
-    def predict(self, batch: TableBatch) -> list[MaskedPieces]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[MaskedPieces]:
         """What became of the masked pieces of each example; of those that the network leaves out all are as likely."""
-        output = self.encoder(batch)
         logits, labels, owner = masked_logits(output, self.head, self.encoder)
         each = torch.stack(
             [
@@ -77,11 +75,11 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
             ],
             dim=1,
         )
-        read, right, nats = each.new_zeros(len(batch.example_ids), 3).index_add_(0, owner, each).T
-        assert batch.label_ids is not None
-        masked = (batch.label_ids > 0).sum(1)
+        read, right, nats = each.new_zeros(len(given.example_ids), 3).index_add_(0, owner, each).T
+        assert given.label_ids is not None
+        masked = (given.label_ids > 0).sum(1)
         nats = nats + (masked - read) * math.log(logits.shape[1])
-        counts = zip(batch.example_ids, masked.tolist(), right.tolist(), nats.tolist(), strict=True)
+        counts = zip(given.example_ids, masked.tolist(), right.tolist(), nats.tolist(), strict=True)
         return [MaskedPieces(name, masked, int(right), nats) for name, masked, right, nats in counts]
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
@@ -103,7 +101,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
 
 def masked_logits(output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> tuple[Tensor, Tensor, Tensor]:
     """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
-    label_ids = output.batch.label_ids
+    label_ids = output.given.label_ids
     assert label_ids is not None
     masked = label_ids > 0
     logits: Tensor = head(output.states[masked], encoder.embeddings.word_embeddings.weight)

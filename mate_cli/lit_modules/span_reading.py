@@ -89,9 +89,8 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         logits = head(output.with_states(self.dropout(output.states)))
         return span_loss(logits.float(), output.batch.label_ids).mean()
 
-    def predict(self, batch: TableBatch) -> list[SpanPrediction]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SpanPrediction]:
         """The best span of each example."""
-        output = self.encoder(batch)
         logits = self.head(output).float()
         best, index = logits.flatten(1).softmax(-1).max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]

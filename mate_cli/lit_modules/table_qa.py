@@ -170,9 +170,8 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         logits = head(output.with_states(self.dropout(output.states)))
         return self.criterion(logits, output.batch).mean()
 
-    def predict(self, batch: TableBatch) -> list[TableAnswer]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[TableAnswer]:
         """The cells and the aggregation of each example."""
-        output = self.encoder(batch)
         logits: AnswerLogits = self.head(output)
         cells = likely_cells(logits.probabilities(), output.batch, self.threshold)
         columns, aggregations = (_best(scores, len(cells)) for scores in (logits.columns, logits.aggregation))

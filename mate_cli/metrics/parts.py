@@ -1,14 +1,14 @@
 """A score of all questions, and of parts of them: subsets that the dataset names, and lengths of the input.
 
-Source: Krichene et al. 2021 (DoT), tables 3 and 9, tell accuracy by length of the input. The limits here are
-our own, and in words, so that they are the same for every vocabulary: a word is 1.2 word pieces of BERT on the test
-questions of SQA, WikiTableQuestions and TabFact.
+Source: Krichene et al. 2021 (DoT), tables 3 and 9, tell accuracy by tokens of the input before it is cut. The limits in
+words are our own, and the same for every vocabulary: a word is 1.2 word pieces of BERT on the test questions of SQA,
+WikiTableQuestions and TabFact.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from mate_cli.metrics.spec import SubsetSpec
 from mate_cli.tables.example import TableExample
@@ -16,6 +16,8 @@ from mate_cli.tables.table import Table
 
 LIMITS = (128, 256, 512, 1024)
 """Most words of a part; the last part has more."""
+TOKEN_LIMITS = (256, 512, 1024)
+"""The same in tokens."""
 IN_TABLE = SubsetSpec("table", "In-Table", "by place of the answer", order=-2)
 IN_PASSAGE = SubsetSpec("passage", "In-Passage", "by place of the answer", order=-1)
 BY_SUBSET = tuple(
@@ -70,23 +72,51 @@ def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
         return {}
     tables = {id(example.table): example.table for example in examples.values()}
     words = {key: _words_of_table(table) for key, table in tables.items()}
-    groups: dict[str, list[str]] = {f"/{part}": [] for part in length_parts()}
-    names = list(groups)
-    for name, example in examples.items():
-        count = words[id(example.table)] + len(_WORD.findall(example.question))
-        groups[names[sum(count > limit for limit in LIMITS)]].append(name)
+    counts = {
+        name: words[id(example.table)] + len(_WORD.findall(example.question)) for name, example in examples.items()
+    }
+    return {f"/{part}": names for part, names in _split(counts, LIMITS, length_parts()).items()}
+
+
+def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
+    """Questions by the number of tokens that their inputs have before they are cut; nothing where all are in one part.
+
+    Args:
+        tokens: of a question, by its name.
+    """
+    return {part: names for part, names in _split(tokens, TOKEN_LIMITS, token_parts()).items() if names}
+
+
+def _split(lengths: Mapping[str, int], limits: Sequence[int], parts: Sequence[str]) -> dict[str, list[str]]:
+    """Names by length, one part more than there are limits; nothing where all are in one part."""
+    groups: dict[str, list[str]] = {part: [] for part in parts}
+    for name, length in lengths.items():
+        groups[parts[sum(length > limit for limit in limits)]].append(name)
     return groups if sum(map(bool, groups.values())) > 1 else {}
 
 
 def length_parts() -> tuple[str, ...]:
-    """The names of the parts by length, the shortest first."""
-    bounds = zip((0, *LIMITS), LIMITS, strict=False)
-    return (*(f"{low + 1}-{high}_words" for low, high in bounds), f"over_{LIMITS[-1]}_words")
+    """The names of the parts by words, the shortest first."""
+    return _names(LIMITS, "words")
+
+
+def token_parts() -> tuple[str, ...]:
+    """The names of the parts by tokens, the shortest first."""
+    return _names(TOKEN_LIMITS, "tokens")
+
+
+def _names(limits: Sequence[int], unit: str) -> tuple[str, ...]:
+    bounds = zip((0, *limits), limits, strict=False)
+    return (*(f"{low + 1}-{high}_{unit}" for low, high in bounds), f"over_{limits[-1]}_{unit}")
 
 
 BY_LENGTH = tuple(
     SubsetSpec(part, part.replace("_", " "), "by words of the input", order=100 + place)
     for place, part in enumerate(length_parts())
+)
+BY_TOKENS = tuple(
+    SubsetSpec(part, part.replace("_", " "), "by tokens of the uncut input", order=120 + place)
+    for place, part in enumerate(token_parts())
 )
 
 

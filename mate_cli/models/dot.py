@@ -119,7 +119,8 @@ class Dot(TableEncoder):
         if early is not None and self.learn != "pruning":
             bias = plans.packing.pack(gather_tokens(scores, kept).clamp(min=LEAST_SCORE))
         states = plans.packing.unpack(self.encoder(self.embeddings(short, plans.packing), plans, bias))
-        return EncoderOutput(states, self.pooler(states), short, early)
+        learnt = None if early is None else scores.detach()
+        return EncoderOutput(states, self.pooler(states), short, early, learnt)
 
     def token_scores(self, batch: TableBatch, early: EncoderOutput | None) -> Tensor:
         """The logarithm of the probability that a token matters [B, T], from what the pruning transformer says."""

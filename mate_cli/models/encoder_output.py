@@ -23,12 +23,15 @@ class EncoderOutput(NamedTuple):
         early: states of an earlier stage, with the batch that these are of, such as those by which a network chooses
             the tokens that it keeps: for a loss on the way, and for people to look at. None where there is no such
             stage.
+        scores: by which tokens were chosen: the logarithm of the probability that each token of what was given matters,
+            [B, T], without gradient. None where none are scored.
     """
 
     states: Tensor
     pooled: Tensor
     batch: TableBatch
     early: EncoderOutput | None = None
+    scores: Tensor | None = None
 
     def with_states(self, states: Tensor) -> EncoderOutput:
         """The same with other states [B, T, D], such as after dropout."""

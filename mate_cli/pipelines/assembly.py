@@ -71,7 +71,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     cache = Path(cfg.paths.cache).expanduser()
     given = {"serializer": serializer, "cache": cache}
     task: TableTask[Any, Any] = build_task(encoder, **{name: given[name] for name in build_task.func.takes})
-    initializer: Initializer = instantiate(cfg.init)
+    initializer: Initializer = instantiate(cfg.init, _convert_="all")  # options of its parts are no containers of Hydra
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     _check_length(serializer, encoder)
     loading = Loading(

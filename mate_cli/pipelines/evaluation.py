@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +13,9 @@ from torch.utils.data import DataLoader
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
+from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.parts import parts_by_tokens
+from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.predictions import save_predictions
@@ -33,6 +36,7 @@ class Result:
         predictions: one per example that could be encoded.
         answers: the predicted text by example.
         metrics: fractions by name; empty where no answer is known.
+        pruned: what was left of inputs, by example; empty where the network keeps all tokens.
     """
 
     task: TableTask[Any, Any]
@@ -40,6 +44,7 @@ class Result:
     predictions: list[Any]
     answers: dict[str, str]
     metrics: dict[str, float]
+    pruned: dict[str, Pruning] = field(default_factory=dict)
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
         """Columns and rows for people: question, answer, prediction, and whether it is right."""
@@ -56,7 +61,8 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> Result:
     """Predict a split of the run's dataset and score it.
 
     Of conversations, the metrics are those with the model's own previous answers; a part "gold_previous" tells what
-    they are with the right ones, which is what validations during training see.
+    they are with the right ones, which is what validations during training see. Where inputs are of more than one
+    length, parts by tokens of the uncut input have the metric that chooses weights, and the share of answers kept.
 
     Raises:
         DataError: the split is missing or empty.
@@ -65,11 +71,31 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> Result:
     loader = ranks.first_then_all(lambda: parts.data.loader(split))
     predictions = predict(parts.task, loader, cfg)
     given = judge(parts.task, examples, predictions)
+    tokens = parts.data.encodings(split).uncut_tokens
     if not any(example.history for example in examples):
-        return given
+        return with_parts(given, tokens)
     own = judge(parts.task, examples, predict_in_turn(parts, cfg, examples, predictions))
     right_before = {f"{name}/gold_previous": value for name, value in given.metrics.items() if "/" not in name}
-    return replace(own, metrics={**own.metrics, **right_before})
+    return with_parts(replace(own, metrics={**own.metrics, **right_before}), tokens)
+
+
+def with_parts(result: Result, tokens: Mapping[str, int]) -> Result:
+    """A result with the metrics of its parts by tokens.
+
+    Args:
+        result: of a split.
+        tokens: of each input before it is cut, by example; parts are of those whose answer is known.
+    """
+    known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
+    told = (MetricName.parse(result.task.monitor).score, KEPT.name)
+    metrics = dict(result.metrics)
+    for part, names in parts_by_tokens(known).items():
+        chosen = {name: result.examples[name] for name in names}
+        predictions = [prediction for prediction in result.predictions if prediction.example_id in chosen]
+        scores = result.task.score(predictions, chosen)
+        scores |= pruning_scores(result.pruned[name] for name in names if name in result.pruned)
+        metrics |= {f"{name}/{part}": scores[name] for name in told if name in scores}
+    return replace(result, metrics=metrics)
 
 
 def predict_in_turn(
@@ -108,8 +134,9 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
     by_name = {example.example_id: example for example in examples}
     known = {name: example for name, example in by_name.items() if example.answer}
     scored = [prediction for prediction in predictions if prediction.example_id in known]
-    metrics = task.score(scored, known) if known else {}
-    return Result(task, by_name, predictions, task.answers(predictions, by_name), metrics)
+    pruned = task.pruned_of(scored)
+    metrics = task.score(scored, known) | pruning_scores(pruned.values()) if known else {}
+    return Result(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
@@ -148,7 +175,8 @@ def save_result(folder: RunFolder, split: str, result: Result) -> None:
 
     def score(example: TableExample) -> dict[str, float]:
         name = example.example_id
-        return result.task.score([own[name]] if name in own else [], {name: example})
+        left = [result.pruned[name]] if name in result.pruned else []
+        return result.task.score([own[name]] if name in own else [], {name: example}) | pruning_scores(left)
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)

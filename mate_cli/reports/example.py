@@ -16,6 +16,8 @@ from mate_cli.tables.example import AGGREGATIONS, Answer, TableExample
 if TYPE_CHECKING:
     import numpy as np
 
+    from mate_cli.reports.kept_tokens import KeptTokens
+
 MOST_TEXTS = 12
 """So many texts of an answer are shown."""
 KIND_STYLES = {"question": "cyan", "header": "magenta", "body": "", "counts": "blue"}
@@ -112,7 +114,12 @@ def print_sentences(
 
 
 def print_tokens(
-    arrays: Mapping[str, np.ndarray], kinds: Sequence[str], pieces: Sequence[str], shown: int, console: Console
+    arrays: Mapping[str, np.ndarray],
+    kinds: Sequence[str],
+    pieces: Sequence[str],
+    shown: int,
+    console: Console,
+    kept: KeptTokens | None = None,
 ) -> None:
     """Print the first tokens of an encoding with all their ids; row 1 is the first body row, column 1 the first one.
 
@@ -122,13 +129,24 @@ def print_tokens(
         pieces: the text of each token.
         shown: how many tokens to print.
         console: where to print.
+        kept: which of them the network keeps, where it does not keep all.
     """
     fields = {name: field for name, field in TOKEN_FIELDS.items() if name != "before" or arrays[field].any()}
-    view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in fields))
+    names = [*fields, *(("kept" if kept.scores is None else "score",) if kept else ())]
+    view = Table(Column("#", justify="right"), "token", *(Column(name, justify="right") for name in names))
     for place, piece in enumerate(pieces[:shown]):
         values = {name: int(arrays[field][place]) for name, field in fields.items()}
         style = IN_CELL if values["label"] else KIND_STYLES[kinds[place]]
         shown_values = {**values, "row": "counts"} if kinds[place] == "counts" else values
         numbers = (Text(str(value), style="" if value else "dim") for value in shown_values.values())
-        view.add_row(str(place), Text(piece, style=style), *numbers)
+        scores = [score_text(kept, place)] if kept else []
+        view.add_row(str(place), Text(piece, style=style), *numbers, *scores)
     console.print(Text(f"Tokens (the first {min(shown, len(pieces))} of {len(pieces)})", style="bold"), view)
+
+
+def score_text(kept: KeptTokens, token: int) -> Text:
+    """The score of a token, or whether it is kept where it has none."""
+    style = kept.style(token)
+    if not kept.kept[token]:
+        return Text("left out" if kept.scores is None else f"{kept.scores[token]:.2f}", style=style)
+    return Text("kept" if kept.scores is None or not kept.in_table[token] else f"{kept.scores[token]:.2f}", style=style)

@@ -19,6 +19,8 @@ SPECIAL = str.maketrans(
         "^": r"\textasciicircum{}",
         "·": r"$\cdot$",
         "±": r"$\pm$",
+        "<": "$<$",
+        ">": "$>$",
         "–": "--",  # noqa: RUF001
         **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     }

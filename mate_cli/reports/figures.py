@@ -10,21 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import RunError
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.names import SPLITS, MetricName
+from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import Run
 from mate_cli.reports.load_curves import RunLog, load_log
 from mate_cli.reports.main_metric import preference
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
+from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_margins
 from mate_cli.reports.plots.style import color_of, save_figure
+from mate_cli.reports.questions import scored_seeds
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import is_finite
+from mate_cli.reports.tables import dataset_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_CURVES, MOST_BARS, MOST_FIGURES, MOST_REPEATS = 12, 30, 8, 5
+MOST_CURVES, MOST_BARS, MOST_FIGURES, MOST_REPEATS, MOST_MARGINS = 12, 30, 8, 5, 8
 MOST_POINTS, ALL_POINTS = 240, 12_000
 """Points of a curve, and of all curves of a metric together."""
 
@@ -106,6 +110,27 @@ def draw_bars(report: Report) -> Figure | None:
     return metric_bars(MetricName.parse(report.metric), drawn) if report.metric and drawn else None
 
 
+def margin_frames(report: Report) -> list[MarginFrame]:
+    """Reads the score margins of the best configurations that have any: a frame per data set, of test where known."""
+    frames = []
+    for dataset in dict.fromkeys(map(dataset_of, report.groups)):
+        for split in reversed(SPLITS):
+            if found := tuple(margins(report, dataset, split)):
+                frames.append(MarginFrame(dataset, split, found[:MOST_MARGINS]))
+                break
+    return frames
+
+
+def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
+    """Yields what each configuration on a data set recorded of single questions, all its runs together."""
+    for index, group in enumerate(report.groups):
+        if dataset_of(group) == dataset:
+            seeds = scored_seeds(group, f"{split}/{SCORE_MARGIN.name}")
+            values = tuple(value for seed in seeds for _, value in seed.values())
+            if values:
+                yield Margins(group.label, index, values)
+
+
 def write_figures(report: Report, folder: Path) -> list[Path]:
     """Writes every figure of a comparison as PNG and SVG, and returns the files.
 
@@ -115,6 +140,7 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     drawn = [(f"curves_{file_name(frame.metric.full)}", learning_curves(frame)) for frame in curve_frames(report)]
     if (chart := draw_bars(report)) is not None and report.metric:
         drawn.insert(0, (f"bars_{file_name(report.metric)}", chart))
+    drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
     try:
         return [file for name, figure in drawn for file in save_figure(figure, folder, name)]
     except OSError as error:

@@ -14,7 +14,8 @@ from mate_cli.runs.names import REPEATED, is_ignored
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
-SHOWN_DIFFERENCES = 2
+SHOWN_DIFFERENCES, MOST_DIFFERENCES = 2, 4
+"""Settings in a name; the greater number where fewer leave two configurations with one name."""
 RUN = ".run"
 """Ends the configuration keys of finished runs that stand in for stages."""
 
@@ -145,15 +146,22 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
     """Names each configuration by its fields that tell it apart, its differences, and a number if need be."""
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
+    numbers = range(SHOWN_DIFFERENCES, MOST_DIFFERENCES + 1)
+    tried = [[name_of(group, shown, number) for group in groups] for number in numbers]
+    labels = next((names for names in tried if len(set(names)) == len(names)), tried[0])
     seen: dict[str, int] = {}
     labelled: list[Configuration] = []
-    for group in groups:
-        names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)  # each said once
-        label = " · ".join([*names, *short_differences(group.differences)])
+    for group, label in zip(groups, labels, strict=True):
         seen[label] = seen.get(label, 0) + 1
         unique = label if seen[label] == 1 else f"{label} ({seen[label]})"
         labelled.append(replace(group, label=unique))
     return labelled
+
+
+def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
+    """Names a configuration by some of its fields, each value said once, and at most so many differences."""
+    names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)
+    return " · ".join([*names, *short_differences(group.differences, most)])
 
 
 def telling_fields(groups: list[Configuration], varying: Sequence[str]) -> list[str]:
@@ -171,13 +179,14 @@ def distinct(groups: list[Configuration], keys: Sequence[str]) -> int:
     return len({tuple(group.fields[key] for key in keys) for group in groups})
 
 
-def short_differences(differences: Mapping[str, str]) -> list[str]:
+def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFERENCES) -> list[str]:
     """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are.
 
-    What a recipe set in several places is said once, and of a stage's finished run the folder's name, last.
+    What a recipe set in several places is said once. Last come first weights, which go by sizes that are said, and of
+    a stage's finished run the folder's name.
     """
-    ordered = sorted(differences.items(), key=lambda setting: setting[0].endswith(RUN))
+    ordered = sorted(differences.items(), key=lambda setting: (setting[0].endswith(RUN), setting[0][:5] == "init."))
     named = [(key.removesuffix(RUN), PurePath(value).name if key.endswith(RUN) else value) for key, value in ordered]
     texts = list(dict.fromkeys(f"{key.rpartition('.')[2]}={value}" for key, value in named))
-    rest = len(texts) - SHOWN_DIFFERENCES
-    return texts[:SHOWN_DIFFERENCES] + ([f"+{rest} more"] if rest > 0 else [])
+    rest = len(texts) - most
+    return texts[:most] + ([f"+{rest} more"] if rest > 0 else [])

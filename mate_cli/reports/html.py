@@ -10,6 +10,7 @@ from mate_cli.reports.format import plural
 from mate_cli.reports.html_bars import bars_section
 from mate_cli.reports.html_charts import cost_section, curves_section
 from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.html_pruning import pruning_section
 from mate_cli.reports.html_questions import questions_section
 from mate_cli.reports.html_runs import environment, runs_section
 from mate_cli.reports.html_settings import settings_section
@@ -24,6 +25,7 @@ LINKS = {
     "significance": "Significance",
     "chart": "Scores",
     "subsets": "Parts",
+    "pruning": "Pruning",
     "curves": "Curves",
     "cost": "Cost",
     "settings": "Settings",
@@ -82,6 +84,7 @@ def sections(report: Report, folder: Path) -> list[Markup | None]:
         significance_section(report),
         bars_section(report),
         subsets_section(report),
+        pruning_section(report),
         curves_section(report),
         cost_section(report, cost_table(report)),
         settings_section(report),

@@ -55,6 +55,7 @@ class TableEncoding:
         aggregation_id: of the answer's aggregation, -1 where it is not known.
         class_id: of a statement's label, -1 where it is not known.
         cut: how much of the table was left out, int32 [4], see `cuts.CUTS`; None where nobody counted.
+        uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
     """
 
     example_id: str
@@ -73,6 +74,7 @@ class TableEncoding:
     aggregation_id: int = -1
     class_id: int = -1
     cut: np.ndarray | None = None
+    uncut_tokens: int = 0
 
     def __len__(self) -> int:
         return len(self.input_ids)

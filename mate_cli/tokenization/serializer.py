@@ -18,6 +18,9 @@ Label = Literal["cells", "span", "pieces", "nodes", "hops"]
 """What `label_ids` can mark: the cells of an answer, its text in one cell, masked word pieces, or the right ones of
 candidates: nodes that a question is linked to, or ends of a hop."""
 
+OF_ANSWERS: tuple[Label, ...] = ("cells", "span")
+"""Labels that mark tokens of an answer."""
+
 LABELLED: Mapping[Label, str] = {
     "cells": "encoding=table",
     "span": "encoding=cell",

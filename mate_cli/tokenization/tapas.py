@@ -103,7 +103,8 @@ class TapasSerializer(TextSerializer):
         whole = facts.pieces(self._pieces, reading.changes)
         pieces = self._select(reading, whole)
         rows = pieces.cells // facts.width
-        prefix = self._prefix(reading, smallest_table(pieces.word_starts, rows))
+        before = self._before(reading)
+        prefix = self._cut_prefix(before, self.tokenizer.sep_id, smallest_table(pieces.word_starts, rows))
         fit = self._fit(pieces, rows, len(prefix))
         kept = (pieces.word_starts < fit.pieces) & (rows <= fit.rows)
         cells = pieces.cells[kept]
@@ -122,6 +123,7 @@ class TapasSerializer(TextSerializer):
         values = np.full(start + len(cells), np.nan, np.float32)
         values[start:] = facts.values[cells]
         known = {"numeric_values": values, "cut": count_cuts(example, whole.cells, cells), **_targets(example.answer)}
+        known["uncut_tokens"] = len(before) + 1 + len(whole.cells)
         return self._with_features(tokens.encoding(example.example_id, **known), reading, cells)
 
     def _check_size(self, table: Table) -> None:
@@ -129,11 +131,10 @@ class TapasSerializer(TextSerializer):
         if len(table.rows) > self.max_rows and not self.drop_rows_to_fit:
             raise CannotEncodeError(f"too many rows: {len(table.rows)}, at most {self.max_rows}")
 
-    def _prefix(self, reading: Reading, room: int) -> np.ndarray:
-        """[CLS] question [SEP], and [SEP] after each title; cut from the end where the table needs the room."""
-        separator = self.tokenizer.sep_id
-        parts = [part for text in reading.prefix for part in (self._pieces[text,], [separator])]
-        return self._cut_prefix(np.concatenate([[self.tokenizer.cls_id], *parts[:-1]]), separator, room)
+    def _before(self, reading: Reading) -> np.ndarray:
+        """[CLS] question, and [SEP] before each title; the [SEP] that ends it is not there yet."""
+        parts = [part for text in reading.prefix for part in (self._pieces[text,], [self.tokenizer.sep_id])]
+        return np.concatenate([[self.tokenizer.cls_id], *parts[:-1]])
 
     def _fit(self, pieces: TablePieces, rows: np.ndarray, used: int) -> Fit:
         budget = self.max_tokens - used

@@ -1,17 +1,21 @@
 import importlib
 import io
+import json
 import re
 import warnings
 
 import numpy as np
 import pytest
+from finished_runs import finished_run, here
 from rich.console import Console
 from table_releases import WRITERS
 
+from mate_cli.cli import inspect
 from mate_cli.cli.app import main
 from mate_cli.cli.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import DataError
+from mate_cli.pipelines.finished import evaluate_run
 from mate_cli.reports.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -177,3 +181,74 @@ def test_masked_examples_show_what_was_there(tmp_path, capsys, monkeypatch):
     words += ["init=random", "model.size=tiny", "init.tokenizer=sample", "tokens=128"]
     assert main([*words, f"paths.cache={tmp_path}", f"paths.outputs={tmp_path}"]) == 0
     assert "[MASK] for " in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def pruning_run(tmp_path_factory):
+    words = ["model=dot", "model.pruner.size=tiny:1", "model.keep=30", "trainer.limit_dev=6", "encoding.sentences=1"]
+    return finished_run(tmp_path_factory.mktemp("dot") / "run", words, model="dot")
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Masks take seconds to draw."""
+    monkeypatch.setattr(inspect, "draw_masks", lambda *_: "nowhere")
+
+
+def test_a_run_shows_which_tokens_it_keeps(pruning_run, tmp_path, capsys, monkeypatch, examples):
+    monkeypatch.setenv("COLUMNS", "118")
+    assert main(["inspect", f"run={pruning_run}", "example=dev-0003", "tokens=20", f"paths.outputs={tmp_path}"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"kept      30 of \d+ tokens; of the answer \d+ of \d+\n", printed)
+    assert re.search(r"scores    log P in the table -\d.*; mean of what is kept -\d.*, of the rest -\d", printed)
+    question = " ".join(["[CLS]", *examples[3].question.split(), "[SEP]"])
+    assert re.search(rf"question  {re.escape(question)} *\n", printed)
+    assert "[-" in printed
+    assert "┃ score ┃" in printed
+    assert "at most 96 tokens" in printed, "as it was trained"
+
+
+def test_what_it_shows_is_what_evaluation_counts(pruning_run, tmp_path, capsys, undrawn):
+    evaluate_run(str(pruning_run), "dev", here(tmp_path))
+    rows = json.loads((pruning_run / "predictions" / "dev.json").read_text())
+    assert {row["scores"]["kept_tokens"] for row in rows} == {30.0}
+    kept = [row["scores"]["kept"] for row in rows if "kept" in row["scores"]]
+    assert set(kept) <= {0.0, 1.0}
+    metrics = json.loads((pruning_run / "evaluation" / "dev.json").read_text())
+    assert metrics["dev/kept"] == pytest.approx(sum(kept) / len(kept))
+    assert metrics["dev/score_margin"] == pytest.approx(np.mean([row["scores"]["score_margin"] for row in rows]))
+    capsys.readouterr()
+    row = rows[3]
+    assert main(["inspect", f"run={pruning_run}", f"example={row['question_id']}"]) == 0
+    left = re.search(r"of the answer (\d+) of", capsys.readouterr().out)
+    assert (int(left[1]) > 0) == row["scores"]["kept"]
+
+
+def test_a_run_that_keeps_all_tokens_is_shown_as_ever(tmp_path, capsys, undrawn):
+    run = finished_run(tmp_path / "run", ["model=tapas"])
+    assert main(["inspect", f"run={run}"]) == 0
+    printed = capsys.readouterr().out
+    assert "Tokens (the first" in printed
+    assert "kept  " not in printed
+    assert "score" not in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run=somewhere", "encoding.max_tokens=64"], "encoding.max_tokens: was fixed when it was trained"),
+        (["checkpoint=somewhere", "data=sample", "+model=dot"], "model: was fixed when it was trained"),
+        (["run=somewhere"], "somewhere: this is not a run folder"),
+        (["run=a", "checkpoint=b"], "run: is given beside checkpoint"),
+    ],
+)
+def test_what_a_run_would_not_hear_is_refused(words, message, capsys):
+    assert main(["inspect", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_exported_network_is_shown_with_any_data(pruning_run, tmp_path, capsys, undrawn):
+    to = tmp_path / "exported"
+    assert main(["export", f"run={pruning_run}", f"to={to}", f"paths.cache={tmp_path}"]) == 0
+    assert main(["inspect", f"checkpoint={to}", "data=sample", "example=3"]) == 0
+    assert "kept      30 of" in capsys.readouterr().out

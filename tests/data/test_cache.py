@@ -39,6 +39,7 @@ def test_encodings_read_back_equal_those_written(examples, serializer, tmp_path)
             np.testing.assert_array_equal(getattr(split[index], name), getattr(encoding, name))
         assert split[index].cut.tolist() == encoding.cut.tolist()
     assert split.lengths.tolist() == [len(encoding) for encoding in fresh]
+    assert split.uncut_tokens == {encoding.example_id: encoding.uncut_tokens for encoding in fresh}
     assert split.cuts.tolist() == [encoding.cut.tolist() for encoding in fresh]
 
 

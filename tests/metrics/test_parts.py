@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.metrics.parts import LIMITS, by_parts, length_parts, words_of
+from mate_cli.metrics.parts import LIMITS, by_parts, length_parts, parts_by_tokens, words_of
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -46,6 +46,17 @@ def test_parts_by_length_share_their_limits_with_nobody():
 def test_questions_of_one_length_have_no_such_parts():
     assert by_parts({"a": True}, {"a": example("a"), "b": example("b", 5)}, "x") == {"x": 0.5}
     assert by_parts({}, {}, "x") == {}
+
+
+def test_questions_by_tokens_of_the_uncut_input():
+    tokens = {"a": 1, "b": 256, "c": 257, "d": 1024, "e": 1025}
+    assert parts_by_tokens(tokens) == {
+        "1-256_tokens": ["a", "b"],
+        "257-512_tokens": ["c"],
+        "513-1024_tokens": ["d"],
+        "over_1024_tokens": ["e"],
+    }
+    assert parts_by_tokens({"a": 3, "b": 256}) == parts_by_tokens({}) == {}
 
 
 def test_punctuation_and_empty_cells():

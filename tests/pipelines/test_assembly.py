@@ -7,6 +7,7 @@ from hydra.utils import get_class, instantiate
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.stages import joint_throughput
 from mate_cli.runs.configuration import RunConfig
@@ -28,6 +29,12 @@ def test_inputs_longer_than_the_network_takes(overrides, message):
 def parts_of(words):
     config: RunConfig = run_config(words)
     return assemble(config, instantiate(config.data))
+
+
+def test_first_weights_of_an_encoder_inside_a_network_are_options_of_their_own():
+    inner = "+init.inner={pruner: {_target_: mate_cli.models.initialization.initial_weights.InitialWeights}}"
+    parts = parts_of(["experiment=quickstart_dot", inner])
+    assert parts.initializer == InitialWeights(tokenizer="sample", inner={"pruner": InitialWeights()})
 
 
 @pytest.mark.parametrize("network", ["linformer", "etc"])

@@ -36,10 +36,13 @@ class Next:
 class NextRow(TableTask[TableExample, Next]):
     """Answers with the row after the previous answer's, and with row 1 where there is none."""
 
+    monitor = "dev/accuracy"
+
     def output_loss(self, output, head, encoder):
         raise NotImplementedError
 
-    def predict(self, batch):
+    def predictions(self, output):
+        batch = output.batch
         last = (batch.row_ids * batch.previous_labels).amax(1)
         return [Next(name, int(row) or 1) for name, row in zip(batch.example_ids, last, strict=True)]
 

@@ -102,6 +102,9 @@ def test_what_was_cut_is_counted():
     assert encode(example, 14, truncation="hem").cut.tolist() == [0, 0, 1, 2]
     assert encode(example, 10).cut.tolist() == [1, 1, 0, 1]
     assert encode(example, 64, max_rows=1).cut.tolist() == [0, 1, 0, 1]
+    whole = encode(example, 64)
+    assert whole.uncut_tokens == len(whole)
+    assert encode(example, 14, truncation="hem").uncut_tokens == encode(example, 10).uncut_tokens == len(whole)
 
 
 @given(examples(), st.sampled_from([24, 60, 512]))

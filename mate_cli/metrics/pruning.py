@@ -1,0 +1,51 @@
+"""What becomes of answers where a network leaves out tokens before it answers.
+
+Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021, figure
+3, for the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean
+
+from mate_cli.metrics.spec import MetricSpec, MetricTable
+
+PRUNING = MetricTable("Pruning", layout="subsets")
+KEPT = MetricSpec("kept", "Answers kept", 1, order=110, table=PRUNING)
+"""Of the questions whose answer is in the encoded input, the share of which some of it is left."""
+KEPT_TOKENS = MetricSpec("kept_tokens", "Tokens read", 0, ".0f", order=111, importance=0, table=PRUNING)
+SCORE_MARGIN = MetricSpec("score_margin", "Score margin", 1, ".3f", order=112, importance=0, table=PRUNING)
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What is left of one example's input.
+
+    Args:
+        kept_tokens: how many tokens.
+        answer_kept: whether some of the answer's are among them; None where none of them was in the input.
+        score_margin: the mean score (log P) of the answer's tokens, those that are gone among them, less that of the
+            tokens of the table that are left; None where there are none, or no scores.
+    """
+
+    example_id: str
+    kept_tokens: int
+    answer_kept: bool | None = None
+    score_margin: float | None = None
+
+
+def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
+    """The means over examples, each over those that have it.
+
+    Returns:
+        kept, kept_tokens and score_margin; nothing without examples.
+    """
+    found = list(prunings)
+    values = {
+        KEPT.name: [float(one.answer_kept) for one in found if one.answer_kept is not None],
+        KEPT_TOKENS.name: [float(one.kept_tokens) for one in found],
+        SCORE_MARGIN.name: [one.score_margin for one in found if one.score_margin is not None],
+    }
+    return {name: fmean(known) for name, known in values.items() if known}

@@ -1,0 +1,64 @@
+"""The histogram of score margins, from what runs recorded of single questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from mate_cli.reports.figures import margin_frames, write_figures
+from mate_cli.reports.html import render_page
+from mate_cli.reports.plots.score_margins import MarginFrame, Margins, said, score_margins
+from mate_cli.reports.report import build_report
+from tests.reports.answered import question_row, write_rows
+from tests.reports.runs import build_run
+
+MARGINS = {1: (0.5, -0.25, 1.0), 2: (0.5, 0.75)}
+
+
+def record(folder, seed, split="test", **config):
+    run = build_run(folder, model="dot", seed=seed, metrics={f"{split}/hits@1": 0.5, f"{split}/score_margin": 0.4})
+    rows = [question_row(place, score_margin=value) for place, value in enumerate(MARGINS[seed])]
+    write_rows(run, [*rows, question_row(9, kept=0.0)], split)
+
+
+def test_all_seeds_of_a_configuration_make_one_histogram(tmp_path):
+    for seed in MARGINS:
+        record(tmp_path / f"dot{seed}", seed)
+    build_run(tmp_path / "tapas", model="tapas")
+    report = build_report([tmp_path])
+    (frame,) = margin_frames(report)
+    (index,) = (place for place, group in enumerate(report.groups) if group.label == "dot")
+    assert frame == MarginFrame("hybridqa", "test", (Margins("dot", index, (*MARGINS[1], *MARGINS[2])),))
+    page = render_page(report, tmp_path)
+    assert "Score margins of answers" in page
+    assert "mean +0.500, above 0 for 80.0%" in page
+    assert 'href="#pruning"' in page
+    names = [file.name for file in write_figures(report, tmp_path / "figures")]
+    assert {"score_margins_hybridqa.png", "score_margins_hybridqa.svg"} <= set(names)
+
+
+def test_dev_is_drawn_where_test_has_none(tmp_path):
+    record(tmp_path / "dot", 1, "dev")
+    assert [frame.split for frame in margin_frames(build_report([tmp_path]))] == ["dev"]
+
+
+def test_runs_that_score_nothing_have_no_such_figure(tmp_path):
+    build_run(tmp_path / "tapas", model="tapas")
+    report = build_report([tmp_path])
+    assert margin_frames(report) == []
+    assert "Score margins" not in render_page(report, tmp_path)
+
+
+def test_outlines_share_their_bins_and_add_up_to_all_questions():
+    one, other = Margins("one", 0, (0.25,) * 3 + (-1.0,)), Margins("other", 3, (0.25, 2.0, -50.0) * 200)
+    (axes,) = score_margins(MarginFrame("d", "dev", (one, other))).axes
+    outlines = [patch for patch in axes.patches if not patch.get_fill()]
+    edges = [patch.get_data().edges.tolist() for patch in outlines]
+    assert edges[0] == edges[1]
+    assert edges[0][0] < 0 < edges[0][-1]
+    assert [patch.get_data().values.sum() for patch in outlines] == pytest.approx([100, 100])
+    assert said(one.values) == "mean -0.062, above 0 for 75.0%"
+
+
+def test_equal_margins_are_drawn_too():
+    (axes,) = score_margins(MarginFrame("d", "dev", (Margins("x", 0, (0.0, 0.0)),))).axes
+    assert axes.get_xlim()[0] < 0 < axes.get_xlim()[1]
