@@ -16,6 +16,7 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.masked_lm import MaskedLMHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import Example
+from mate_cli.tokenization.layout import TableBatch
 
 EPSILON = 1e-5
 """Added to the number of masked pieces, as the reference does."""
@@ -101,7 +102,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
 
 def masked_logits(output: EncoderOutput, head: nn.Module, encoder: TableEncoder) -> tuple[Tensor, Tensor, Tensor]:
     """Scores [M, V] and labels [M] of the masked pieces, and the example [M] that each is of."""
-    label_ids = output.given.label_ids
+    label_ids = output.batch.label_ids
     assert label_ids is not None
     masked = label_ids > 0
     logits: Tensor = head(output.states[masked], encoder.embeddings.word_embeddings.weight)
