@@ -102,13 +102,9 @@ POINTERS = dict.fromkeys(["qkv", "output", "gradient", "qkv_gradient"])
 SCALARS = {"scale": "fp32", "dropout": "fp32", "seed": "i32", "rows": "*i32", "tiles": "*i32"}
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tile", "step"), [("bf16", 64, 64), pytest.param("fp32", 32, 32, marks=pytest.mark.long)]
-)
-@pytest.mark.parametrize(
-    "name",
-    [*(pytest.param(name, marks=pytest.mark.long) for name in ("attend", "query_gradient")), "key_value_gradient"],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("dtype", "tile", "step"), [("bf16", 64, 64), ("fp32", 32, 32)])
+@pytest.mark.parametrize("name", ["attend", "query_gradient", "key_value_gradient"])
 def test_the_kernels_compile_for_an_h100(name, dtype, tile, step, tmp_path, monkeypatch):
     triton = pytest.importorskip("triton")
     if interpreted():

@@ -61,6 +61,7 @@ def test_watching_loads_nothing_heavy(tmp_path):
     assert HEAVY.isdisjoint(modules)
 
 
+@pytest.mark.long
 def test_control_c_gives_the_terminal_back_and_is_no_error(tmp_path):
     build_alive(tmp_path / "outputs" / "run", rows=ROWS, total_steps=100)
     page = tmp_path / "outputs" / "compare.html"

@@ -313,6 +313,7 @@ def test_a_sweep_that_cannot_run_is_refused(jobs, mine, capsys, name, text, said
     assert jobs == []
 
 
+@pytest.mark.long
 def test_a_search_is_chosen_by_its_file(jobs, capsys):
     if not installed("hydra_plugins.hydra_optuna_sweeper"):
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')

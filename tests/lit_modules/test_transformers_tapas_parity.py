@@ -218,6 +218,7 @@ def own_inputs(reader, example):
     return dict(fields) | {"labels": fields["labels"].float(), "float_answer": torch.tensor([number])}
 
 
+@pytest.mark.long
 def test_questions_that_their_own_tokenizer_reads(reader, tmp_path):
     examples = [example for example in SETS["wtq"]()[::50] if len(example.table.rows) < 12]
     examples = [*MADE_UP[:-2], *map(without_empty_cells, examples[:12])]
