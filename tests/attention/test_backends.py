@@ -149,6 +149,7 @@ def test_a_bias_on_keys(path, batch):
 
 
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: path.stem)
+@pytest.mark.long
 def test_dropout_keeps_the_mean_and_follows_the_seed(path):
     batch = pad([one_table(np.random.default_rng(1), 4, 3, 3, 3)], extra=2)
     inputs = [x.detach() for x in projections(batch)]

@@ -56,6 +56,7 @@ def test_speeds_are_those_of_a_step(metrics):
     assert metrics[f"{place}/plan/share_of_forward_backward"] == pytest.approx(share)
 
 
+@pytest.mark.long
 def test_steps_of_networks_that_read_fewer_tokens(metrics):
     work = {name: metrics[f"training/{name}/96/sample/3_random/forward_backward/gflop"] for name in VARIANTS}
     assert work["tapas@48"] < work["tapas"]

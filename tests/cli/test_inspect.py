@@ -247,6 +247,7 @@ def test_what_a_run_would_not_hear_is_refused(words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_exported_network_is_shown_with_any_data(pruning_run, tmp_path, capsys, undrawn):
     to = tmp_path / "exported"
     assert main(["export", f"run={pruning_run}", f"to={to}", f"paths.cache={tmp_path}"]) == 0

@@ -118,6 +118,7 @@ def test_additions_and_deletions_reach_the_stages_that_have_the_section():
     assert each("optimizer.extra", QUICK, "++stages.span_reading.optimizer.extra=3") == [None, 3]
 
 
+@pytest.mark.long
 def test_choices_and_what_a_stage_keeps():
     plan = compose_plan([CS, "data=wikisql", "scale=small"])
     assert [stage.names.dataset for stage in plan.stages] == ["corpus", "statements", "wikisql"]
@@ -279,6 +280,7 @@ def test_a_damaged_configuration_is_one_clear_error(finished):
         assert str(run) in str(caught.value)
 
 
+@pytest.mark.long
 def test_weights_decide_what_is_typed_for_all_only_where_it_is_trained(finished):
     assert each("model.size", CS, "model.size=mini", "init=bert") == ["mini"] * 3
     run = finished("experiment=pretrain_mate", "model.size=tiny")
@@ -432,6 +434,7 @@ def test_every_stage_was_trained_as_the_run_says(trained):
     assert json.loads((run / "record.json").read_text())["init"] == "random + first"
 
 
+@pytest.mark.long
 def test_a_stage_that_was_trained_stands_in_for_another(trained):
     run, _ = trained
     stages = "stages={before:{experiment:quickstart_cells,after:weights},second:{experiment:quickstart_cells}}"

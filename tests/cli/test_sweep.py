@@ -261,6 +261,7 @@ def mine(tmp_path):
     return file
 
 
+@pytest.mark.long
 def test_the_jobs_have_the_values_of_the_sweep_and_not_its_name(jobs, mine, capsys):
     assert main(["train", "sweep=mine", "logger=none"]) == 0
     assert jobs == [

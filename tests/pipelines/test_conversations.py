@@ -41,7 +41,7 @@ class NextRow(TableTask[TableExample, Next]):
     def output_loss(self, output, head, encoder):
         raise NotImplementedError
 
-    def predictions(self, output):
+    def predictions(self, output, given):
         batch = output.batch
         last = (batch.row_ids * batch.previous_labels).amax(1)
         return [Next(name, int(row) or 1) for name, row in zip(batch.example_ids, last, strict=True)]

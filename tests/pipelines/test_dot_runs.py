@@ -126,6 +126,7 @@ def test_it_selects_the_cells_for_a_reader(tmp_path):
     assert any(name.startswith("encoder.pruner.") for name in names)
 
 
+@pytest.mark.long
 def test_what_is_saved_has_both_encoders_and_what_scores(whole):
     names = load_file(whole / "checkpoints" / "best.safetensors")
     for part in ("encoder.encoder.layer.0.", "encoder.pruner.encoder.layer.0.", "encoder.scores.tokens."):

@@ -20,12 +20,11 @@ OF_STAGES = {
     "trainer.max_steps": "3",
     "trainer.val_every": "9",
 }
+FIRST = ["init=random", "model.size=tiny", "init.tokenizer=sample"]
+"""What only a stage that begins without weights takes."""
 TYPED = [
     "experiment=hybridqa_mate_from_scratch",
     "data=sample",
-    "init=random",
-    "model.size=tiny",
-    "init.tokenizer=sample",
     "hardware.threads=1",
     "hardware.micro_batch=4",
     "logger=none",
@@ -43,6 +42,7 @@ def words_of(name: str) -> list[str]:
 
 
 CS = [
+    *FIRST,
     *words_of("masked_lm"),
     "stages.questions.experiment=pretrain_cs_mate",
     *words_of("questions"),

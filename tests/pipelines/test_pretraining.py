@@ -78,6 +78,7 @@ def test_less_is_better_where_the_monitored_metric_says_so(tmp_path, monkeypatch
     assert json.loads((folder / "record.json").read_text())["monitor"] == "dev/perplexity"
 
 
+@pytest.mark.long
 def test_a_run_that_is_interrupted_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
     whole = TableStream.__getitem__
 
