@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from test_shortened_input import CASES, VOCABULARY
 
 from mate_cli.attention.backends.sdpa import Sdpa
@@ -15,6 +16,7 @@ from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.dot import Dot
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 
@@ -94,3 +96,19 @@ def test_names_of_weights_are_those_of_one_owner():
     assert "encoder.scores.tokens.weight" in task.state_dict()
     assert not any(name.startswith("early_head.score") for name in task.state_dict())
     assert made(CellSelection)[0].early_head is None
+
+
+@pytest.mark.parametrize(("kind", "select"), [(kind, select) for kind, choices in SCORED.items() for select in choices])
+def test_the_pruner_begins_as_a_run_that_learnt_what_to_choose(kind, select, tmp_path):
+    task, _, _ = made(kind, select=select)
+    reads = {"vocab_size": VOCABULARY.vocab_size, "lexical_features": task.encoder.embeddings.lexical is not None}
+    more = {"aggregation": "weak", "select_one_column": True} if kind is TableQA else {}
+    run = kind(Tapas(PRUNER, attention=Sdpa(), **reads), **more)
+    save_file(run.state_dict(), tmp_path / "run.safetensors")
+    first = InitialWeights("path", str(tmp_path / "run.safetensors"))
+    InitialWeights(inner={"pruner": first}).load(task.encoder, task)
+    (place,) = {name for kind_, name in run.head.choices.items() if kind_ == select}
+    for name, tensor in getattr(run.head, place).state_dict().items():
+        assert torch.equal(getattr(task.encoder.scores, select).state_dict()[name], tensor)
+    for name, tensor in task.encoder.pruner.encoder.state_dict().items():
+        assert torch.equal(run.encoder.encoder.state_dict()[name], tensor)

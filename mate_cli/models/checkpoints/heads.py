@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -42,6 +42,15 @@ def head_names(task: nn.Module) -> dict[str, str]:
     return {ours: theirs for ours, theirs in names.items() if ours in parameters and not ours.startswith(INSIDE)}
 
 
+def run_names(task: nn.Module) -> dict[str, tuple[str, ...]]:
+    """What earlier runs of other tasks call parameters that can begin as theirs: the `run_names` of a class."""
+    return {
+        f"{place}.{ours}": theirs
+        for place, module in task.named_modules()
+        for ours, theirs in getattr(module, "run_names", {}).items()
+    }
+
+
 def heads_inside(network: nn.Module) -> nn.ModuleDict:
     """What of a network is a head itself, such as what chooses tokens; it begins as the head of an inner encoder."""
     return nn.ModuleDict({name: one for name, one in network.named_children() if hasattr(one, "transformers_names")})
@@ -67,7 +76,9 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
         names |= {name: name for name in _own_names(task) if name in tensors}
     if wanted is True and not names:
         raise ConfigError("this task has no heads that a checkpoint has", where="init.heads", remedy="Use auto")
-    found = {} if wanted is False else {name: _find(name, names[name], tensors) for name in names}
+    others = run_names(task)
+    sources = {name: (name, theirs, *others.get(name, ())) for name, theirs in names.items()}
+    found = {} if wanted is False else {name: _find(known, tensors) for name, known in sources.items()}
     parameters = dict(task.named_parameters())
     fitting = {name: source for name, source in found.items() if source and fits(parameters[name], tensors[source])}
     missing = [name for name in names if name not in fitting]
@@ -86,8 +97,8 @@ def _own_names(task: nn.Module) -> list[str]:
     return [name for name, _ in task.named_parameters() if not name.startswith(INSIDE)]
 
 
-def _find(ours: str, theirs: str, tensors: Mapping[str, Tensor]) -> str | None:
-    return next((name for name in (ours, theirs) if name in tensors), None)
+def _find(names: Iterable[str], tensors: Mapping[str, Tensor]) -> str | None:
+    return next((name for name in names if name in tensors), None)
 
 
 def fits(ours: Tensor, theirs: Tensor) -> bool:

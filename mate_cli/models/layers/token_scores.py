@@ -41,6 +41,12 @@ class TokenScores(nn.Module):
         "columns.weight": "column_output_weights",
         "columns.bias": "column_output_bias",
     }
+    run_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "tokens.weight": ("head.score.weight", "head.cells.weight"),
+        "tokens.bias": ("head.score.bias", "head.cells.bias"),
+        "columns.weight": ("head.columns.weight",),
+        "columns.bias": ("head.columns.bias",),
+    }
 
     def __init__(self, hidden_size: int, select: Selection, *, max_rows: int = 64, max_columns: int = 32) -> None:
         super().__init__()
