@@ -34,5 +34,9 @@ class RunError(MateError):
     """A run folder is missing, unfinished, or cannot be continued."""
 
 
+class TrustError(MateError):
+    """What was read from a file would build something that is not known to be harmless."""
+
+
 class MissingDependencyError(MateError):
     """An optional package is needed."""

@@ -65,11 +65,12 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
+    from mate_cli.cli.schema import modules
     from mate_cli.pipelines.finished import Here, predict_file
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
-    here = Here(cfg.hardware, cfg.paths, cfg.data_root)
+    here = Here(cfg.hardware, cfg.paths, cfg.data_root, trust=modules(cfg.trust))
     predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
 
 
@@ -108,6 +109,7 @@ def predict_tables(cfg: Predict) -> None:
     check_output(cfg.output)
     with progress() as say:
         say("starting")
+        from mate_cli.cli.schema import modules
         from mate_cli.pipelines.finished import Here
         from mate_cli.pipelines.opened import open_model
         from mate_cli.pipelines.own_tables import Asking, answer_tables
@@ -121,7 +123,7 @@ def predict_tables(cfg: Predict) -> None:
             abstain=cfg.abstain,
             output=cfg.output,
         )
-        here = Here(cfg.hardware, cfg.paths)
+        here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
         session = answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # tables hold letters that not every terminal can show

@@ -169,8 +169,8 @@ def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
     Returns:
         Folder, record, and whether it is finished already or being trained by another process.
     """
+    from mate_cli.files.plain import to_yaml
     from mate_cli.pipelines.plan import open_plan
-    from mate_cli.runs.configuration import to_yaml
     from mate_cli.runs.folders import find_same, is_running
 
     outputs = Path(plan.last.config.paths.outputs)

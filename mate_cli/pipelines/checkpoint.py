@@ -9,15 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.errors import CheckpointError, MateError
 from mate_cli.files.hub import hub_file
+from mate_cli.files.plain import read_yaml
+from mate_cli.files.targets import check_targets
 from mate_cli.models.checkpoints.files import HUB_FILES
-from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import CALIBRATION
 from mate_cli.pipelines.finished import Here
@@ -85,7 +84,7 @@ def check_built(settings: Mapping[str, Any], where: str) -> None:
     """Refuse settings that would build anything but parts of ours.
 
     Raises:
-        CheckpointError: naming it.
+        TrustError: naming it.
     """
     check_targets(_built(settings), where)
 
@@ -131,14 +130,7 @@ def _fetched(name: str) -> Path:
 
 
 def _exported(folder: Path) -> dict[str, Any]:
-    path = folder / SETTINGS
-    try:
-        settings = OmegaConf.to_container(OmegaConf.load(path))
-    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
-        raise CheckpointError("cannot be read", where=str(path), remedy=AGAIN) from error
-    if not isinstance(settings, dict):
-        raise CheckpointError("holds no settings", where=str(path), remedy=AGAIN)
-    return settings  # type: ignore[return-value]
+    return read_yaml(folder / SETTINGS, CheckpointError, AGAIN)
 
 
 def _weights(folder: Path) -> Path:

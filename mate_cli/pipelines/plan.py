@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,7 @@ class Stage:
         overrides: what it was composed of, for its record.
         run: the folder of a finished run to take instead of training, or None.
         after: what it hands on.
+        trust: modules of the user's own that it may be made of.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Stage:
     overrides: list[str]
     run: str | None = None
     after: After | None = None
+    trust: Sequence[str] = ()
 
     def values(self) -> dict[str, Any]:
         """What it truly runs with; of a finished run, where that stands."""

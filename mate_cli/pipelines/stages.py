@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from hydra.utils import instantiate
 from rich.console import Console
 
+from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan, standing_in
 from mate_cli.pipelines.predictions import save_predictions
@@ -20,7 +21,7 @@ from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.base import Answered, System, Trained
 from mate_cli.pipelines.training import train
 from mate_cli.runs import ranks
-from mate_cli.runs.configuration import RunConfig, load_config, to_yaml
+from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
 from mate_cli.tables.example import TableExample
 
@@ -93,7 +94,8 @@ def run_stages(plan: Plan, whole: Run, job: int) -> Finished:
     for stage in plan.before:
         whole.console.rule(f"[bold]{stage.name.replace('_', ' ')}")
         run = take(stage, whole.console) if stage.run else train_stage(stage, done, whole, job)
-        done.runs[stage.name], done.configs[stage.name] = run, load_config(run.folder.path)
+        config = load_config(run.folder.path, stage.trust) if stage.run else with_weights(stage.config, done.runs)
+        done.runs[stage.name], done.configs[stage.name] = run, config
         folders = whole.record.stages if plan.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
         whole.folder.write_record(whole.record)

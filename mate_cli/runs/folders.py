@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError
-from mate_cli.runs.configuration import read_yaml
+from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.record import RunFolder
 
@@ -136,7 +136,7 @@ def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] 
     Raises:
         RunError: the file is damaged.
     """
-    there, here = shaping(read_yaml(folder / "config.yaml")), shaping(config)
+    there, here = shaping(read_settings(folder)), shaping(config)
     for key in [*there, *here]:
         if there.get(key) != here.get(key):
             return key, there.get(key), here.get(key)
