@@ -28,7 +28,17 @@ def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) 
     except MateError:
         raise
     except Exception as error:  # a damaged file can make any library fail in any way
+        if ours := _of_ours(error):
+            raise ours from error
         raise kind(f"{problem}: {reason(error)}", where=str(path), remedy=remedy) from error
+
+
+def _of_ours(error: BaseException) -> MateError | None:
+    """The error of ours that a library has wrapped into its own, if any."""
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, MateError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, MateError) else None
 
 
 def reason(error: BaseException) -> str:
@@ -42,5 +52,5 @@ def reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     told = str(getattr(error, "problem", None) or error)  # errors of YAML have theirs apart
-    first = next((line.strip() for line in told.splitlines() if line.strip()), type(error).__name__)
-    return shorten(first, 160, placeholder=" ...")
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    return shorten(" ".join(lines[:2]) or type(error).__name__, 200, placeholder=" ...")

@@ -42,14 +42,14 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str) -> dict[str, Any]:
         return _mapping(yaml.load(_text(path), Loader=_Loader), kind, path, remedy)
 
 
-def read_json(path: Path, kind: type[MateError], remedy: str) -> dict[str, Any]:
+def read_json(path: Path, kind: type[MateError], remedy: str, problem: str = "not readable as JSON") -> dict[str, Any]:
     """Read an object from JSON.
 
     Raises:
         MateError: of that kind; the file is missing, damaged, or holds something else.
     """
-    with reading(path, kind, "cannot be read", remedy):
-        return _mapping(json.loads(_text(path)), kind, path, remedy)
+    with reading(path, kind, problem, remedy):
+        return _mapping(json.loads(_text(path)), kind, path, remedy, problem)
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
@@ -73,10 +73,12 @@ def _text(path: Path) -> str:
     return content.decode("utf-8")
 
 
-def _mapping(values: object, kind: type[MateError], path: Path, remedy: str) -> dict[str, Any]:
+def _mapping(
+    values: object, kind: type[MateError], path: Path, remedy: str, problem: str = "cannot be read"
+) -> dict[str, Any]:
     _check(values, DEEPEST)
     if not isinstance(values, dict):
-        raise kind("holds no mapping", where=str(path), remedy=remedy)
+        raise kind(f"{problem}: it holds no mapping", where=str(path), remedy=remedy)
     return {str(key): value for key, value in values.items()}
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from textwrap import shorten
 from types import MappingProxyType
 from typing import Any
 
-from hydra.errors import HydraException
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from mate_cli.errors import CheckpointError, MateError
+from mate_cli.errors import CheckpointError
+from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
 from mate_cli.files.plain import read_yaml
 from mate_cli.files.targets import check_targets
@@ -158,15 +156,5 @@ def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig
 
 
 def _assembled(config: ModelConfig, folder: Path) -> Parts:
-    try:
+    with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
         return assemble(config, NoDataset())
-    except (HydraException, OmegaConfBaseException, TypeError) as error:
-        cause: BaseException | None = error
-        while cause and not isinstance(cause, MateError):
-            cause = cause.__cause__
-        if cause:
-            raise cause from error
-        reason = shorten(" ".join(str(error).split("\n")[:2]), 200)
-        raise CheckpointError(
-            f"its settings do not fit this version of mate: {reason}", where=str(folder), remedy=AGAIN
-        ) from error

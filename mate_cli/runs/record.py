@@ -16,6 +16,8 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_json
 from mate_cli.runs.liveness import own_process
 
 SCHEMA = 1
@@ -134,16 +136,18 @@ class RunFolder:
         Raises:
             RunError: it is missing or damaged.
         """
-        path = self.path / "record.json"
-        try:
-            values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return RunRecord(**values)
-        except (OSError, ValueError, TypeError) as error:
-            raise RunError(
-                "this is not a run folder with a readable record",
-                where=str(path),
-                remedy="Give a folder below outputs/",
-            ) from error
+        path, remedy = self.path / "record.json", "Give a folder below outputs/"
+        problem = "this is not a run folder with a readable record"
+        with reading(path, RunError, problem, remedy):
+            return _record(read_json(path, RunError, remedy, problem))
+
+
+def _record(values: Mapping[str, Any]) -> RunRecord:
+    from pydantic import TypeAdapter
+
+    if unknown := set(values) - set(RunRecord.__dataclass_fields__):
+        raise ValueError(f"it has {sorted(unknown)[0]!r}, which this version of mate does not know")
+    return TypeAdapter(RunRecord).validate_python(dict(values))
 
 
 class SeenFolder(RunFolder):
