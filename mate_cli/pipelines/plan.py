@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import clear
 from mate_cli.runs.configuration import Node, RunConfig
 from mate_cli.runs.folders import choose_folder, open_run
 from mate_cli.runs.liveness import own_process
+from mate_cli.runs.lock import hold
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -131,7 +133,7 @@ def standing_in(run: str, stage: str, task: str) -> tuple[RunFolder, RunRecord]:
 
 
 def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
-    """Choose or make the folder of a plan's run, and its record: one that is continued, or a new one.
+    """Choose or make the folder of a plan's run, lock it, and open its record: one that is continued, or a new one.
 
     Args:
         plan: what is to be trained.
@@ -139,11 +141,16 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
         folder: of the run, where it is known.
 
     Raises:
-        RunError: the run cannot be resumed.
+        RunError: the run cannot be resumed, or another process trains it.
     """
     outputs = Path(plan.last.config.paths.outputs)
     chosen = folder or choose_folder(plan.resume, outputs, "train", plan.names.experiment, plan.values(), job)
-    if not (chosen.path / "record.json").exists():
+    if _is_there(chosen) and (record := chosen.read_record()).status == "finished":
+        return chosen, record
+    hold(chosen.path)
+    for place in (chosen.path, chosen.checkpoints, chosen.path / "predictions"):
+        clear(place)
+    if not _is_there(chosen):
         record = RunRecord(command="train", overrides=plan.overrides, seed=plan.last.config.seed, **asdict(plan.names))
         return chosen, record
     record = chosen.read_record()
@@ -151,3 +158,7 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
         record.status, record.reason, record.finished = "running", None, None
         record.process, record.host = own_process(), platform.node()
     return chosen, record
+
+
+def _is_there(folder: RunFolder) -> bool:
+    return (folder.path / "record.json").exists()

@@ -22,6 +22,7 @@ from mate_cli.pipelines.systems.base import Answered, System, Trained
 from mate_cli.pipelines.training import train
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
+from mate_cli.runs.lock import release
 from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
 from mate_cli.tables.example import TableExample
 
@@ -56,9 +57,17 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
     if system:
         system.check([stage.name for stage in plan.stages])
     run = Run.of(*begin(plan, job, folder))
-    if run.record.status == "finished":
-        run.console.print(f"{run.folder.path} is finished already: nothing to train")
+    try:
+        if run.record.status == "finished":
+            run.console.print(f"{run.folder.path} is finished already: nothing to train")
+        else:
+            _train(plan, run, system, job)
         return run
+    finally:
+        release(run.folder.path)
+
+
+def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
     run.folder.write_text("config.yaml", to_yaml(plan.values()))
     run.folder.write_record(run.record)
     if plan.taken:
@@ -75,7 +84,6 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
             collect(run.record, done.runs)
             answer_all(run, system, done)
             print_results(run.console, run.folder, run.record)
-    return run
 
 
 def begin(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import beside
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_json
 from mate_cli.runs.liveness import own_process
@@ -110,7 +110,7 @@ class RunFolder:
             RunError: the disk is full or the folder is read-only; what was there stays.
         """
         target = self.path / name
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        partial = beside(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             partial.write_text(text, encoding="utf-8")
