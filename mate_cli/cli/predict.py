@@ -113,6 +113,7 @@ def predict_tables(cfg: Predict) -> None:
         from mate_cli.pipelines.finished import Here
         from mate_cli.pipelines.opened import open_model
         from mate_cli.pipelines.own_tables import Asking, answer_tables
+        from mate_cli.tables.limits import Limits
 
         asking = Asking(
             tables=listed(cfg.table),
@@ -122,6 +123,7 @@ def predict_tables(cfg: Predict) -> None:
             conversation=cfg.conversation,
             abstain=cfg.abstain,
             output=cfg.output,
+            limits=Limits(**cfg.limits.model_dump()),
         )
         here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
         session = answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)

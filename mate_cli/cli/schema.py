@@ -56,6 +56,15 @@ class Evaluate(Section):
     trust: str | list[str] | None
 
 
+class TableLimits(Section):
+    """The largest table that is read; see `tables/limits.py`."""
+
+    rows: PositiveInt
+    columns: PositiveInt
+    cells: PositiveInt
+    megabytes: PositiveInt
+
+
 class Predict(Section):
     """`mate predict`."""
 
@@ -71,6 +80,7 @@ class Predict(Section):
     abstain: float | None = Field(ge=0, le=1)
     input: str | None
     output: str | None
+    limits: TableLimits
     data_root: str | None
     trust: str | list[str] | None
 
