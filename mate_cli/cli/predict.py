@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,8 +80,7 @@ def listed(value: str | list[str] | None) -> list[str]:
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """Show what is being done, in a terminal; an empty text takes it away."""
-    from rich.console import Console
-    from rich.markup import escape
+    from mate_cli.terminal.console import Console
 
     status = Console(stderr=True).status("")
 
@@ -91,7 +88,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         if not text:
             status.stop()
         else:
-            status.update(escape(text))
+            status.update(text)
             status.start()
 
     try:
@@ -127,8 +124,6 @@ def predict_tables(cfg: Predict) -> None:
         )
         here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
         session = answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # tables hold letters that not every terminal can show
     console = report_console()
     print_session(session, console)
     if cfg.output is not None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from hydra.utils import instantiate
-from rich.console import Console
 from safetensors import SafetensorError
 from transformers import TapasConfig
 
@@ -28,6 +27,7 @@ from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import write_tensors
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.vocabulary import Vocabulary
 
 OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from rich.console import Console
 
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
@@ -21,6 +20,7 @@ from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config,
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.console import Console
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class RunFolder:
         partial = beside(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="replace")
             partial.replace(target)
         except OSError as error:
             partial.unlink(missing_ok=True)
