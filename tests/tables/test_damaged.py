@@ -109,7 +109,7 @@ LARGE = {
     "cells": (*of_text("t.csv", ("1" + ",1" * 39 + "\n") * 600), "more than 20,000 cells"),
     "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "in memory whole has more than 0 MB"),
     "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "field larger than field limit"),
-    "JSON": (*of_text("t.json", json.dumps([{"a": "x" * 200_000}])), "in memory whole has more than 0 MB"),
+    "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "in memory whole has more than 0 MB"),
     "a file": (*of_text("t.csv", "a\n" + "1" * 1_000_001), "more than 1 MB"),
     "packed Parquet": ("t.parquet", of_parquet, "more than"),
 }

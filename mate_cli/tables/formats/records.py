@@ -62,12 +62,14 @@ def read_json(path: Path, limits: Limits) -> Grid:
     Raises:
         DataError: it is not JSON, or holds no table.
     """
-    limits.check_bytes(path, path.stat().st_size, whole=True)
+    size = path.stat().st_size
+    limits.check_bytes(path, size // 2, whole=True)
     encoding, notes = find_encoding(path)
     text = path.read_text(encoding=encoding, errors="replace")
     start = _after_space(text, 0)
     if text.startswith("[", start):
         return _of_values(_values_of_list(text, start + 1, path, _Decoder(notes)), path, notes)
+    limits.check_bytes(path, size, whole=True)
     try:
         with _uncollected():
             content = _Decoder(notes).decode(text)
