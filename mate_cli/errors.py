@@ -14,7 +14,8 @@ class MateError(Exception):
 
     def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None) -> None:
         self.problem, self.where, self.remedy = problem, where, remedy
-        parts = [f"{where}: {problem}" if where else problem, remedy or ""]
+        place = where.replace("\n", " ") if where else where  # names of files can have several lines
+        parts = [f"{place}: {problem}" if place else problem, remedy or ""]
         super().__init__(" ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts if part))
 
 
@@ -32,6 +33,10 @@ class CheckpointError(MateError):
 
 class RunError(MateError):
     """A run folder is missing, unfinished, or cannot be continued."""
+
+
+class TrustError(MateError):
+    """What was read from a file would build something that is not known to be harmless."""
 
 
 class MissingDependencyError(MateError):

@@ -28,6 +28,9 @@ from mate_cli.runs.result import result_of
 
 ADDED = Path(__file__).with_name("added")
 FILES = sorted(path.relative_to(ADDED / "conf") for path in ADDED.glob("conf/*/*.yaml"))
+TRUST = ["added_parts"]
+TYPED = ["trust=added_parts"]
+"""What lets a run from a folder be made of parts that are not of the package."""
 FAST = ["debug=fast", "logger=none", "hardware.threads=1"]
 
 
@@ -97,7 +100,7 @@ def test_a_schedule_of_torch_lasts_as_long_as_the_run(run):
 
 
 def test_flops_are_counted_as_the_backend_says(run):
-    task = assemble(load_config(run), NoDataset()).task
+    task = assemble(load_config(run, TRUST), NoDataset()).task
     ids = torch.tensor([[0, 1, 1, 2]])
     batch = batch_from(ids, ids, ids.clamp(max=1), torch.ones_like(ids))
     size = task.encoder.size
@@ -107,7 +110,7 @@ def test_flops_are_counted_as_the_backend_says(run):
 
 
 def test_evaluate_and_compare_know_them(run, ordinary, capsys):
-    assert main(["evaluate", f"run={run}", "split=dev", "hardware.threads=1"]) == 0
+    assert main(["evaluate", f"run={run}", "split=dev", "hardware.threads=1", *TYPED]) == 0
     again = json.loads((run / "evaluation" / "dev.json").read_text())
     assert again["dev/ranking_error"] == record(run)["metrics"]["dev/ranking_error"]
     capsys.readouterr()
@@ -128,7 +131,7 @@ def test_inspect_draws_the_pattern(monkeypatch, capsys):
 
 def answers(clone, model: str, capsys) -> str:
     (clone / "sales.csv").write_text("region,sold\nnorth,3\nsouth,12\n")
-    words = [model, "table=sales.csv", "question=which region sold most?", "hardware.threads=1"]
+    words = [model, "table=sales.csv", "question=which region sold most?", "hardware.threads=1", *TYPED]
     assert main(["predict", *words]) == 0
     return capsys.readouterr().out
 
@@ -138,27 +141,27 @@ def test_predict_answers_from_own_tables(run, clone, capsys):
 
 
 def test_an_export_takes_no_foreign_classes_along(run, capsys):
-    assert main(["export", f"run={run}", "to=refused", "hardware.threads=1"]) == 2
-    assert "added_parts.Nearby is no part of mate that weights can come with" in capsys.readouterr().err
+    assert main(["export", f"run={run}", "to=refused", "hardware.threads=1", *TYPED]) == 2
+    assert "added_parts.Nearby is no part of mate that model can be made of" in capsys.readouterr().err
     assert not Path("refused").exists()
 
 
 def test_an_export_may_have_been_trained_with_any(ordinary, clone, capsys):
-    assert main(["export", f"run={ordinary}", "to=exported", "hardware.threads=1"]) == 0
+    assert main(["export", f"run={ordinary}", "to=exported", "hardware.threads=1", *TYPED]) == 0
     assert "added_parts.Faint" in Path("exported/README.md").read_text()
     assert "which region sold most?" in answers(clone, "checkpoint=exported", capsys)
 
 
 def test_the_head_of_an_earlier_run_is_loaded(run):
     weights = run / "checkpoints" / "final.safetensors"
-    task = assemble(load_config(run), NoDataset()).task
+    task = assemble(load_config(run, TRUST), NoDataset()).task
     report = InitialWeights("path", str(weights), tokenizer="sample").load(task.encoder, task)
     assert {"head.hidden.weight", "head.cells.score.weight"} <= set(report.loaded)
     assert (report.new, report.unused) == ((), ())
 
 
 def test_a_system_answers_by_stages_and_says_what_counts(run):
-    whole = train("experiment=added_system", f"stages.first.run={run}", f"stages.second.run={run}")
+    whole = train("experiment=added_system", f"stages.first.run={run}", f"stages.second.run={run}", *TYPED)
     ours = record(whole)
     assert (ours["status"], ours["task"], ours["monitor"]) == ("finished", "surer", "dev/em")
     assert {"dev/em", "test/f1"} <= ours["metrics"].keys()

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
+
+from mate_cli.terminal.console import Console
 
 MINUTE = 60.0
 TRUST = 0.1

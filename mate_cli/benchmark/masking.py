@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from mate_cli.benchmark.countdown import counted
@@ -16,6 +15,7 @@ from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.stream import TableStream
 from mate_cli.data.table_corpus import TableCorpus
 from mate_cli.data.table_data_module import Loading
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.masking import MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 

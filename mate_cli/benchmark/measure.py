@@ -11,8 +11,8 @@ from typing import Any
 
 from hydra.utils import instantiate
 
+from mate_cli.files.plain import to_yaml
 from mate_cli.runs.clock import Clock
-from mate_cli.runs.configuration import to_yaml
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.record import RunFolder, RunRecord, now
 

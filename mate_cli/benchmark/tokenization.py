@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.real_tables import read_questions
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer

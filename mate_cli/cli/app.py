@@ -15,6 +15,7 @@ from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, user_config_dir
 from mate_cli.cli.flags import FLAGS, split_flags
 from mate_cli.errors import ConfigError, MateError
+from mate_cli.terminal.streams import clean_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,12 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with plain_warnings():
-            code = dispatch(words)
-        sys.stdout.flush()
+        with clean_streams(), plain_warnings():
+            try:
+                check_words(words)
+                code = dispatch(words)
+            except MateError as error:
+                code = report(error)
+            sys.stdout.flush()
         return code
-    except MateError as error:
-        return report(error)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
@@ -65,16 +68,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def check_words(words: Sequence[str]) -> None:
+    """Refuse what is typed in another encoding than UTF-8.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    for word in words:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            raise ConfigError("this is not in UTF-8", where=shown, remedy="Of a file, name its folder, or rename it")
+
+
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Print what this package warns of in one line, without the place in the code."""
-    usual, package = warnings.formatwarning, Path(__file__).parents[1]
+    """Print a warning in one line, without the place in the code."""
+    usual = warnings.formatwarning
 
     def plain(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
     ) -> str:
-        ours = category is UserWarning and Path(filename).is_relative_to(package)
-        return f"warning: {message}\n" if ours else usual(message, category, filename, lineno, line)
+        return f"warning: {' '.join(str(message).split())}\n"
 
     warnings.formatwarning = plain
     try:
@@ -186,8 +200,9 @@ def check_flags(words: Sequence[str]) -> None:
 
 def report(error: MateError) -> int:
     """Print an error in one line on stderr, and return the exit code it asks for."""
-    from rich.console import Console
     from rich.text import Text
+
+    from mate_cli.terminal.console import Console
 
     line = Text("error: ", style="bold red") + Text(str(error), style="default")
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)

@@ -12,6 +12,8 @@ CONFIG = "evaluate"
 
 def run(cfg: Evaluate) -> None:
     """Re-compute the metrics of a run, print them and write them below its folder."""
+    from mate_cli.cli.schema import modules
     from mate_cli.pipelines.finished import Here, evaluate_run
 
-    evaluate_run(cfg.run, cfg.split, Here(cfg.hardware, cfg.paths, cfg.data_root, cfg.whole))
+    here = Here(cfg.hardware, cfg.paths, cfg.data_root, cfg.whole, modules(cfg.trust))
+    evaluate_run(cfg.run, cfg.split, here)

@@ -12,7 +12,9 @@ CONFIG = "export"
 
 def run(cfg: Export) -> None:
     """Write weights, tokenizer, settings and a model card; prints what was written."""
+    from mate_cli.cli.schema import modules
     from mate_cli.pipelines.export import export_run
     from mate_cli.pipelines.finished import Here
 
-    export_run(cfg.run, cfg.to, Here(cfg.hardware, cfg.paths), overwrite=cfg.overwrite, licence=cfg.license)
+    here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
+    export_run(cfg.run, cfg.to, here, overwrite=cfg.overwrite, licence=cfg.license)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,11 +63,12 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
+    from mate_cli.cli.schema import modules
     from mate_cli.pipelines.finished import Here, predict_file
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
-    here = Here(cfg.hardware, cfg.paths, cfg.data_root)
+    here = Here(cfg.hardware, cfg.paths, cfg.data_root, trust=modules(cfg.trust))
     predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
 
 
@@ -81,8 +80,7 @@ def listed(value: str | list[str] | None) -> list[str]:
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """Show what is being done, in a terminal; an empty text takes it away."""
-    from rich.console import Console
-    from rich.markup import escape
+    from mate_cli.terminal.console import Console
 
     status = Console(stderr=True).status("")
 
@@ -90,7 +88,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         if not text:
             status.stop()
         else:
-            status.update(escape(text))
+            status.update(text)
             status.start()
 
     try:
@@ -108,9 +106,11 @@ def predict_tables(cfg: Predict) -> None:
     check_output(cfg.output)
     with progress() as say:
         say("starting")
+        from mate_cli.cli.schema import modules
         from mate_cli.pipelines.finished import Here
         from mate_cli.pipelines.opened import open_model
         from mate_cli.pipelines.own_tables import Asking, answer_tables
+        from mate_cli.tables.limits import Limits
 
         asking = Asking(
             tables=listed(cfg.table),
@@ -120,11 +120,10 @@ def predict_tables(cfg: Predict) -> None:
             conversation=cfg.conversation,
             abstain=cfg.abstain,
             output=cfg.output,
+            limits=Limits(**cfg.limits.model_dump()),
         )
-        here = Here(cfg.hardware, cfg.paths)
+        here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
         session = answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # tables hold letters that not every terminal can show
     console = report_console()
     print_session(session, console)
     if cfg.output is not None:

@@ -12,6 +12,11 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
 
 
+def modules(trust: str | list[str] | None) -> list[str]:
+    """The modules that `trust` names: one, a list of them, or none."""
+    return [trust] if isinstance(trust, str) else trust or []
+
+
 class StageOptions(Section):
     """One of `stages`: a run of its own, from its own experiment.
 
@@ -34,6 +39,7 @@ class Train(RunConfig):
     """`mate train`, as far as one stage is concerned."""
 
     resume: str | None
+    trust: str | list[str] | None
     stages: dict[str, Node | None] | None
     system: Node | None
 
@@ -47,6 +53,16 @@ class Evaluate(Section):
     split: str
     whole: bool
     data_root: str | None
+    trust: str | list[str] | None
+
+
+class TableLimits(Section):
+    """The largest table that is read; see `tables/limits.py`."""
+
+    rows: PositiveInt
+    columns: PositiveInt
+    cells: PositiveInt
+    megabytes: PositiveInt
 
 
 class Predict(Section):
@@ -64,7 +80,9 @@ class Predict(Section):
     abstain: float | None = Field(ge=0, le=1)
     input: str | None
     output: str | None
+    limits: TableLimits
     data_root: str | None
+    trust: str | list[str] | None
 
 
 class Compare(Section):
@@ -118,6 +136,7 @@ class Export(Section):
     to: str
     overwrite: bool
     license: str | None
+    trust: str | list[str] | None
 
 
 class Inspect(Train):

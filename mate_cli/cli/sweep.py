@@ -169,21 +169,25 @@ def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
     Returns:
         Folder, record, and whether it is finished already or being trained by another process.
     """
+    from mate_cli.files.plain import to_yaml
     from mate_cli.pipelines.plan import open_plan
-    from mate_cli.runs.configuration import to_yaml
     from mate_cli.runs.folders import find_same, is_running
+    from mate_cli.runs.lock import release
 
     outputs = Path(plan.last.config.paths.outputs)
     same = find_same(outputs, "train", plan.names.experiment, plan.values()) if plan.resume == "missing" else None
     if same and is_running(same):
         return same, same.read_record(), True
     folder, record = open_plan(plan, number)
-    if record.status == "finished":
-        return folder, record, True
-    record.argv = ["mate", "train", *plan.overrides]
-    folder.write_text("config.yaml", to_yaml(plan.values()))
-    folder.write_record(record)
-    return folder, record, False
+    try:
+        if record.status == "finished":
+            return folder, record, True
+        record.argv = ["mate", "train", *plan.overrides]
+        folder.write_text("config.yaml", to_yaml(plan.values()))
+        folder.write_record(record)
+        return folder, record, False
+    finally:
+        release(folder.path)  # for the process that trains it
 
 
 def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:

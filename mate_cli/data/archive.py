@@ -5,14 +5,16 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from mate_cli.errors import DataError
+from mate_cli.files.atomic import beside
 
 SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".zip")
 """What may follow the folder's name, in the order of preference; "" is the folder itself."""
@@ -26,6 +28,8 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".tgz": gzip.open,
     ".bz2": bz2.open,
 }
+LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 500
+"""Megabytes of a file that are read, unpacked, and the environment's word for another number of them."""
 _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 
 
@@ -43,10 +47,24 @@ def read_file(path: Path) -> bytes:
     """
     try:
         with _OPENERS.get(path.suffix, Path.open)(path, "rb") as stream:
-            content: bytes = stream.read()
-            return content
+            return _content(stream, path)
     except _DAMAGE as error:
         raise _damaged(path, error) from error
+
+
+def _content(stream: IO[bytes], where: Path | str) -> bytes:
+    """All bytes of a file, unpacked, as long as they are not too many.
+
+    Raises:
+        DataError: they are.
+    """
+    most = int(os.environ.get(LARGEST, MEGABYTES))
+    content = stream.read(most * 1_000_000 + 1)
+    if len(content) > most * 1_000_000:
+        raise DataError(
+            f"it has more than {most:,} MB unpacked", where=str(where), remedy=f"If it is right, set {LARGEST} to more"
+        )
+    return content
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
@@ -115,14 +133,16 @@ def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -
     paths = (store.rglob("*") if nested else store.iterdir()) if wanted is None else (store / name for name in wanted)
     for path in sorted(paths):
         if path.is_file():
-            yield path.relative_to(store).as_posix(), path.read_bytes()
+            with path.open("rb") as stream:
+                yield path.relative_to(store).as_posix(), _content(stream, path)
 
 
 def _zip_members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(store) as archive:
         for info in archive.infolist():
             if not info.is_dir() and (name := _name_inside(info.filename, folder, wanted, nested)):
-                yield name, archive.read(info)
+                with archive.open(info) as stream:
+                    yield name, _content(stream, f"{store}: {info.filename}")
 
 
 def _tar_members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
@@ -132,7 +152,7 @@ def _tar_members(store: Path, folder: str, wanted: Collection[str] | None, neste
             if member.isfile() and (name := _name_inside(member.name, folder, wanted, nested)):
                 content = archive.extractfile(member)
                 assert content is not None  # a plain file always has content
-                yield name, content.read()
+                yield name, _content(content, f"{store}: {member.name}")
 
 
 def _name_inside(path: str, folder: str, wanted: Collection[str] | None, nested: bool) -> str | None:
@@ -169,8 +189,12 @@ def unpack(archive: Path, root: Path, folders: Collection[str], suffixes: tuple[
                 wanted = parts and folder in folders and parts[-1].endswith(suffixes) and ".." not in parts
                 if info.is_dir() or not wanted or target.exists():
                     continue
+                with source.open(info) as stream:
+                    content = _content(stream, f"{archive}: {info.filename}")
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(source.read(info))
+                partial = beside(target)
+                partial.write_bytes(content)
+                partial.replace(target)
                 count += 1
     except _DAMAGE as error:
         raise _damaged(archive, error) from error

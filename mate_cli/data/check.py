@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -74,8 +75,18 @@ def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
 
 def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
     """Decode JSON, or note a problem and return None."""
+    twice: list[str] = []
+
+    def collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        return found
+
     try:
-        return json.loads(content)
+        value = json.loads(content, object_pairs_hook=collected)
+        problems += [Problem(file, key, f"the key {name!r} occurs twice in an object") for name in twice[:1]]
+        return value
     except (ValueError, RecursionError) as error:
         problems.append(Problem(file, key, f"is not readable JSON ({error})"))
         return None

@@ -14,9 +14,9 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import cached_file
 
 from mate_cli.errors import CheckpointError
+from mate_cli.files.targets import check_targets
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.models.targets import check_targets
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.positions import cell_position_ids
 
@@ -88,7 +88,8 @@ class MateModel(PreTrainedModel):
 
     def __init__(self, config: MateConfig) -> None:
         super().__init__(config)
-        check_targets([config.model, config.attention, config.vocab_size], "config.json")
+        parts = {"model": config.model, "attention": config.attention, "vocab_size": config.vocab_size}
+        check_targets(parts, "config.json")
         attention = instantiate(config.attention)
         self.encoder: TableEncoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
         self.post_init()

@@ -12,6 +12,7 @@ from hydra.utils import get_class, instantiate
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.table_encoder import TableEncoder
@@ -149,6 +150,7 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
     weights = folder.checkpoints / "best.safetensors"
     if not weights.is_file():
         raise RunError("this run left no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
-    parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False)
+    with reading(folder.path, RunError, "its configuration does not fit this version of mate", "Train the run again"):
+        parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False)
     load_module(parts.task, weights)
     return parts

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from textwrap import shorten
 from types import MappingProxyType
 from typing import Any
 
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
-from yaml import YAMLError  # type: ignore[import-untyped]
 
-from mate_cli.errors import CheckpointError, MateError
+from mate_cli.errors import CheckpointError
+from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
+from mate_cli.files.plain import read_yaml
+from mate_cli.files.targets import check_targets
 from mate_cli.models.checkpoints.files import HUB_FILES
-from mate_cli.models.targets import check_targets
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import CALIBRATION
 from mate_cli.pipelines.finished import Here
@@ -85,7 +82,7 @@ def check_built(settings: Mapping[str, Any], where: str) -> None:
     """Refuse settings that would build anything but parts of ours.
 
     Raises:
-        CheckpointError: naming it.
+        TrustError: naming it.
     """
     check_targets(_built(settings), where)
 
@@ -131,14 +128,7 @@ def _fetched(name: str) -> Path:
 
 
 def _exported(folder: Path) -> dict[str, Any]:
-    path = folder / SETTINGS
-    try:
-        settings = OmegaConf.to_container(OmegaConf.load(path))
-    except (OmegaConfBaseException, YAMLError, OSError, UnicodeDecodeError) as error:
-        raise CheckpointError("cannot be read", where=str(path), remedy=AGAIN) from error
-    if not isinstance(settings, dict):
-        raise CheckpointError("holds no settings", where=str(path), remedy=AGAIN)
-    return settings  # type: ignore[return-value]
+    return read_yaml(folder / SETTINGS, CheckpointError, AGAIN)
 
 
 def _weights(folder: Path) -> Path:
@@ -166,15 +156,5 @@ def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig
 
 
 def _assembled(config: ModelConfig, folder: Path) -> Parts:
-    try:
+    with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
         return assemble(config, NoDataset())
-    except (HydraException, OmegaConfBaseException, TypeError) as error:
-        cause: BaseException | None = error
-        while cause and not isinstance(cause, MateError):
-            cause = cause.__cause__
-        if cause:
-            raise cause from error
-        reason = shorten(" ".join(str(error).split("\n")[:2]), 200)
-        raise CheckpointError(
-            f"its settings do not fit this version of mate: {reason}", where=str(folder), remedy=AGAIN
-        ) from error

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
-from rich.console import Console
 from safetensors import SafetensorError
 from transformers import TapasConfig
 
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.plain import to_yaml
 from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset, check_built
@@ -24,10 +23,11 @@ from mate_cli.pipelines.evaluation import CALIBRATION
 from mate_cli.pipelines.finished import Here
 from mate_cli.pipelines.model_card import Exported, model_card
 from mate_cli.pipelines.tapas_format import tapas_class, tapas_config, tapas_weights
-from mate_cli.runs.configuration import Node, RunConfig, load_config, read_yaml
+from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import write_tensors
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.vocabulary import Vocabulary
 
 OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
@@ -61,9 +61,9 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
     config = here.config(folder)
     if instantiate(config.attention).exact:
         config = config.model_copy(update={"attention": ANY_MACHINE})
-    parts = load_best(config, folder, NoDataset())
     settings = exported_settings(config)
     check_built(settings, str(folder.path / "config.yaml"))
+    parts = load_best(config, folder, NoDataset())
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
         tokenizer = "TapasTokenizer" if name.startswith("Tapas") else "BertTokenizerFast"
@@ -110,15 +110,15 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
 
 def first_init(folder: RunFolder, config: RunConfig) -> Node:
     """What the first of a run's stages began with, whose weights the others were handed."""
-    stages = read_yaml(folder.path / "config.yaml").get("stages") or {}
+    stages = read_settings(folder.path).get("stages") or {}
     first = next(iter(stages.values()), None)
     if first is None:
         return config.init
-    return load_config(Path(first["run"])).init if "run" in first else dict(first["init"])
+    return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
 
 
 def _settings_text(settings: dict[str, Any]) -> str:
-    return f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{OmegaConf.to_yaml(settings)}"
+    return f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:

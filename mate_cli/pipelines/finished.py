@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from rich.console import Console
 
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
@@ -16,10 +16,11 @@ from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.stages import save_answers
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained
-from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_yaml
+from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.console import Console
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,18 @@ class Here:
         paths: its folders.
         data_root: where the dataset is; None for where it was.
         whole: also what `trainer.limit_dev` left out.
+        trust: modules of the user's own that the run's parts may come from.
     """
 
     hardware: Hardware
     paths: Paths
     data_root: str | None = None
     whole: bool = False
+    trust: Sequence[str] = ()
 
     def config(self, folder: RunFolder) -> RunConfig:
         """What a run was trained with, on the hardware and paths of now."""
-        config = load_config(folder.path).on_machine(self.hardware, self.paths)
+        config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
         if self.data_root:
             place = "datasets" if "datasets" in config.data else "root"
             config = config.model_copy(update={"data": {**config.data, place: self.data_root}})
@@ -112,15 +115,16 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
     return output
 
 
-def open_system(folder: RunFolder) -> System:
+def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
     """The system that a run says it is.
 
     Raises:
         RunError: it names none that this version has.
+        TrustError: it is neither ours nor of a trusted module.
     """
     path = folder.path / "config.yaml"
     try:
-        system = instantiate(read_yaml(path).get("system"))
+        system = instantiate(read_parts(folder.path, trust).get("system"))
     except InstantiationException as error:
         raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
     if not isinstance(system, System):
@@ -130,7 +134,7 @@ def open_system(folder: RunFolder) -> System:
 
 def _system(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:
     """A system and its stages, found also right after the whole run was moved."""
-    system, stages = open_system(folder), folder.read_record().stages
+    system, stages = open_system(folder, here.trust), folder.read_record().stages
     found = {}
     for name in system.stages:
         below = folder.path / name

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_json
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import NoDataset, find_checkpoint, open_checkpoint
@@ -90,7 +91,6 @@ def read_calibration(folder: Path) -> Calibration | None:
     path = folder / CALIBRATION
     if not path.is_file():
         return None
-    try:
-        return Calibration.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise DataError("this calibration cannot be read", where=str(path), remedy="Evaluate the run again") from error
+    again = "Evaluate the run again"
+    with reading(path, DataError, "this calibration cannot be read", again):
+        return Calibration.from_json(read_json(path, DataError, again))

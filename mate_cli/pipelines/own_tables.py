@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.errors import DataError, MateError
+from mate_cli.errors import ConfigError, DataError, MateError
+from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation import predict, predict_in_turn
@@ -21,7 +23,8 @@ from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
 from mate_cli.tables.computed import compute, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import numbered
-from mate_cli.tables.read import open_table
+from mate_cli.tables.limits import Limits
+from mate_cli.tables.read import LIMITS, open_table, valid
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.cuts import CUTS
@@ -51,6 +54,7 @@ class Asking:
         conversation: questions build on the answers before them.
         abstain: answers with less confidence (0 to 1) are withheld; None for none.
         output: where answers are written, which is no table.
+        limits: the largest table that is read.
     """
 
     tables: Sequence[str]
@@ -60,6 +64,7 @@ class Asking:
     conversation: bool = False
     abstain: float | None = None
     output: str | None = None
+    limits: Limits = LIMITS
 
 
 def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None) -> Session:
@@ -79,13 +84,14 @@ def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str]
     seconds: dict[str, float] = {}
     pairs = _pairs(asking)
     with timed(seconds, "tables"):
-        files, skipped = _open_all(list(pairs), asking.sheet, say)
+        files, skipped = _open_all(list(pairs), asking, say)
     say("loading the model")
     with timed(seconds, "model"):
         model = load()
     say("choosing rows")
     with timed(seconds, "rows"):
-        questions = _prepare(model, files, pairs, together=asking.conversation)
+        questions = _prepare(model, files, pairs, skipped, together=asking.conversation)
+    _check_some(questions, skipped)
     say("")
     with timed(seconds, "answers"):
         answers = _answer(model, questions, asking)
@@ -102,42 +108,62 @@ def timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 
 def _pairs(asking: Asking) -> dict[Path, list[str]]:
-    asked = [Asked(question) for question in asking.questions]
+    if not all(map(str.strip, asking.questions)):
+        raise ConfigError("is blank", where="question", remedy='Write question="..."')
+    asked = [Asked(valid(question)) for question in asking.questions]
     asked += read_questions(asking.questions_file) if asking.questions_file else []
     beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
     # Questions and earlier answers may lie in the folder of the tables.
-    others = {Path(file).expanduser().resolve() for file in (asking.questions_file, asking.output) if file}
-    tables = [table for table in find_tables(list(asking.tables)) if table.resolve() not in others]
+    others = {os.path.realpath(Path(file).expanduser()) for file in (asking.questions_file, asking.output) if file}
+    tables = [table for table in find_tables(list(asking.tables)) if os.path.realpath(table) not in others]
     return pair_up(asked, tables, beside)
 
 
 def _open_all(
-    paths: Sequence[Path], sheet: str | None, say: Callable[[str], None]
+    paths: Sequence[Path], asking: Asking, say: Callable[[str], None]
 ) -> tuple[dict[Path, TableFile], dict[str, str]]:
     files: dict[Path, TableFile] = {}
     skipped: dict[str, str] = {}
     for path in paths:
         say(f"reading {path}")
         try:
-            files[path] = open_table(path, sheet)
+            files[path] = open_table(path, asking.sheet, asking.limits)
         except MateError as error:
             if len(paths) == 1:
                 raise
             skipped[str(path)] = str(error)
-    if not files:
-        first = next(iter(skipped.values()))
-        raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")
+    _check_some(files, skipped)
     return files, skipped
 
 
+def _check_some(found: Collection[object], skipped: Mapping[str, str]) -> None:
+    if not found:
+        first = next(iter(skipped.values()))
+        raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")
+
+
 def _prepare(
-    model: Model, files: Mapping[Path, TableFile], pairs: Mapping[Path, list[str]], *, together: bool
+    model: Model,
+    files: Mapping[Path, TableFile],
+    pairs: Mapping[Path, list[str]],
+    skipped: dict[str, str],
+    *,
+    together: bool,
 ) -> list[Question]:
+    """The questions with what is looked at of their tables; a table of which nothing can be chosen is skipped."""
     fitter = RowFitter(model.parts.serializer, model.parts.task)
     questions: list[Question] = []
     for path, file in files.items():
         asked = pairs[path]
-        for turn, (text, seen) in enumerate(zip(asked, fitter.fit(file, asked, together=together), strict=True)):
+        try:
+            with reading(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
+                chosen = list(fitter.fit(file, asked, together=together))
+        except MateError as error:
+            if len(files) == 1:
+                raise
+            skipped[str(path)] = str(error)
+            continue
+        for turn, (text, seen) in enumerate(zip(asked, chosen, strict=True)):
             name = f"{len(questions):06}"
             example = TableExample(name, text, seen.table)
             if together:

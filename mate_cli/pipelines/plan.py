@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import clear
 from mate_cli.runs.configuration import Node, RunConfig
 from mate_cli.runs.folders import choose_folder, open_run
 from mate_cli.runs.liveness import own_process
+from mate_cli.runs.lock import hold
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -34,6 +36,7 @@ class Stage:
         overrides: what it was composed of, for its record.
         run: the folder of a finished run to take instead of training, or None.
         after: what it hands on.
+        trust: modules of the user's own that it may be made of.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Stage:
     overrides: list[str]
     run: str | None = None
     after: After | None = None
+    trust: Sequence[str] = ()
 
     def values(self) -> dict[str, Any]:
         """What it truly runs with; of a finished run, where that stands."""
@@ -129,7 +133,7 @@ def standing_in(run: str, stage: str, task: str) -> tuple[RunFolder, RunRecord]:
 
 
 def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
-    """Choose or make the folder of a plan's run, and its record: one that is continued, or a new one.
+    """Choose or make the folder of a plan's run, lock it, and open its record: one that is continued, or a new one.
 
     Args:
         plan: what is to be trained.
@@ -137,11 +141,16 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
         folder: of the run, where it is known.
 
     Raises:
-        RunError: the run cannot be resumed.
+        RunError: the run cannot be resumed, or another process trains it.
     """
     outputs = Path(plan.last.config.paths.outputs)
     chosen = folder or choose_folder(plan.resume, outputs, "train", plan.names.experiment, plan.values(), job)
-    if not (chosen.path / "record.json").exists():
+    if _is_there(chosen) and (record := chosen.read_record()).status == "finished":
+        return chosen, record
+    hold(chosen.path)
+    for place in (chosen.path, chosen.checkpoints, chosen.path / "predictions"):
+        clear(place)
+    if not _is_there(chosen):
         record = RunRecord(command="train", overrides=plan.overrides, seed=plan.last.config.seed, **asdict(plan.names))
         return chosen, record
     record = chosen.read_record()
@@ -149,3 +158,7 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
         record.status, record.reason, record.finished = "running", None, None
         record.process, record.host = own_process(), platform.node()
     return chosen, record
+
+
+def _is_there(folder: RunFolder) -> bool:
+    return (folder.path / "record.json").exists()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from rich.console import Console
 
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Interrupted
@@ -18,6 +17,7 @@ from mate_cli.runs.clock import Clock
 from mate_cli.runs.configuration import Logger
 from mate_cli.runs.record import RunFolder, RunRecord, now
 from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
+from mate_cli.terminal.console import Console
 
 
 @dataclass

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hydra.utils import instantiate
-from rich.console import Console
+from rich.text import Text
 
+from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan, standing_in
 from mate_cli.pipelines.predictions import save_predictions
@@ -20,9 +21,11 @@ from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.base import Answered, System, Trained
 from mate_cli.pipelines.training import train
 from mate_cli.runs import ranks
-from mate_cli.runs.configuration import RunConfig, load_config, to_yaml
+from mate_cli.runs.configuration import RunConfig, load_config
+from mate_cli.runs.lock import release
 from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
 from mate_cli.tables.example import TableExample
+from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
 """What a stage hands on."""
@@ -55,9 +58,17 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
     if system:
         system.check([stage.name for stage in plan.stages])
     run = Run.of(*begin(plan, job, folder))
-    if run.record.status == "finished":
-        run.console.print(f"{run.folder.path} is finished already: nothing to train")
+    try:
+        if run.record.status == "finished":
+            run.console.print(f"{run.folder.path} is finished already: nothing to train")
+        else:
+            _train(plan, run, system, job)
         return run
+    finally:
+        release(run.folder.path)
+
+
+def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
     run.folder.write_text("config.yaml", to_yaml(plan.values()))
     run.folder.write_record(run.record)
     if plan.taken:
@@ -66,7 +77,7 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
         done = run_stages(plan, run, job)
         if system is None:
             if plan.before:
-                run.console.rule(f"[bold]{plan.last.name.replace('_', ' ')}")
+                run.console.rule(_heading(plan.last.name))
             train(run, with_weights(plan.last.config, done.runs), plan.values())
         else:
             run.record.monitor = system.monitor
@@ -74,7 +85,10 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
             collect(run.record, done.runs)
             answer_all(run, system, done)
             print_results(run.console, run.folder, run.record)
-    return run
+
+
+def _heading(stage: str) -> Text:
+    return Text(stage.replace("_", " "), style="bold")
 
 
 def begin(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
@@ -91,9 +105,10 @@ def run_stages(plan: Plan, whole: Run, job: int) -> Finished:
     """Train the stages that have folders of their own, one after the other."""
     done = Finished()
     for stage in plan.before:
-        whole.console.rule(f"[bold]{stage.name.replace('_', ' ')}")
+        whole.console.rule(_heading(stage.name))
         run = take(stage, whole.console) if stage.run else train_stage(stage, done, whole, job)
-        done.runs[stage.name], done.configs[stage.name] = run, load_config(run.folder.path)
+        config = load_config(run.folder.path, stage.trust) if stage.run else with_weights(stage.config, done.runs)
+        done.runs[stage.name], done.configs[stage.name] = run, config
         folders = whole.record.stages if plan.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
         whole.folder.write_record(whole.record)
@@ -153,7 +168,7 @@ def answer_all(run: Run, system: System, done: Finished) -> None:
         name: Trained(name, load_best(done.configs[name], done.runs[name].folder), done.configs[name])
         for name in system.stages
     }
-    run.console.rule("[bold]answers")
+    run.console.rule(_heading("answers"))
     data = stages[system.stages[0]].parts.data
     for split in ("dev", "test"):
         if split in data.dataset.splits:

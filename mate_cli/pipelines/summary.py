@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from mate_cli.metrics.names import MetricName, subset_rank
 from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.cuts import describe_cuts
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     for name, module in [*parts.task.encoder.named_children(), ("head", parts.task.head)]:
         table.add_row(str(name), f"{sum(p.numel() for p in module.parameters()):,}")
-    table.add_row("[bold]all[/]", f"[bold]{sum(p.numel() for p in parts.task.parameters()):,}[/]")
+    count = sum(parameter.numel() for parameter in parts.task.parameters())
+    table.add_row(Text("all", style="bold"), Text(f"{count:,}", style="bold"))
     console.print(table)
     console.print(parts.report.summary() if parts.report.loaded else "weights: random")
     console.print(
@@ -44,7 +45,7 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
         if name in run.record.facts:
             console.print(f"{name}: {run.record.facts[name]}")
     for name, reason in list(training.failures.items())[:3]:
-        console.print(f"[yellow]not encoded:[/] {name}: {reason}")
+        console.print(Text("not encoded:", style="yellow") + Text(f" {name}: {reason}", style="default"))
     if done:
         console.print(f"resuming after step {done:,}")
     console.print(f"run folder: {run.folder.path}", soft_wrap=True)

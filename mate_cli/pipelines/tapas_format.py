@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import shorten
@@ -12,6 +11,7 @@ from torch import Tensor
 from transformers import TapasConfig
 
 from mate_cli.errors import CheckpointError
+from mate_cli.files.plain import read_json
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
 from mate_cli.models.checkpoints.heads import head_names
@@ -125,10 +125,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: it is damaged.
     """
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise CheckpointError(f"not readable as JSON: {error}", where=str(path), remedy="Fetch it again") from error
+    return read_json(path, CheckpointError, "Fetch it again")
 
 
 def tapas_parts(folder: Path) -> dict[str, Any]:

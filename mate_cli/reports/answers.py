@@ -11,7 +11,7 @@ from typing import Any
 
 from mate_cli.errors import ConfigError
 from mate_cli.reports.answers_html import render_answers
-from mate_cli.reports.export import write_text
+from mate_cli.reports.export import harmless, write_text
 from mate_cli.tables.answered import Answered, Session
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
@@ -43,7 +43,8 @@ def answers_csv(session: Session) -> str:
         row = entry(answered)
         cells = "; ".join(f"row {cell['row']}, {cell['column']}: {cell['text']}" for cell in row["cells"])
         remarks = " ".join([*row["cut"], *row["warnings"], row["failure"]]).strip()
-        writer.writerow([*("" if row[name] is None else row[name] for name in FIELDS), cells, remarks])
+        values = ["" if row[name] is None else row[name] for name in FIELDS]
+        writer.writerow(map(harmless, [*values, cells, remarks]))
     return table.getvalue()
 
 

@@ -7,13 +7,14 @@ from itertools import groupby
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, JustifyMethod, OverflowMethod
+from rich.console import JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.answers_window import Window, answer_text, computed_text, confidence_text, numeric_columns, window
 from mate_cli.reports.format import plural, rate_text
 from mate_cli.tables.answered import Answered, Session
+from mate_cli.terminal.console import Console
 
 MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 14, 40, 3
 ROWS_WITHOUT_CELLS = 5

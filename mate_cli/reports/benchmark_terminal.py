@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +11,7 @@ from mate_cli.reports.benchmark_results import BOUND, BenchmarkResults, measured
 from mate_cli.reports.benchmark_tables import BenchmarkTable, case_table, how_measured, overview_tables
 from mate_cli.reports.format import plural
 from mate_cli.reports.load import Run
+from mate_cli.terminal.console import Console
 
 
 def print_benchmark(results: BenchmarkResults, console: Console) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from mate_cli.data.check import LEVELS, CheckReport
 from mate_cli.reports.format import NOTHING
+from mate_cli.terminal.console import Console
 
 SHOWN_PROBLEMS = 20
 NAMES = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Column, Table
 
 from mate_cli.data.datasets.catalogue import DatasetInfo, all_datasets, find_dataset
 from mate_cli.reports.format import NOTHING
+from mate_cli.terminal.console import Console
 
 
 def print_datasets(root: Path, console: Console) -> None:

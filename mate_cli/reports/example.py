@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from mate_cli.reports.example_table import IN_CELL, legend, table_views
 from mate_cli.reports.format import plural
 from mate_cli.tables.example import AGGREGATIONS, Answer, TableExample
+from mate_cli.terminal.console import Console
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from mate_cli.reports.load import Run
 from mate_cli.reports.report import Report, reason_text
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
+
+_BEGIN_FORMULAS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
+_SIGNED = re.compile(r"[-+\s]*(?:[$€£]?\s?\d[\d.,' \u00a0\u202f]*(?:[eE][-+]?\d+)?\s?[%$€£]?)?")
 
 
 def report_json(report: Report) -> str:
@@ -76,8 +80,19 @@ def report_csv(report: Report) -> str:
     writer = csv.DictWriter(table, [*CSV_FIELDS, *names], extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for run in report.runs:
-        writer.writerow(run_entry(run, report) | run.metrics)
+        row = run_entry(run, report) | run.metrics
+        writer.writerow({name: harmless(value) for name, value in row.items()})
     return table.getvalue()
+
+
+def harmless(value: object) -> object:
+    """Returns a cell of a CSV file so that no spreadsheet program computes it: what would begin a formula is quoted.
+
+    Signs before a number, and signs alone, stay as they are.
+    """
+    if isinstance(value, str) and value.startswith(_BEGIN_FORMULAS) and not _SIGNED.fullmatch(value):
+        return f"'{value}"
+    return value
 
 
 def write_text(file: Path, text: str) -> Path:
@@ -89,7 +104,7 @@ def write_text(file: Path, text: str) -> Path:
     draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(text, encoding="utf-8", errors="replace")  # a name of a file can hold what UTF-8 cannot
         draft.replace(file)
     except OSError as error:
         raise RunError(f"cannot write {file}: {error.strerror}", remedy="Choose another place for it") from error

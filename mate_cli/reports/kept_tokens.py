@@ -8,13 +8,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.example_table import MOST_ROWS
 from mate_cli.reports.format import plural
+from mate_cli.terminal.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from omegaconf import OmegaConf
-
 from mate_cli.errors import RunError
+from mate_cli.files.plain import read_yaml
 
 STATUSES = ("finished", "running", "interrupted", "failed")
 LARGEST = 10**300
@@ -179,7 +178,7 @@ def read_config(file: Path, warnings: list[str]) -> dict[str, str]:
     try:
         status = file.stat()
         return dict(_settings(file, status.st_mtime_ns, status.st_size))
-    except Exception as error:  # YAML and OmegaConf raise many kinds, and a report must outlive all of them
+    except Exception as error:  # of whatever kind: a report must outlive all of them
         warnings.append(f"{file}: ignored, cannot be read ({clean(error)[:120]})")
         return {}
 
@@ -187,8 +186,7 @@ def read_config(file: Path, warnings: list[str]) -> dict[str, str]:
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
     """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
-    content = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-    return dict(flatten(content)) if isinstance(content, dict) else {}
+    return dict(flatten(read_yaml(file, RunError, "")))
 
 
 def flatten(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,6 +10,7 @@ from mate_cli.metrics.spec import MetricSpec
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.significance import Difference, Significance
 from mate_cli.reports.terminal_details import MOST_ROWS, frame
+from mate_cli.terminal.console import Console
 
 HEADINGS = ("Score", "Difference", "95 % interval", "p", "Questions", "Seeds")
 BETTER, WORSE = "green", "red"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +14,7 @@ from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row, units
 from mate_cli.reports.terminal_details import MOST_ROWS, cost_view, frame, settings_view, unfinished_view
+from mate_cli.terminal.console import Console
 
 WIDEST = 120
 NARROW = 110

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rich.console import Console
-
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.reports.report import Report
 from mate_cli.reports.watch_terminal import Lines, Screen
+from mate_cli.terminal.console import Console
 
 SHARE = 4
 """A look may take a fifth of the time: what is watched needs the machine more than the watching does."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.segment import Segments
@@ -23,6 +23,7 @@ from mate_cli.reports.running import Progress, is_at_work, runs_at_work
 from mate_cli.reports.significance_terminal import significance_view
 from mate_cli.reports.terminal import NARROW, WIDEST, result_view
 from mate_cli.reports.terminal_details import frame, unfinished_view
+from mate_cli.terminal.console import Console
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TREND, BAR = 10, 14

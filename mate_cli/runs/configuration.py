@@ -5,16 +5,15 @@ A part with a `_target_` stays a plain mapping until what it names is built from
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.plain import read_yaml
+from mate_cli.files.targets import check_targets
 
 Node = dict[str, Any]
 """A part with a `_target_`."""
@@ -125,38 +124,45 @@ class RunConfig(ModelConfig):
         return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})
 
 
-def to_yaml(config: Mapping[str, Any]) -> str:
-    """Plain values as YAML."""
-    return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a saved configuration as plain values.
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Read config.yaml of a run as plain values to compare with; nothing may be built from them.
 
     Raises:
         RunError: it is missing or damaged.
     """
-    try:
-        values = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException) as error:
-        raise RunError("cannot be read", where=str(path), remedy="Give a folder below outputs/") from error
-    if not isinstance(values, dict):
-        raise RunError("holds no configuration", where=str(path), remedy="Give a folder below outputs/")
-    return {str(key): value for key, value in values.items()}
+    return read_yaml(folder / "config.yaml", RunError, "Give a folder below outputs/")
 
 
-def load_config(folder: Path) -> RunConfig:
-    """Read what a run was trained with from its config.yaml.
+def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
+    """Read config.yaml of a run as plain values that may be built.
+
+    Args:
+        folder: of the run, which may come from anyone.
+        trust: modules of the user's own that parts may come from.
+
+    Raises:
+        RunError: it is missing or damaged.
+        TrustError: it names something else to build.
+    """
+    values = read_settings(folder)
+    check_targets(values, str(folder / "config.yaml"), trust)
+    return values
+
+
+def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
+    """Read what a run was trained with from its config.yaml; see `read_parts`.
 
     Raises:
         RunError: the file is missing, damaged, or not of one run.
+        TrustError: it names something to build that is neither ours nor trusted.
     """
-    path = folder / "config.yaml"
-    values = read_yaml(path)
+    values = read_parts(folder, trust)
     try:
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise RunError(
-            f"does not fit this version of mate: {place}", where=str(path), remedy="Train the run again"
+            f"does not fit this version of mate: {place}",
+            where=str(folder / "config.yaml"),
+            remedy="Train the run again",
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -9,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError
-from mate_cli.runs.configuration import read_yaml
+from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.liveness import is_dead
+from mate_cli.runs.lock import NAME as LOCK
+from mate_cli.runs.lock import hold, release
 from mate_cli.runs.record import RunFolder
 
+ABANDONED = 60
+"""Seconds after which an empty folder is nobody's."""
 SHAPING = ("seed", "data", "encoding", "model", "init", "task", "optimizer", "scheduler", "trainer", "system")
 """Parts of the configuration that a resumed run must share with its beginning."""
 
@@ -21,8 +26,25 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int) -> RunFol
     """Make the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>."""
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     parent = outputs / command / experiment
+    remove_abandoned(parent)
     taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
     return RunFolder(parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}")
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Remove the folders of runs that were killed before anything was written in them."""
+    for folder in parent.glob("*"):
+        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {LOCK} and _age(folder) > ABANDONED:
+            try:
+                hold(folder)
+                release(folder)
+                folder.rmdir()
+            except (RunError, OSError):  # somebody is at work there after all
+                continue
+
+
+def _age(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def choose_folder(
@@ -136,7 +158,7 @@ def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] 
     Raises:
         RunError: the file is damaged.
     """
-    there, here = shaping(read_yaml(folder / "config.yaml")), shaping(config)
+    there, here = shaping(read_settings(folder)), shaping(config)
     for key in [*there, *here]:
         if there.get(key) != here.get(key):
             return key, there.get(key), here.get(key)

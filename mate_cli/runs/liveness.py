@@ -29,7 +29,7 @@ def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
         return False
     process = record.get("process")
     if isinstance(process, str) and process and record.get("host") == platform.node():
-        return not _lives(process)
+        return not lives(process)
     return time.time() - last_written(folder) > SILENT_SECONDS
 
 
@@ -39,7 +39,8 @@ def last_written(folder: Path) -> float:
     return max((path.stat().st_mtime for path in files), default=0.0)
 
 
-def _lives(process: str) -> bool:
+def lives(process: str) -> bool:
+    """Whether a process of this machine, as `own_process` names it, is at work."""
     number, _, start = process.partition(":")
     try:
         os.kill(int(number), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -16,6 +15,9 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import beside
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_json
 from mate_cli.runs.liveness import own_process
 
 SCHEMA = 1
@@ -108,10 +110,10 @@ class RunFolder:
             RunError: the disk is full or the folder is read-only; what was there stays.
         """
         target = self.path / name
-        partial = target.with_name(f".{target.name}.{os.getpid()}")
+        partial = beside(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="replace")
             partial.replace(target)
         except OSError as error:
             partial.unlink(missing_ok=True)
@@ -134,16 +136,18 @@ class RunFolder:
         Raises:
             RunError: it is missing or damaged.
         """
-        path = self.path / "record.json"
-        try:
-            values: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return RunRecord(**values)
-        except (OSError, ValueError, TypeError) as error:
-            raise RunError(
-                "this is not a run folder with a readable record",
-                where=str(path),
-                remedy="Give a folder below outputs/",
-            ) from error
+        path, remedy = self.path / "record.json", "Give a folder below outputs/"
+        problem = "this is not a run folder with a readable record"
+        with reading(path, RunError, problem, remedy):
+            return _record(read_json(path, RunError, remedy, problem))
+
+
+def _record(values: Mapping[str, Any]) -> RunRecord:
+    from pydantic import TypeAdapter
+
+    if unknown := set(values) - set(RunRecord.__dataclass_fields__):
+        raise ValueError(f"it has {sorted(unknown)[0]!r}, which this version of mate does not know")
+    return TypeAdapter(RunRecord).validate_python(dict(values))
 
 
 class SeenFolder(RunFolder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import shorten
@@ -13,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
+from mate_cli.files.atomic import beside
 from mate_cli.lit_modules.sharding import load_whole, whole
 from mate_cli.runs import ranks
 
@@ -26,7 +26,7 @@ def save_module(module: torch.nn.Module, path: Path) -> None:
     weights = whole(module.state_dict())
     if not ranks.is_first():
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = beside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_tensors({name: tensor.contiguous() for name, tensor in weights.items()}, partial)

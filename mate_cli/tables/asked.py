@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.tables.read import SUFFIXES, open_table
+from mate_cli.files.door import reading
+from mate_cli.tables.read import LIMITS, SUFFIXES, open_table, valid
 
 QUESTION_COLUMNS = ("question", "statement")
 NOT_IN_FOLDERS = (".txt",)
@@ -31,19 +32,24 @@ def find_tables(places: Iterable[str]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for place in places:
-        path = Path(place).expanduser()
-        if path.is_dir():
-            kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
-            files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds and _is_plain(file))
-            if not files:
-                raise DataError("no table in this folder", where=place, remedy=f"Tables end in {', '.join(kinds)}")
-        else:
-            # Path.glob takes no absolute patterns
-            files = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path)))]  # noqa: PTH207
-            if not files:
-                raise DataError("there is no such table", where=place, remedy="Give a file, a folder or a pattern")
-        found |= dict.fromkeys(files)
+        with reading(place, DataError, "cannot be looked for", "Check the name"):
+            found |= dict.fromkeys(_found(place))
     return list(found)
+
+
+def _found(place: str) -> list[Path]:
+    path = Path(place).expanduser()
+    if path.is_dir():
+        kinds = tuple(suffix for suffix in SUFFIXES if suffix not in NOT_IN_FOLDERS)
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in kinds and _is_plain(file))
+        if not files:
+            raise DataError("no table in this folder", where=place, remedy=f"Tables end in {', '.join(kinds)}")
+    else:
+        # Path.glob takes no absolute patterns
+        files = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path)))]  # noqa: PTH207
+        if not files:
+            raise DataError("there is no such table", where=place, remedy="Give a file, a folder or a pattern")
+    return files
 
 
 def _is_plain(file: Path) -> bool:
@@ -58,21 +64,22 @@ def read_questions(path: str) -> list[Asked]:
         DataError: the file is missing or holds no question.
     """
     file = Path(path).expanduser()
-    if file.suffix.lower() == ".txt":
-        asked = [Asked(line.strip()) for line in _text(file).splitlines() if line.strip()]
-    else:
-        asked = _plain_list(file) or _of_table(file)
+    with reading(path, DataError, "questions cannot be read", "Write one per line"):
+        if file.suffix.lower() == ".txt":
+            asked = [Asked(line.strip()) for line in _text(file).splitlines() if line.strip()]
+        else:
+            asked = _plain_list(file) or _of_table(file)
     if not asked:
         raise DataError("there is no question in it", where=path, remedy="Write one per line")
     return asked
 
 
 def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror or "error").lower() if isinstance(error, OSError) else "it is not in UTF-8"
-        raise DataError(f"questions cannot be read: {reason}", where=str(file), remedy="Check the file") from error
+    with reading(file, DataError, "questions cannot be read", "Check the file"):
+        if file.exists() and not file.is_file():
+            raise DataError("this is no file", where=str(file), remedy="Save the questions in one")
+        LIMITS.check_bytes(file, file.stat().st_size, whole=True)
+        return valid(file.read_text(encoding="utf-8-sig"))
 
 
 def _plain_list(file: Path) -> list[Asked]:
@@ -85,7 +92,7 @@ def _plain_list(file: Path) -> list[Asked]:
     except json.JSONDecodeError:
         return []
     if isinstance(values, list) and all(isinstance(value, str) for value in values):
-        return [Asked(value.strip()) for value in values if value.strip()]
+        return [Asked(valid(value).strip()) for value in values if value.strip()]
     return []
 
 
@@ -95,7 +102,7 @@ def _of_table(file: Path) -> list[Asked]:
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:
         raise DataError(
-            f"no column called question, only {', '.join(table.header[:6])}",
+            f"no column called question, only {', '.join(' '.join(name.split()) for name in table.header[:6])}",
             where=str(file),
             remedy="Name the columns question and table",
         )
@@ -129,7 +136,9 @@ def pair_up(asked: Sequence[Asked], tables: Sequence[Path], beside: Path | None)
 
 def _named(name: str, tables: Sequence[Path], beside: Path | None) -> Path:
     same = [table for table in tables if name in (str(table), table.name, table.stem)]
-    near = [path for path in (Path(name).expanduser(), beside / name if beside else None) if path and path.is_file()]
+    with reading(name, DataError, "a question names this table, which cannot be looked for", "Check the name"):
+        places = (Path(name).expanduser(), beside / name if beside else None)
+        near = [path for path in places if path and path.is_file()]
     if not same and not near:
         raise DataError("a question names this table, which is not there", where=name, remedy="Check the name")
     return (same or near)[0]

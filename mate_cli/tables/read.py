@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mate_cli.errors import DataError
+from mate_cli.files.door import reading
 from mate_cli.tables.formats.columnar import read_parquet
 from mate_cli.tables.formats.delimited import read_delimited
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.formats.records import read_json, read_jsonl
 from mate_cli.tables.formats.spreadsheet import read_spreadsheet
+from mate_cli.tables.limits import Limits
 from mate_cli.tables.survey import Survey
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 
-READERS: dict[str, Callable[[Path], Grid]] = {
+READERS: dict[str, Callable[..., Grid]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), read_delimited),
     ".json": read_json,
     **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl),
@@ -24,6 +28,8 @@ READERS: dict[str, Callable[[Path], Grid]] = {
 }
 """What reads a file, by how its name ends."""
 SUFFIXES = tuple(READERS)
+LIMITS = Limits()
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
 CONTENTS = (
     (b"PK\x03\x04", ".xlsx", "a workbook"),
     (b"PAR1", ".parquet", "Parquet"),
@@ -56,12 +62,28 @@ def read_table(path: str | Path, sheet: str | None = None) -> tuple[Table, list[
     return file.table(), file.notes
 
 
-def open_table(path: str | Path, sheet: str | None = None) -> TableFile:
-    """Read a table into a store of rows, at the memory of a few rows; see `read_table`."""
-    path = Path(path).expanduser()
-    grid = _grid(path, sheet)
-    survey = Survey(path, grid)
-    lines: Iterator[list[str]] = ([_clean(cell) for cell in line] for line in grid.lines)
+def open_table(path: str | Path, sheet: str | None = None, limits: Limits = LIMITS) -> TableFile:
+    """Read a table into a store of rows, at the memory of a few rows; see `read_table`.
+
+    Args:
+        path: the file.
+        sheet: of a workbook, name or number from 1.
+        limits: the largest table that is read.
+
+    Raises:
+        DataError: whatever is wrong with the file, or it is too large.
+        MissingDependencyError: what reads this kind is not installed.
+    """
+    with reading(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
+        return _open(Path(path).expanduser(), sheet, limits)
+
+
+def _open(path: Path, sheet: str | None, limits: Limits) -> TableFile:
+    grid = _grid(path, sheet, limits)
+    survey = Survey(path, grid, limits)
+    lines: Iterator[list[str]] = (
+        [_clean(cell) if cell else cell for cell in line] for line in survey.counted(grid.lines)
+    )
     header: list[str] = []
     if grid.header is None:
         header, lines = survey.find_header(lines)
@@ -70,16 +92,24 @@ def open_table(path: str | Path, sheet: str | None = None) -> TableFile:
     return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))
 
 
-def _grid(path: Path, sheet: str | None) -> Grid:
+def _grid(path: Path, sheet: str | None, limits: Limits) -> Grid:
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError("this is no file", where=str(path), remedy="Save the table in one")
         with path.open("rb") as file:
             start = file.read(16)
     except OSError as error:
-        raise DataError(f"cannot be read: {(error.strerror or 'error').lower()}", where=str(path)) from error
+        problem = f"cannot be read: {(error.strerror or 'error').lower()}"
+        raise DataError(problem, where=str(path), remedy="Check its name, and who may read it") from error
+    limits.check_bytes(path, found.st_size)
     if not start.strip(b" \t\r\n\0"):
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _kind(path, start)
-    grid = read_spreadsheet(path, sheet) if READERS[suffix] is read_spreadsheet else READERS[suffix](path)
+    if READERS[suffix] is read_spreadsheet:
+        grid = read_spreadsheet(path, sheet, limits)
+    else:
+        grid = READERS[suffix](path, limits)
     grid.notes[:0] = notes
     return grid
 
@@ -105,4 +135,9 @@ def known_kinds() -> str:
 
 
 def _clean(text: str) -> str:
-    return text.strip().lstrip("\ufeff")
+    return (text if text.isascii() else valid(text)).strip().lstrip("\ufeff")
+
+
+def valid(text: str) -> str:
+    """A text that every file can hold: halves of characters, which JSON can name, become a sign for what is broken."""
+    return _SURROGATES.sub("\ufffd", text)

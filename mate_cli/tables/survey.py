@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.grid import Grid, listed, numbered
+from mate_cli.tables.limits import Limits
 from mate_cli.tables.row_store import RowStore
 from mate_cli.tables.table_file import TableFile
 
@@ -28,9 +29,11 @@ class Survey:
     Args:
         path: the file.
         grid: its lines; what has to be said is added to its notes.
+        limits: the largest table that is read.
     """
 
-    def __init__(self, path: Path, grid: Grid) -> None:
+    def __init__(self, path: Path, grid: Grid, limits: Limits) -> None:
+        self.limits = limits
         self.path, self.grid, self.notes, self.rows, self.title = path, grid, grid.notes, RowStore(), ""
         self._widths: Counter[int] = Counter()
         self._lengths: Counter[int] = Counter()
@@ -39,6 +42,19 @@ class Survey:
         self._points: set[int] = set()
         self._blank = self._number = self._cut = self._last_filled = 0
         self._longest = (0, 0, 0)
+
+    def counted(self, lines: Iterable[list[str]]) -> Iterator[list[str]]:
+        """Yield the lines as long as there are not too many.
+
+        Raises:
+            DataError: there are.
+        """
+        cells = 0
+        for number, line in enumerate(lines):
+            cells += len(line)
+            if number > self.limits.rows or len(line) > self.limits.columns or cells > self.limits.cells:
+                self.limits.check(self.path, rows=number, columns=len(line), cells=cells)
+            yield line
 
     def find_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
         """Take the header off the front, and lines above it with a single text, which become the title."""
@@ -99,8 +115,9 @@ class Survey:
         Raises:
             DataError: there is no table.
         """
+        self.limits.check(self.path, columns=len(header))
         while header and not header[-1]:
-            header = header[:-1]
+            header.pop()
         if not len(self.rows):
             problem = "there is a header but no row below it" if header else "there is no table in this file"
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
@@ -128,17 +145,19 @@ class Survey:
 
     def _names(self, header: list[str]) -> tuple[str, ...]:
         """A name for every column: blank ones get their place, repeated ones a number."""
-        names: list[str] = []
+        names: dict[str, None] = {}
         blank = [f"column {place}" for place, name in enumerate(header, 1) if not name]
-        repeated = sorted({name for name in header if name and header.count(name) > 1}, key=header.index)
-        taken = set(header)
+        repeated = [name for name, count in Counter(header).items() if name and count > 1]
+        taken, last = set(header), dict[str, int]()
         for place, name in enumerate(header, 1):
             wanted = name[:LONGEST_CELL] or f"column {place}"
-            name, number = wanted, 1
+            number = last.get(wanted, 1)
+            name = wanted if number == 1 else f"{wanted} ({number})"
             while name in names or (number > 1 and name in taken):
                 number += 1
                 name = f"{wanted} ({number})"
-            names.append(name)
+            last[wanted] = number
+            names[name] = None
         if blank:
             self.notes.append(f"{numbered(len(blank), 'column')} without a name: called {listed(blank)}.")
         if repeated:

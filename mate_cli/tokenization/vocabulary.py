@@ -16,6 +16,8 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mate_cli.errors import ConfigError, MissingDependencyError
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_json
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -121,9 +123,12 @@ def _minilm_vocabulary() -> Path:
 
 
 def _read(path: Path) -> Vocabulary:
-    settings = path.with_name("tokenizer_config.json")
-    lower_case = json.loads(settings.read_text()).get("do_lower_case", True) if settings.is_file() else True
-    return Vocabulary(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"), lower_case=lower_case)
+    again = "Fetch or export it again"
+    file = path.with_name("tokenizer_config.json")
+    settings = read_json(file, ConfigError, again) if file.is_file() else {}
+    with reading(path, ConfigError, "this vocabulary cannot be read", again):
+        tokens = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        return Vocabulary(tokens, lower_case=settings.get("do_lower_case", True) is not False)
 
 
 def _from_transformers(name: str) -> Vocabulary:
@@ -139,7 +144,7 @@ def _from_transformers(name: str) -> Vocabulary:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # of whichever library reads this kind
         raise missing from error
     ids = tokenizer.get_vocab()
     if sorted(ids.values()) != list(range(len(ids))):

@@ -15,7 +15,7 @@ from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.train import shown
 from mate_cli.errors import ConfigError, MateError, RunError
-from mate_cli.runs.configuration import to_yaml
+from mate_cli.files.plain import to_yaml
 from mate_cli.runs.folders import flatten
 
 CS = "experiment=tabfact_mate_cs"

@@ -24,9 +24,9 @@ from mate_cli.cli.sweep import reason
 from mate_cli.cli.sweep_file import expand
 from mate_cli.cli.sweep_summary import best_of_search, read_job
 from mate_cli.cli.validate import target_problems
+from mate_cli.files.plain import to_yaml
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.pipelines.plan import open_plan
-from mate_cli.runs.configuration import to_yaml
 from mate_cli.runs.liveness import is_dead, own_process
 
 SMALL = [

@@ -36,6 +36,12 @@ def finish(process: Command) -> str:
     return output
 
 
+def refused(process: Command) -> str:
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 2
+    return " ".join(errors.split())
+
+
 def only_run(folder: Path) -> Path:
     (path,) = folder.glob("train/quickstart_cells/*")
     return path
@@ -84,6 +90,8 @@ def test_resumed_equals_uninterrupted(whole, tmp_path, step, stop):
     folder = tmp_path / "outputs"
     process = start(folder)
     wait_for_step(folder, step, process)
+    if step == 2:  # while it lives, nobody else writes into its folder
+        assert "another process is training this run" in refused(start(folder, "resume=last"))
     process.send_signal(stop)
     output, errors = process.communicate(timeout=120)
     if stop == signal.SIGINT:

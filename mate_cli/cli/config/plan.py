@@ -20,7 +20,7 @@ from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer,
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.explain import explain, nearest_key, omegaconf_error
 from mate_cli.cli.help import nearest
-from mate_cli.cli.schema import StageOptions
+from mate_cli.cli.schema import StageOptions, modules
 from mate_cli.cli.sentences import sentences
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.plan import After, Plan, Stage, beginning_with, standing_in
@@ -30,7 +30,7 @@ from mate_cli.runs.names import Names
 
 OF_THE_MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
 """Parts that a system has of its own, whatever runs stand in for its stages."""
-OF_THE_WHOLE = ("experiment", "resume", "system", "stages", "sweep", "hydra")
+OF_THE_WHOLE = ("experiment", "resume", "system", "stages", "sweep", "trust", "hydra")
 """Parts of the configuration that are no stage's."""
 
 
@@ -52,7 +52,7 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
         options = _stage_options(whole.config, typed)
         resumed = _resolved(whole.config, "resume")
         resume = None if resumed is None else str(resumed)
-        told = [str(word) for word in typed if not word.is_below("resume", "hydra", "sweep")]
+        told = [str(word) for word in typed if not word.is_below("resume", "trust", "hydra", "sweep")]
         if not options:
             return Plan((Stage("", whole.checked(), whole.names, told),), whole.names, told, resume=resume)
         _refuse_beside_stages(hydra, typed)
@@ -60,7 +60,8 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
         composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
     _refuse_untaken(general, composed.values())
     system: Node | None = _resolved(whole.config, "system")
-    stages = _in_line(list(composed.values()), system)
+    trust = modules(_resolved(whole.config, "trust"))
+    stages = _in_line(list(composed.values()), system, trust)
     taken = {str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general}
     return Plan(stages, _names_of(whole, stages, system), told, system=system, resume=resume, taken=taken)
 
@@ -190,12 +191,13 @@ class _StageWords:
             composed = _of_stage(hydra, name, [*first, *map(str, chosen), *map(str, fitting), *alone])
         return cls(name, options, composed, own, tuple(word for word in general if word in (*chosen, *fitting)))
 
-    def stage(self, system: Node | None) -> Stage:
+    def stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
         """The stage, complete but for the weights of another.
 
         Raises:
             ConfigError: a value is wrong, or would change nothing.
             RunError: the run that is to stand in for it cannot.
+            TrustError: it is made of what is neither ours nor trusted.
         """
         where = f"stages.{self.name}"
         if self.composed.config.stages:
@@ -211,8 +213,8 @@ class _StageWords:
             folder, record = standing_in(self.options.run, self.name, self.composed.names.task)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
             now = {key: getattr(self._checked(), key) for key in OF_THE_MACHINE}
-            config = load_config(folder.path).model_copy(update=now)
-            return Stage(self.name, config, names, record.overrides, self.options.run, after)
+            config = load_config(folder.path, trust).model_copy(update=now)
+            return Stage(self.name, config, names, record.overrides, self.options.run, after, trust)
         config = self._checked()
         return Stage(self.name, config, self.composed.names, self.composed.words, None, after)
 
@@ -285,7 +287,7 @@ def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> N
         raise ConfigError(f"no stage has this key ({stages})", where=word.key, remedy=remedy)
 
 
-def _in_line(composed: Sequence[_StageWords], system: Node | None) -> tuple[Stage, ...]:
+def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequence[str]) -> tuple[Stage, ...]:
     """Let each stage begin with the weights that the one before hands on.
 
     Raises:
@@ -296,7 +298,7 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None) -> tuple[Stag
     before: Stage | None = None
     first = composed[0]
     for words in composed:
-        stage, last = words.stage(system), words is composed[-1]
+        stage, last = words.stage(system, trust), words is composed[-1]
         wanted = "weights" if not system else "predictions" if last else stage.after
         if stage.after != wanted:
             problem = f"hands on {stage.after}, " + ("and nothing follows" if system else "and no system joins them")

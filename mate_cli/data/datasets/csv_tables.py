@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Callable
 from io import StringIO
 from pathlib import PurePosixPath
 
 from mate_cli.data.check import Problem
 from mate_cli.tables.table import Cell, Table
+
+END = "the end"
 
 
 def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
@@ -65,6 +68,7 @@ def parse_csv_table(
     problems: list[Problem],
     notes: list[Problem],
     *,
+    suspicions: list[Problem] | None = None,
     backslashes: bool = False,
     clean: Callable[[str], str] = str,
 ) -> Table | None:
@@ -78,10 +82,12 @@ def parse_csv_table(
         content: of the file.
         problems: gets what is wrong.
         notes: gets what is worth knowing.
+        suspicions: gets what looks like damage, though it can be read.
         backslashes: quotation marks inside cells stand behind a backslash; otherwise they are doubled.
         clean: is applied to the text of every body cell, not to the header.
     """
-    lines = _lines(file, content, problems, backslashes)
+    suspects = [] if suspicions is None else suspicions
+    lines = _lines(file, content, problems, suspects, backslashes)
     if not lines:
         return None
     header, *rows = lines
@@ -91,16 +97,22 @@ def parse_csv_table(
         problems.append(Problem(file, "", f"{what} ({len(long)} such rows)" if len(long) > 1 else what))
         return None
     short = sum(len(row) < len(header) for row in rows)
+    if short and len(rows[-1]) < len(header) and not content.endswith((b"\n", b"\r")):
+        suspects.append(Problem(file, "", "ends in the middle of a row"))
     if short:
         notes.append(Problem(file, "", f"rows that were too short and got empty cells: {short}"))
     body = (row + [""] * (len(header) - len(row)) for row in rows)
     return Table(file, tuple(map(Cell, header)), tuple(tuple(Cell(clean(text)) for text in row) for row in body))
 
 
-def _lines(file: str, content: bytes, problems: list[Problem], backslashes: bool) -> list[list[str]]:
+def _lines(
+    file: str, content: bytes, problems: list[Problem], suspicions: list[Problem], backslashes: bool
+) -> list[list[str]]:
     text = decode(file, content, problems)
     if text is None:
         return []
+    if "\0" in text:
+        suspicions.append(Problem(file, "", "holds NUL characters"))
     escape = "\\" if backslashes else None
     reader = csv.reader(StringIO(text, newline=""), doublequote=not backslashes, escapechar=escape)
     try:
@@ -110,4 +122,12 @@ def _lines(file: str, content: bytes, problems: list[Problem], backslashes: bool
         return []
     if not lines:
         problems.append(Problem(file, "", "is empty"))
+    elif _is_open(text, escape):
+        suspicions.append(Problem(file, "", "a quotation mark is never closed"))
     return lines
+
+
+def _is_open(text: str, escape: str | None) -> bool:
+    """Whether a text ends inside quotation marks, so that a line after it would be part of its last cell."""
+    lines = csv.reader(StringIO(f"{text}\n{END}", newline=""), doublequote=escape is None, escapechar=escape)
+    return deque(lines, maxlen=1) != deque([[END]])

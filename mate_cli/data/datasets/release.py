@@ -32,6 +32,7 @@ class Release(ABC):
 
     Attributes:
         notes: what a subclass met when it read the files that is worth knowing, but no damage.
+        suspicions: what looks like damage and can be read all the same; a check reports it among the problems.
     """
 
     folders: ClassVar[Sequence[str]] = ("",)
@@ -48,6 +49,7 @@ class Release(ABC):
         self.info = info_of(type(self))
         self.name = self.name or (self.info.name if self.info else "")
         self.notes: list[Problem] = []
+        self.suspicions: list[Problem] = []
         self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
         self._kept: dict[str, list[TableExample]] = {}
         self._archives: dict[str, dict[str, bytes]] = {}

@@ -23,7 +23,8 @@ ALL = "all"
 def check_release(dataset: Release) -> CheckReport:
     """Check every split of a dataset.
 
-    Noted as problems: whatever the reader notes, files that cannot be read at all, and ids that occur twice.
+    Noted as problems: whatever the reader notes or suspects, files that cannot be read at all, ids that are blank or
+    occur twice, splits without questions, and tables without rows that nothing is said of.
     Tables that serve two splits are only mentioned.
 
     Raises:
@@ -31,7 +32,7 @@ def check_release(dataset: Release) -> CheckReport:
     """
     problems: list[Problem] = []
     splits = {split: _load(dataset, split, problems) for split in dataset.splits}
-    problems += _twice(dataset, splits)
+    problems += dict.fromkeys((*_twice(dataset, splits), *_lacking(dataset, splits), *dataset.suspicions))
     counts = {split: count(examples, dataset.left_out) for split, examples in splits.items()}
     if len(splits) > 1:
         counts[ALL] = count([example for examples in splits.values() for example in examples], dataset.left_out)
@@ -49,6 +50,21 @@ def _load(dataset: Release, split: str, problems: list[Problem]) -> list[TableEx
     known = set(problems)  # a table that two splits share has the same problem in both
     problems += [problem for problem in found if problem not in known]
     return examples
+
+
+def _lacking(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
+    """Splits, ids and tables with nothing in them."""
+    for split, examples in splits.items():
+        file = dataset.split_files[split]
+        if not examples:
+            yield Problem(file, "", "there is no sound question in it")
+        for example in examples:
+            if not example.example_id.strip(" -_"):
+                yield Problem(file, example.question[:40], "the question has no id")
+            if not example.table.rows and not dataset.left_out(example):
+                yield Problem(file, example.table.table_id, "the table has no rows")
+            if not any(cell.text.strip() for cell in example.table.header):
+                yield Problem(file, example.table.table_id, "the table has no names of columns")
 
 
 def _twice(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 from mate_cli.files.hub import hub_file
+from mate_cli.files.plain import read_json
 from mate_cli.models.checkpoints import tensorflow
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 
@@ -61,8 +61,7 @@ def read_hub(name: str) -> CheckpointFiles:
         return read_path(Path(name))
     for weights in HUB_FILES:
         if file := hub_file(name, weights):
-            config = hub_file(name, "config.json")
-            return CheckpointFiles(name, _tensors(file), _json(config) if config else {})
+            return CheckpointFiles(name, _tensors(file), _config(hub_file(name, "config.json")))
     raise CheckpointError(
         f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
         where="init.checkpoint",
@@ -108,11 +107,8 @@ def _tensors(file: Path) -> dict[str, Tensor]:
 
 def _config_beside(weights: Path, name: str) -> dict[str, Any]:
     file = weights.with_name(name)
-    return _json(file) if file.is_file() else {}
+    return _config(file if file.is_file() else None)
 
 
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"not JSON: {error}", where=str(file), remedy="Fetch it again") from error
+def _config(file: Path | None) -> dict[str, Any]:
+    return read_json(file, CheckpointError, "Fetch it again") if file else {}

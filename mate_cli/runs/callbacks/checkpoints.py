@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from types import FrameType
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import beside
 from mate_cli.metrics.names import spec_to_follow
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
@@ -120,7 +120,7 @@ class Checkpoints(pl.Callback):
 
     def _save_last(self, trainer: pl.Trainer) -> None:
         target = self.folder.checkpoints / "last.ckpt"
-        partial = target.with_name(f".last.{os.getpid()}.ckpt")
+        partial = beside(target)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             trainer.save_checkpoint(partial)

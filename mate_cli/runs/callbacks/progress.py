@@ -7,13 +7,13 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mate_cli.metrics.names import MetricName
 from mate_cli.runs import ranks
 from mate_cli.runs.clock import Clock
 from mate_cli.runs.tracking import Row, Trackers
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
 
 PLAIN_SECONDS = 15.0

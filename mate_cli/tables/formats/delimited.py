@@ -11,11 +11,11 @@ from itertools import accumulate, islice
 from pathlib import Path
 
 from mate_cli.tables.formats.encoding import SAMPLE, find_encoding
-from mate_cli.tables.formats.grid import Grid
+from mate_cli.tables.formats.grid import Grid, numbered
+from mate_cli.tables.limits import Limits
 
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "pipes"}
 NO_DELIMITER = "\x1f"
-LARGEST_CELL = 2**31 - 1
 TITLED_SHARE = 0.8
 """A delimiter that the first line lacks must give this share of the lines the same width."""
 LONGEST_QUOTATION = 100
@@ -23,7 +23,7 @@ LONGEST_QUOTATION = 100
 _HINT = re.compile(r"sep=(.)\r?\n")
 
 
-def read_delimited(path: Path) -> Grid:
+def read_delimited(path: Path, limits: Limits) -> Grid:
     """Open a file of delimited text.
 
     Raises:
@@ -38,10 +38,10 @@ def read_delimited(path: Path) -> Grid:
     usual = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(path.suffix.lower())
     if delimiter in DELIMITERS and delimiter != usual:
         notes.append(f"Columns are parted by {DELIMITERS[delimiter]}.")
-    texts = _texts(path, encoding, 1 if hint else 0)
-    if _quotes_are_even(path, encoding):
-        return Grid(_lines(texts, delimiter), notes=notes)
-    return Grid(_lines_with_unclosed(texts, delimiter, notes), notes=notes)
+    csv.field_size_limit(limits.whole)
+    if _look_through(path, encoding, limits, notes):
+        return Grid(_lines(_texts(path, encoding, limits, 1 if hint else 0), delimiter), notes=notes)
+    return Grid(_lines_with_unclosed(_texts(path, encoding, limits, 1 if hint else 0), delimiter, notes), notes=notes)
 
 
 def find_delimiter(sample: str, usual: str) -> str:
@@ -72,22 +72,28 @@ def find_delimiter(sample: str, usual: str) -> str:
 
 def _widths(sample: str, delimiter: str) -> list[int]:
     """How many cells each whole line of a sample has; blank lines are left out."""
-    csv.field_size_limit(LARGEST_CELL)
     lines = [line for line in csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter) if any(line)]
     return [len(line) for line in (lines[:-1] if len(sample) >= SAMPLE and len(lines) > 1 else lines)]
 
 
-def _texts(path: Path, encoding: str, skip: int = 0) -> Iterator[str]:
+def _texts(path: Path, encoding: str, limits: Limits, skip: int = 0) -> Iterator[str]:
     with path.open(encoding=encoding, errors="replace", newline="") as file:
-        yield from (line.replace("\0", "") for line in islice(file, skip, None))
+        yield from (line.replace("\0", "") for line in islice(limits.lines(file, path), skip, None))
 
 
-def _quotes_are_even(path: Path, encoding: str) -> bool:
-    return sum(line.count('"') for line in _texts(path, encoding)) % 2 == 0
+def _look_through(path: Path, encoding: str, limits: Limits, notes: list[str]) -> bool:
+    """Whether the quotation marks are even in number; notes what is left out."""
+    marks = nothing = 0
+    with path.open(encoding=encoding, errors="replace", newline="") as file:
+        for line in limits.lines(file, path):
+            marks += line.count('"')
+            nothing += line.count("\0")
+    if nothing:
+        notes.append(f"{numbered(nothing, 'NUL character')} left out.")
+    return marks % 2 == 0
 
 
 def _lines(texts: Iterable[str], delimiter: str) -> Iterator[list[str]]:
-    csv.field_size_limit(LARGEST_CELL)
     yield from csv.reader(texts, delimiter=delimiter)
 
 

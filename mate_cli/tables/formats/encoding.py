@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from pathlib import Path
 
 from mate_cli.errors import DataError
@@ -22,6 +23,7 @@ CANDIDATES = ["cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp932", "gb1803
 """What spreadsheets write where they do not write Unicode."""
 ENOUGH = 40
 """Bytes of lines with letters beyond ASCII from which their encoding can be guessed."""
+_SWITCHES, _UTF_7 = re.compile(rb"\x1b\$[@B].*\x1b\([BJ]", re.DOTALL), re.compile(rb"\+[A-Za-z0-9+/]{3,}-?")
 CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x1b") | {127}
 MOST_CONTROL = 0.02
 """Text has fewer control characters than this share."""
@@ -45,9 +47,25 @@ def find_encoding(path: Path) -> tuple[str, list[str]]:
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     place = _first_undecodable(path)
     if place is None:
-        return "utf-8", []
+        return _of_ascii(start)
     name = _guess(path, place)
     return name, [f"The file is not in UTF-8; it was read as {name}."]
+
+
+def _of_ascii(start: bytes) -> tuple[str, list[str]]:
+    """UTF-8, unless what begins a file switches to Japanese, or might be UTF-7, in letters of ASCII."""
+    if _SWITCHES.search(start):
+        text = start.decode("iso2022_jp", errors="replace")
+        if text.count("\ufffd") <= 1:  # where the beginning was cut off
+            return "iso2022_jp", ["The file is not in UTF-8; it was read as iso2022_jp."]
+    words = _UTF_7.findall(start) if start.isascii() else []
+    try:
+        meant = [word.decode("utf-7") for word in words]
+    except UnicodeDecodeError:
+        meant = []
+    if len(meant) > 1 and all(text.isalpha() and not text.isascii() for text in meant):
+        return "utf-8", [f"{words[0].decode()} might be UTF-7; if it should be {meant[0]}, save the file as UTF-8."]
+    return "utf-8", []
 
 
 def _unmarked_utf16(start: bytes) -> str | None:

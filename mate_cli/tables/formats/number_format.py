@@ -21,6 +21,8 @@ _CURRENCY, _BRACKETS = re.compile(r"\[\$([^\]-]*)[^\]]*\]"), re.compile(r"\[[^\]
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)|_.|\*.')
 _DIGITS = re.compile(r"[#0?][#0?,]*(?:\.[#0?]*)?,*")
 _DATE_PART = re.compile(r"yyyy|yy|mmmmm|mmmm|mmm|mm|m|dddd|ddd|dd|d|hh|h|ss|s|AM/PM", re.IGNORECASE)
+LONGEST = 255
+"""Characters of a number format that spreadsheet programs take."""
 _GENERAL_DIGITS = 10
 """A cell of the format General shows about as many."""
 _MARK = "\0"
@@ -39,7 +41,8 @@ class NumberShape(NamedTuple):
 
 def formatted_number(value: float, number_format: str | None) -> str:
     """Write a number in a number format."""
-    shape = _shape(number_format or "General", value < 0, value == 0)
+    known = number_format if number_format and len(number_format) <= LONGEST else "General"
+    shape = _shape(known, value < 0, value == 0)
     if shape is None:
         return number_text(float(f"{value:.{_GENERAL_DIGITS}g}") if isinstance(value, float) else value)
     own, negative = shape
@@ -71,7 +74,7 @@ def _shape(number_format: str, below_zero: bool, is_zero: bool) -> tuple[NumberS
     scale = (100.0 if "%" in pattern else 1.0) / 1000 ** (len(digits.group()) - len(code))
     whole, _, decimals = code.partition(".")
     before, after = (
-        "".join(literals[ord(letter) - 0xE000] if "\ue000" <= letter <= "\uf8ff" else letter for letter in part)
+        "".join(dict(enumerate(literals, 0xE000)).get(ord(letter), letter) for letter in part)
         for part in (pattern[: digits.start()], pattern[digits.end() :])
     )
     return NumberShape(before.lstrip(), after.rstrip(), len(decimals), "," in whole, scale), place == 1
@@ -81,7 +84,8 @@ def formatted_date(value: datetime.date | datetime.time | datetime.timedelta, nu
     """Write a date or time; of a date, the parts that its format shows."""
     if not isinstance(value, datetime.date):
         return date_text(value)
-    pattern = _BRACKETS.sub("", _SECTION.split(number_format or "")[0]).lower()
+    known = number_format if number_format and len(number_format) <= LONGEST else ""
+    pattern = _BRACKETS.sub("", _SECTION.split(known)[0]).lower()
     parts = set(_DATE_PART.findall(pattern))
     names = parts & {"mmm", "mmmm"}
     has_time = bool(parts & {"h", "hh"})

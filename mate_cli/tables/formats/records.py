@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -12,42 +14,84 @@ from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import cell_text
 from mate_cli.tables.formats.encoding import find_encoding
 from mate_cli.tables.formats.grid import Grid
+from mate_cli.tables.limits import Limits
 
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
 HEADERS, ROWS = ("header", "columns"), ("rows", "data")
-_DECODER = json.JSONDecoder()
 
 
-def read_jsonl(path: Path) -> Grid:
+class _Decoder(json.JSONDecoder):
+    """Reads JSON, and says what of it JSON has no word for.
+
+    Args:
+        notes: of the file, which are added to once each.
+    """
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__(object_pairs_hook=self._object, parse_constant=self._constant)
+        self.notes = notes
+
+    def _say(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            self._say("A key stands twice in an object; its last value was read.")
+        return made
+
+    def _constant(self, name: str) -> float | None:
+        self._say(f"{name} is no number of JSON; it was read as {'empty' if name == 'NaN' else 'text'}.")
+        return None if name == "NaN" else float(name.replace("Infinity", "inf"))
+
+
+def read_jsonl(path: Path, limits: Limits) -> Grid:
     """Open a file with a JSON object or list per line.
 
     Raises:
         DataError: it is not text. A line that is not JSON is refused when it is read.
     """
     encoding, notes = find_encoding(path)
-    return _of_values(_values_of_lines(path, encoding), path, notes)
+    return _of_values(_values_of_lines(path, encoding, limits, _Decoder(notes)), path, notes)
 
 
-def read_json(path: Path) -> Grid:
+def read_json(path: Path, limits: Limits) -> Grid:
     """Read a JSON file; the objects of a list are decoded one by one.
 
     Raises:
         DataError: it is not JSON, or holds no table.
     """
+    size = path.stat().st_size
+    limits.check_bytes(path, size // 2, whole=True)
     encoding, notes = find_encoding(path)
     text = path.read_text(encoding=encoding, errors="replace")
     start = _after_space(text, 0)
     if text.startswith("[", start):
-        return _of_values(_values_of_list(text, start + 1, path), path, notes)
+        return _of_values(_values_of_list(text, start + 1, path, _Decoder(notes)), path, notes)
+    limits.check_bytes(path, size, whole=True)
     try:
-        content = json.loads(text)
+        with _uncollected():
+            content = _Decoder(notes).decode(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            return _of_values(_values_of_lines(path, encoding), path, notes)
+            return _of_values(_values_of_lines(path, encoding, limits, _Decoder(notes)), path, notes)
         raise _not_json(path, error.lineno, error.msg) from error
     if not isinstance(content, dict):
         raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
     return _of_object(content, path, notes)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let Python look for no garbage among millions of new lists: it would look again and again, and find none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _of_object(content: dict[str, Any], path: Path, notes: list[str]) -> Grid:
@@ -92,7 +136,10 @@ def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[l
             if key not in places:
                 places[key] = len(places)
                 header.append(key)
-        yield [cell_text(value.get(key)) for key in places]
+        row = [""] * len(places)
+        for key, one in value.items():
+            row[places[key]] = cell_text(one)
+        yield row
 
 
 def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
@@ -102,22 +149,22 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
         yield [cell_text(one) for one in value]
 
 
-def _values_of_lines(path: Path, encoding: str) -> Iterator[Any]:
+def _values_of_lines(path: Path, encoding: str, limits: Limits, decoder: _Decoder) -> Iterator[Any]:
     with path.open(encoding=encoding, errors="replace") as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(limits.lines(file, path), 1):
             if line.strip():
                 try:
-                    yield json.loads(line)
+                    yield decoder.decode(line)
                 except json.JSONDecodeError as error:
                     raise _not_json(path, number, error.msg) from error
 
 
-def _values_of_list(text: str, place: int, path: Path) -> Iterator[Any]:
+def _values_of_list(text: str, place: int, path: Path, decoder: _Decoder) -> Iterator[Any]:
     """The entries of a JSON list, without ever holding all of them."""
     place = _after_space(text, place)
     while not text.startswith("]", place):
         try:
-            value, place = _DECODER.raw_decode(text, place)
+            value, place = decoder.raw_decode(text, place)
         except json.JSONDecodeError as error:
             raise _not_json(path, error.lineno, error.msg) from error
         yield value

@@ -12,34 +12,40 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mate_cli.errors import DataError, MissingDependencyError
+from mate_cli.files.door import reading
 from mate_cli.tables.formats.cell_text import cell_text
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.formats.number_format import formatted_date, formatted_number
+from mate_cli.tables.limits import Limits
 
-_MERGED = re.compile(rb'<mergeCell\s[^>]*?ref="([A-Z]+)(\d+):([A-Z]+)(\d+)"')
-_UNSAVED = re.compile(rb"</f>\s*(?:<v\s*/>|<v></v>)?\s*</c>")
+DAMAGED = "this workbook cannot be read", "Open it in a spreadsheet program and save it again"
+_MERGED = re.compile(rb'<mergeCell\s[^<>]{0,100}?ref="([A-Z]+)(\d+):([A-Z]+)(\d+)"')
+_UNSAVED = re.compile(rb"</f>\s{0,40}(?:<v\s?/>|<v></v>)?\s{0,40}</c>")
 _CHUNK, _OVERLAP = 1 << 20, 200
 LOOKED_AT = 100
 """Rows of a sheet in which its table is looked for."""
 LARGEST_AREA = 10_000
 """Cells of a merged area; larger ones are no part of a table."""
+MOST_MERGED = 1_000_000
+"""Cells of all of them."""
 Merged = dict[tuple[int, int], tuple[int, int]]
 """The first cell of each merged area by every cell of it; (row, column), both from 1."""
 
 
-def read_spreadsheet(path: Path, sheet: str | None = None) -> Grid:
+def read_spreadsheet(path: Path, sheet: str | None, limits: Limits) -> Grid:
     """Open one sheet of a workbook; a value stands in every cell of its merged area.
 
     Args:
         path: the workbook.
-        sheet: name, or number from 1; the first one with a table when left out.
+        sheet: name, or number from 1; the first one with a table when it is None.
+        limits: the largest workbook that is read.
 
     Raises:
         DataError: it is damaged, or has no such sheet.
         MissingDependencyError: openpyxl is not installed.
     """
     notes: list[str] = []
-    return Grid(_lines(path, sheet, notes), notes=notes, omits_empty=True)
+    return Grid(_lines(path, sheet, notes, limits), notes=notes, omits_empty=True)
 
 
 def _open(file: BinaryIO, path: Path) -> Any:  # noqa: ANN401 - openpyxl has no types
@@ -50,14 +56,9 @@ def _open(file: BinaryIO, path: Path) -> Any:  # noqa: ANN401 - openpyxl has no 
             f"{path.name}: .xlsx files are read by the package openpyxl",
             remedy="pip install 'mate-cli[spreadsheets]', or save the sheet as CSV",
         ) from error
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return openpyxl.load_workbook(file, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, openpyxl.utils.exceptions.InvalidFileException) as error:
-        raise DataError(
-            "this workbook cannot be read", where=str(path), remedy="Open it in a spreadsheet program and save it again"
-        ) from error
+    with reading(path, DataError, *DAMAGED), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return openpyxl.load_workbook(file, read_only=True, data_only=True)
 
 
 def _choose(book: Any, wanted: str | None, path: Path, notes: list[str]) -> Any:  # noqa: ANN401
@@ -90,8 +91,9 @@ def _filled_rows(sheet: Any, cells: int = 1) -> list[Any]:  # noqa: ANN401
     return [row for row in rows if sum(value is not None for value in row) >= cells]
 
 
-def _lines(path: Path, wanted: str | None, notes: list[str]) -> Iterator[list[str]]:
+def _lines(path: Path, wanted: str | None, notes: list[str], limits: Limits) -> Iterator[list[str]]:
     with path.open("rb") as file:  # openpyxl refuses names that do not end as it expects, but no open file
+        _check_size(file, path, limits)
         sheet = _choose(_open(file, path), wanted, path, notes)
         merged, unsaved = _look_behind(file, sheet)
         firsts = dict.fromkeys(merged.values(), "")
@@ -104,6 +106,12 @@ def _lines(path: Path, wanted: str | None, notes: list[str]) -> Iterator[list[st
         notes.append(f"The value of {numbered(filled, 'merged area')} was put in every cell of it.")
     if unsaved:
         notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
+
+
+def _check_size(file: BinaryIO, path: Path, limits: Limits) -> None:
+    """Refuse a workbook that would be too large unpacked; no more of a part is unpacked than it says it has."""
+    with reading(path, DataError, *DAMAGED), zipfile.ZipFile(file) as archive:
+        limits.check_bytes(path, sum(part.file_size for part in archive.infolist()))
 
 
 def _filled(line: list[str], number: int, merged: Merged, firsts: dict[tuple[int, int], str]) -> list[str]:
@@ -143,7 +151,7 @@ def _look_behind(file: BinaryIO, sheet: Any) -> tuple[Merged, bool]:  # noqa: AN
     for left, top, right, bottom in areas:
         columns = range(column_index_from_string(left.decode()), column_index_from_string(right.decode()) + 1)
         rows = range(int(top), int(bottom) + 1)
-        if len(rows) * len(columns) <= LARGEST_AREA:
+        if len(rows) * len(columns) <= LARGEST_AREA and len(merged) < MOST_MERGED:
             merged |= dict.fromkeys(product(rows, columns), (rows[0], columns[0]))
     return merged, unsaved
 

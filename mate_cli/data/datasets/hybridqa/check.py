@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mate_cli.data.archive import read_members
-from mate_cli.data.check import CheckReport, Problem, Sizes
+from mate_cli.data.check import CheckReport, Problem, Sizes, parse_json
 from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_reference, parse_table
 from mate_cli.data.datasets.release_check import LEFT_OUT, shared
 from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
@@ -38,6 +38,14 @@ def check_hybridqa(dataset: HybridQA) -> CheckReport:
     tables = _read_tables(dataset, problems)
     for split, questions in splits.items():
         _check_lookups(split, questions, tables, problems)
+        _check_nodes(split, dataset.released(f"{split}.json"), tables, problems)
+        if not questions:
+            problems.append(Problem(f"{split}.json", "", "there is no sound question in it"))
+    problems += [
+        Problem(f"tables_tok/{key}.json", key, "the table has no rows")
+        for key, table in tables.items()
+        if not table.rows
+    ]
     counts = {split: _count(questions) for split, questions in splits.items()}
     for why, count in dataset.repeated.items():
         counts["train"][f"{LEFT_OUT}{why}"] = count
@@ -116,6 +124,28 @@ def _check_lookups(
     for table_id, count in waiting.items():
         what = f"the table of {count} question{'s' * (count > 1)} of {split} is missing or damaged"
         problems.append(Problem(f"tables_tok/{table_id}.json", table_id, what))
+
+
+def _check_nodes(
+    split: str, released: Mapping[str, bytes], tables: Mapping[str, Table], problems: list[Problem]
+) -> None:
+    """Look for answer nodes that are no cell of their table; what is wrong with the JSON was noted before."""
+    name = f"{split}.traced.json"
+    entries = parse_json(name, released[name], []) if name in released else None
+    for entry in entries if isinstance(entries, list) else ():
+        table = tables.get(str(entry.get("table_id"))) if isinstance(entry, dict) else None
+        nodes = entry.get("answer-node") if table is not None else None
+        for node in nodes if isinstance(nodes, list) else ():
+            if table is not None and not _is_cell(node, table):
+                problems.append(Problem(name, str(entry.get("question_id")), f"no cell is at answer node {node!r:.80}"))
+                break
+
+
+def _is_cell(node: object, table: Table) -> bool:
+    place = node[1] if isinstance(node, list) and len(node) > 1 else None
+    if not isinstance(place, list) or len(place) != 2 or not all(type(number) is int for number in place):
+        return False
+    return 0 <= place[0] < len(table.rows) and 0 <= place[1] < len(table.header)
 
 
 def _count(questions: Sequence[Question]) -> dict[str, int]:

@@ -135,9 +135,11 @@ def parse_table(table_id: str, content: bytes, problems: list[Problem]) -> Table
         return None
     if is_ragged(file, table_id, header, rows, problems):
         return None
-    title, section_title, section_text, intro = (
-        str(raw.get(name) or "") for name in ("title", "section_title", "section_text", "intro")
-    )
+    texts = {name: raw.get(name) or "" for name in ("title", "section_title", "section_text", "intro")}
+    if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
+        problems.append(Problem(file, table_id, f"{wrong[0]} is no text"))
+        return None
+    title, section_title, section_text, intro = texts.values()
     return Table(table_id, header, rows, title, section_title, section_text, intro)
 
 

@@ -81,7 +81,7 @@ class SQA(Release):
             DataError: the file of questions cannot be read.
         """
         file = self.split_files[split]
-        turns = read_turns(file, self.need(file), problems)
+        turns = read_turns(file, self.need(file), problems, self.suspicions)
         before = _before(file, turns, problems)
         examples = (self._example(file, turn, before[turn.key], problems) for turn in turns)
         return [example for example in examples if example is not None]
@@ -106,16 +106,19 @@ class SQA(Release):
         )
 
     def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
-        return parse_csv_table(file, content, problems, self.notes)
+        return parse_csv_table(file, content, problems, self.notes, suspicions=self.suspicions)
 
 
-def read_turns(file: str, content: bytes, problems: list[Problem]) -> list[Turn]:
+def read_turns(
+    file: str, content: bytes, problems: list[Problem], suspicions: list[Problem] | None = None
+) -> list[Turn]:
     """The sound questions of a file of SQA, in its order.
 
     Args:
         file: its name, for problems.
         content: tab-separated, with quoting as in CSV.
         problems: gets what is wrong.
+        suspicions: gets what looks like damage, though it can be read.
     """
     text = decode(file, content, problems)
     if text is None:
@@ -130,6 +133,9 @@ def read_turns(file: str, content: bytes, problems: list[Problem]) -> list[Turn]
         for row in reader:
             try:
                 turns.append(_turn(row))
+                if suspicions is not None and (None in row or not str(row["id"]).strip() or not all(turns[-1].texts)):
+                    what = "has more fields than columns, no id or a blank answer"
+                    suspicions.append(Problem(file, turns[-1].key, what))
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 key = f"{row['id']}-{row['annotator']}_{row['position']}"
                 problems.append(Problem(file, key, f"line {reader.line_num} is no question with its answer ({error})"))

@@ -78,6 +78,9 @@ class TabFact(Release):
             problems.append(Problem(file, key, wrong))
             return []
         statements, labels, caption = entry
+        if not statements or not isinstance(caption, str):
+            what = "the caption is no text" if statements else "has no statements"
+            self.suspicions.append(Problem(file, key, what))
         table, damage = self._table(key, str(caption))
         problems += damage
         if table is None:

@@ -29,7 +29,13 @@ def items(field: str) -> tuple[str, ...]:
     return tuple(unescape(item) for item in field.split("|")) if field else ()
 
 
-def rows(file: str, content: bytes, wanted: Sequence[str], problems: list[Problem]) -> Iterator[dict[str, str]]:
+def rows(
+    file: str,
+    content: bytes,
+    wanted: Sequence[str],
+    problems: list[Problem],
+    suspicions: list[Problem] | None = None,
+) -> Iterator[dict[str, str]]:
     """The wanted columns of each line, still escaped; lines that are too short are noted and left out.
 
     Args:
@@ -37,6 +43,7 @@ def rows(file: str, content: bytes, wanted: Sequence[str], problems: list[Proble
         content: of the file; the first line names the columns.
         wanted: names of columns.
         problems: gets what is wrong.
+        suspicions: gets what looks like damage, though it can be read.
     """
     text = decode(file, content, problems)
     if text is None:
@@ -52,4 +59,6 @@ def rows(file: str, content: bytes, wanted: Sequence[str], problems: list[Proble
             what = f"has {len(fields)} fields, not {len(header)}"
             problems.append(Problem(file, f"line {number}", what))
         else:
+            if suspicions is not None and len(fields) > len(header):
+                suspicions.append(Problem(file, f"line {number}", f"has {len(fields)} fields, not {len(header)}"))
             yield {name: fields[place] for name, place in places.items()}

@@ -78,9 +78,11 @@ class WikiTableQuestions(Release):
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
         canonical = self._canonical(split)
         examples = []
-        for row in rows(file, self.need(file), COLUMNS, problems):
+        for row in rows(file, self.need(file), COLUMNS, problems, self.suspicions):
             key, question, context = (unescape(row[name]) for name in COLUMNS[:3])
             table = self._tables.get(context, problems)
+            if split in ("train", "dev") and not row["targetValue"].strip():
+                self.suspicions.append(Problem(file, key, "the answer is blank"))
             if not question.strip():
                 problems.append(Problem(file, key, "the question is empty"))
             elif table is not None:
@@ -112,7 +114,9 @@ class WikiTableQuestions(Release):
         return {unescape(row["id"]): items(row["targetCanon"]) for row in found}
 
     def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
-        table = parse_csv_table(file, content, problems, self.notes, backslashes=True, clean=self._clean)
+        table = parse_csv_table(
+            file, content, problems, self.notes, suspicions=self.suspicions, backslashes=True, clean=self._clean
+        )
         return table and replace(table, title=self._titles.get(file, ""))
 
     def _clean(self, text: str) -> str:

@@ -1,0 +1,56 @@
+"""The way into the program for whatever somebody else wrote: any failure on reading becomes one error with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import shorten
+
+from mate_cli.errors import MateError
+
+
+@contextmanager
+def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
+    """Read a file; what goes wrong, in whichever library, is an error of ours that names the file.
+
+    Args:
+        path: the file.
+        kind: the error.
+        problem: what to say of it; the reason follows.
+        remedy: what to do.
+
+    Raises:
+        MateError: of that kind, or as it is where it is one of ours already.
+    """
+    try:
+        yield
+    except MateError:
+        raise
+    except Exception as error:  # a damaged file can make any library fail in any way
+        if ours := _of_ours(error):
+            raise ours from error
+        raise kind(f"{problem}: {reason(error)}", where=str(path), remedy=remedy) from error
+
+
+def _of_ours(error: BaseException) -> MateError | None:
+    """The error of ours that a library has wrapped into its own, if any."""
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, MateError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, MateError) else None
+
+
+def reason(error: BaseException) -> str:
+    """Why something failed, in one short line."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, MemoryError):
+        return "it does not fit into memory"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not in UTF-8"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    told = str(getattr(error, "problem", None) or error)  # errors of YAML have theirs apart
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
+    return shorten(" ".join(lines[:2]) or type(error).__name__, 200, placeholder=" ...")

@@ -1,0 +1,86 @@
+"""What a configuration that is read from a file may build: it may come from a stranger, so only known parts.
+
+Every `_target_` is looked at, at any depth, before anything is built. What one types or composes from one's own `conf/`
+does not pass here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mate_cli.errors import TrustError
+
+OPTIMIZATION = ("mate_cli.lit_modules.optimization", "torch.optim")
+PACKAGES = {
+    "encoding": ("mate_cli.tokenization",),
+    "init": ("mate_cli.models.initialization",),
+    "model": ("mate_cli.models",),
+    "attention": ("mate_cli.attention",),
+    "task": ("mate_cli.lit_modules",),
+    "data": ("mate_cli.data",),
+    "optimizer": OPTIMIZATION,
+    "scheduler": OPTIMIZATION,
+    "system": ("mate_cli.pipelines.systems",),
+}
+"""Whose classes each part of a configuration may name; other parts name none."""
+ONLY_OURS = "Only classes of mate_cli are built, as a configuration may come from anyone"
+IF_TRUSTED = "If you know who wrote it and what it does, name its module: trust=MODULE"
+
+
+def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | None = None) -> None:
+    """Refuse a configuration that names anything to build that is not of `PACKAGES`.
+
+    An interpolation could still become such a name when it is resolved, so there must be none.
+
+    Args:
+        config: plain values, part by part; those of stages under `stages`.
+        where: what it was read from, for the message.
+        trust: modules of the user's own that parts may come from, too; None where there can be none.
+
+    Raises:
+        TrustError: naming the target or interpolation.
+    """
+    for part, values in config.items():
+        if part == "stages" and isinstance(values, Mapping):
+            for stage in values.values():
+                check_targets(stage if isinstance(stage, Mapping) else {"stages": [stage]}, where, trust)
+            continue
+        for key, value in _leaves(values, part):
+            if key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust or ()):
+                told = value if isinstance(value, str) else type(value).__name__
+                remedy = ONLY_OURS if trust is None else IF_TRUSTED
+                raise TrustError(f"{told} is no part of mate that {part} can be made of", where=where, remedy=remedy)
+            if isinstance(value, str) and "${" in value and part in PACKAGES:
+                raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
+
+
+def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]]:
+    """Every target, whatever it is, and every value that is no collection, with its key."""
+    if isinstance(value, Mapping) and key != "_target_":
+        for name, part in value.items():
+            yield from _leaves(part, name)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and key != "_target_":
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield key, value
+
+
+def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
+    """Whether a package defines it, as a class, or a trusted module; what these import does not count."""
+    module, _, name = str(target).rpartition(".")
+    if not isinstance(target, str) or not any(_is_in(module, package) for package in (*packages, *trust)):
+        return False
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except (ImportError, ValueError):
+        return False
+    homes = (*(packages if inspect.isclass(found) else ()), *(trust if callable(found) else ()))
+    return any(_is_in(module, home) and _is_in(str(found.__module__), home) for home in homes)
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

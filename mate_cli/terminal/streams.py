@@ -1,0 +1,61 @@
+"""All that is written to stdout and stderr, cleaned."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+_STEERING = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters, but for tabs and the ends of lines
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the direction of what follows
+    "\u2028\u2029\U000e0000-\U000e007f]"  # ends of lines that look like none, and letters that nobody sees
+    "|\r(?!\n)"  # back to the beginning of a line that has been shown
+)
+
+
+def clean(text: str) -> str:
+    """A text without what would steer a terminal: control characters, marks of direction, the return to a line."""
+    return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
+
+
+class CleanStream:
+    """A text stream that cleans what is written to it; consoles, which clean by themselves, write past it.
+
+    Args:
+        stream: what it writes to.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.rich_proxied_file = stream  # the name by which rich asks for the stream behind another
+
+    def write(self, text: str) -> int:
+        """Write a text; a progress bar may begin with the return to its line."""
+        start = "\r" if text.startswith("\r") else ""
+        self.rich_proxied_file.write(start + clean(text[len(start) :]))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        return getattr(self.rich_proxied_file, name)
+
+
+@contextmanager
+def clean_streams() -> Iterator[None]:
+    """Clean all that is written to stdout and stderr; letters that they cannot hold become question marks."""
+    before = sys.stdout, sys.stderr
+    for stream in before:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = map(CleanStream, before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

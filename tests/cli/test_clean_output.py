@@ -1,0 +1,88 @@
+"""Nothing from a table, a name or a question steers a terminal or a spreadsheet program."""
+
+import ast
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.text import Text
+
+import mate_cli
+from mate_cli.cli.app import main
+from mate_cli.reports.export import harmless
+from mate_cli.terminal.console import Console
+from mate_cli.terminal.streams import CleanStream, clean
+
+STEERING = ["\x1b[31m", "\x1b]0;title\x07", "\x9b31m", "\x90x\x9c", "\u202e", "\u2066", "\x08", "\x00", "\u2028", "\r"]
+PACKAGE = Path(mate_cli.__file__).parent
+
+
+def is_clean(text):
+    return not any(mark in text for mark in "\x1b\x07\x00\x08\x9b\x90\x9c\u202e\u2066\u2028\u200f\u061c") and (
+        "\r" not in text.replace("\r\n", "")
+    )
+
+
+@pytest.mark.parametrize("mark", STEERING)
+def test_consoles_and_streams_clean(mark):
+    laid_out = io.StringIO()
+    Console(file=laid_out, width=80).print(f"a{mark}b", Text(f"c{mark}d", style="red"), f"[bold]{mark}[/x]")
+    plain = io.StringIO()
+    print(f"a{mark}b", file=CleanStream(plain))
+    for text in (laid_out.getvalue(), plain.getvalue()):
+        assert is_clean(text)
+        assert "a" in text
+        assert "b" in text
+
+
+def test_styles_of_ours_and_letters_of_all_languages_stay():
+    file = io.StringIO()
+    Console(file=file, force_terminal=True, color_system="standard").print(Text("\x1b[5m日本 é", style="red"))
+    assert file.getvalue() == "\x1b[31m[5m日本 é\x1b[0m\n"
+    assert clean("a\tb\nc\r\n👩‍🚀") == "a\tb\nc\r\n👩‍🚀"
+
+
+@given(st.text())
+def test_what_is_cleaned_is_clean(text):
+    assert is_clean(clean(text))
+    assert clean(clean(text)) == clean(text)
+
+
+def test_a_progress_bar_begins_with_the_return_to_its_line():
+    file = io.StringIO()
+    CleanStream(file).write("\r50 %\rgone")
+    assert file.getvalue() == "\r50 %gone"
+
+
+def test_all_consoles_are_of_the_one_that_cleans():
+    for path in PACKAGE.rglob("*.py"):
+        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        found = [name.name for node in imports if node.module in ("rich", "rich.console") for name in node.names]
+        assert not {"Console", "print", "get_console"} & set(found), path
+
+
+def test_what_is_typed_wrong_is_said_cleanly(capfd, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    name = "\x1b[31mx\u202ey\n.csv"
+    Path(name).write_text("a,b\n1,2\n")
+    assert main([f"\x1b]0;{name}"]) == 2
+    assert main(["predict", f"table={name}", "question=\udcff\x1b[5m", "run=\x1b[31mnone"]) == 2
+    assert main(["predict", "table=\udcff.csv", "question=a", "run=none"]) == 2
+    out, err = capfd.readouterr()
+    assert is_clean(out + err)
+    assert err.count("error: ") == 3
+    assert err.count("this is not in UTF-8") == 2
+
+
+@pytest.mark.parametrize(
+    "value", ["-7.5", "-1,204", "+3", "-12 %", "-", "--", "-€ 3.5", "-1e-5", "a=1", "", "x", 3, -1.5]
+)
+def test_numbers_stay_in_csv(value):
+    assert harmless(value) == value
+
+
+@pytest.mark.parametrize("value", ["=cmd|' /C calc'!A0", "=1+1", "+1+1", "-2+3", "@SUM(1)", "\t=1", "-1-cmd|x", "\r=1"])
+def test_formulas_are_quoted_in_csv(value):
+    assert harmless(value) == f"'{value}"

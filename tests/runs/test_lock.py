@@ -1,0 +1,117 @@
+"""One run has one writer: also after a kill, with several machines, and where a file system knows no locks."""
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mate_cli.errors import RunError
+from mate_cli.files.atomic import beside, clear
+from mate_cli.runs import lock
+from mate_cli.runs.folders import ABANDONED, new_folder
+
+HOLDER = "import sys, time; from pathlib import Path; from mate_cli.runs.lock import hold;"
+HOLDER += "hold(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Another process that holds the lock of a folder."""
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        yield process
+        process.kill()
+
+
+def test_a_living_writer_is_never_joined_and_a_killed_one_is_followed(tmp_path, holder):
+    with pytest.raises(RunError, match=rf"another process is training this run \(process {holder.pid} on "):
+        lock.hold(tmp_path)
+    holder.kill()
+    holder.wait()
+    lock.hold(tmp_path)
+    lock.hold(tmp_path)  # this process has it already
+    lock.release(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def no_locks(monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    monkeypatch.setattr(lock, "SETTLE", 0)
+
+
+def test_without_locks_of_the_file_system_the_process_is_looked_at(tmp_path, holder, monkeypatch):
+    no_locks(monkeypatch)
+    with pytest.raises(RunError, match="another process is training this run"):
+        lock.hold(tmp_path)
+    holder.kill()
+    holder.wait()
+    lock.hold(tmp_path)
+    lock.release(tmp_path)
+
+
+@pytest.mark.parametrize("knows_locks", [True, False])
+def test_another_machine_is_at_work_as_long_as_it_gives_signs_of_life(tmp_path, monkeypatch, knows_locks):
+    if not knows_locks:
+        no_locks(monkeypatch)
+    file = tmp_path / lock.NAME
+    file.write_text("another-host 77:1")
+    with pytest.raises(RunError, match="process 77 on another-host"):
+        lock.hold(tmp_path)
+    with pytest.raises(RunError, match="process 77 on another-host"):  # to look at it is no sign of life, nor its end
+        lock.hold(tmp_path)
+    os.utime(file, (time.time() - lock.SILENT - 1,) * 2)
+    lock.hold(tmp_path)
+    lock.release(tmp_path)
+
+
+def test_of_two_that_write_at_once_one_goes_on(tmp_path, monkeypatch):
+    no_locks(monkeypatch)
+    monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / lock.NAME).write_text(f"another-host {os.getpid()}:1"))
+    with pytest.raises(RunError, match="on another-host"):
+        lock.hold(tmp_path)
+
+
+def test_a_lock_gives_signs_of_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT", 0.01)
+    lock.hold(tmp_path)
+    os.utime(tmp_path / lock.NAME, (1, 1))
+    until = time.monotonic() + 5
+    while (tmp_path / lock.NAME).stat().st_mtime < 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    lock.release(tmp_path)
+
+
+def test_a_folder_that_cannot_be_locked_is_named(tmp_path):
+    with pytest.raises(RunError, match="the run cannot be locked: no such file or directory"):
+        lock.hold(tmp_path / "none")
+
+
+def test_what_a_killed_process_has_half_written_is_removed(tmp_path):
+    ours = beside(tmp_path / "best.safetensors")
+    theirs = tmp_path / ".final.safetensors.4194305"  # above any number of a process
+    kept = [ours, tmp_path / ".lock", tmp_path / "a.4194305", tmp_path / ".b"]
+    for path in (*kept, theirs):
+        path.touch()
+    clear(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in kept}
+
+
+def test_folders_of_runs_that_were_killed_at_once_are_removed(tmp_path):
+    parent = tmp_path / "train" / "x"
+    for name in ("old", "locked", "full", "new"):
+        (parent / name).mkdir(parents=True)
+    (parent / "locked" / lock.NAME).touch()
+    (parent / "full" / "config.yaml").touch()
+    for name in ("old", "locked", "full"):
+        os.utime(parent / name, (time.time() - ABANDONED - 1,) * 2)
+    made = new_folder(tmp_path, "train", "x", 0)
+    assert {path.name for path in parent.iterdir()} == {"full", "new", Path(made.path).name}
