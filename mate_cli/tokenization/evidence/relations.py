@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-Kind = Literal["row", "column", "page", "link", "mention", "next", "all"]
-KINDS: tuple[Kind, ...] = ("row", "column", "page", "link", "mention", "next", "all")
+Kind = Literal["row", "first", "column", "page", "link", "mention", "next", "all"]
+KINDS: tuple[Kind, ...] = ("row", "first", "column", "page", "link", "mention", "next", "all")
 """The kinds of relations; the place, from 1, is the number of a kind, 0 being no relation."""
 LEAST_TITLE = 2
 """A title of fewer characters is not looked for in other texts."""
@@ -28,8 +28,7 @@ class EvidenceNode:
         title: what others may mention it by.
         text: what it says itself.
         pages: links of the pages that it tells of.
-        asks: places of the nodes that the data say it sees, such as those that link to its page.
-        part: which part of its text, from 0.
+        asks: rows whose texts the data say it sees, such as those that link to its page.
     """
 
     row: int
@@ -38,15 +37,15 @@ class EvidenceNode:
     text: str
     pages: tuple[str, ...] = ()
     asks: tuple[int, ...] = ()
-    part: int = 0
 
 
 def relate(nodes: Sequence[EvidenceNode], kinds: Sequence[Kind]) -> np.ndarray:
     """How node i, which asks, relates to node j, which is asked: uint8 [K, K].
 
     Entry (i, j) is the number of the first of `kinds` that holds, 0 where none does; no node relates to itself.
-    `row` and `column`: cells of one line. `page`: both tell of one page. `link`: the data say so. `mention`: the title
-    of i, without its bracket, stands in the text of j. `next`: j is the node before i. `all`: always.
+    `row` and `column`: cells of one line. `first`: cells of one row, one of them the first. `page`: both tell of one
+    page. `link`: the data say so. `mention`: the title of i, without its bracket, stands in the text of j. `next`: j is
+    the node before i. `all`: always.
 
     Args:
         nodes: K texts.
@@ -79,13 +78,20 @@ def _same(key: Callable[[EvidenceNode], int]) -> Callable[[Sequence[EvidenceNode
     return found
 
 
+def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
+    """Pairs of which one is the first node of its row."""
+    rows = [node.row for node in nodes]
+    first = np.array([rows.index(row) == place for place, row in enumerate(rows)])
+    return first[:, None] | first
+
+
 def _pages(nodes: Sequence[EvidenceNode]) -> np.ndarray:
     pages = [set(node.pages) for node in nodes]
     return np.array([[not own.isdisjoint(other) for other in pages] for own in pages], bool)
 
 
 def _links(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-    return np.array([[place in node.asks for place in range(len(nodes))] for node in nodes], bool)
+    return np.array([[other.row in own.asks for other in nodes] for own in nodes], bool)
 
 
 def _mentions(nodes: Sequence[EvidenceNode]) -> np.ndarray:
@@ -94,6 +100,7 @@ def _mentions(nodes: Sequence[EvidenceNode]) -> np.ndarray:
 
 _FOUND: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
     "row": _same(lambda node: node.row),
+    "first": lambda nodes: _same(lambda node: node.row)(nodes) & _with_first(nodes),
     "column": _same(lambda node: node.column),
     "page": _pages,
     "link": _links,
