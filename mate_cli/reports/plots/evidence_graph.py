@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from mate_cli.reports.plots.style import COLORS, GRID, INK, literal, new_panels
@@ -18,7 +19,7 @@ MOST_LETTERS = 18
 """Of what a node is called."""
 LEAST_SHARE = 0.02
 """Edges that bring less are not drawn where weights are known."""
-_RIGHT = COLORS[1]
+_RIGHT, *_KINDS = COLORS[1], COLORS[0], *COLORS[2:]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], ti
     width, height = _extent(view)
     figure, ((*axes,),) = new_panels(1, len(panels), width * len(panels), height)
     kinds = list(dict.fromkeys(kind for row in view.kinds for kind in row if kind))
-    colors = {kind: COLORS[place % len(COLORS)] for place, kind in enumerate(kinds)}
+    colors = {kind: _KINDS[place % len(_KINDS)] for place, kind in enumerate(kinds)}
     for panel, (name, shares) in zip(axes, panels.items(), strict=True):
         panel.grid(visible=False)
         panel.set_xticks([])
@@ -72,7 +73,8 @@ def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], ti
     lines = [Line2D([], [], color=colors[kind], label=kind) for kind in kinds]
     lines.append(Line2D([], [], marker="o", linestyle="", color=_RIGHT, label="holds the answer"))
     figure.legend(handles=lines, loc="outside lower center", ncols=min(8, len(lines)), frameon=False, fontsize=8)
-    figure.suptitle(literal(title), color=INK, fontsize=10)
+    letters = int(11 * width * len(panels))  # as many as fit at this size
+    figure.suptitle(literal("\n".join(wrap(title, letters))), color=INK, fontsize=10)
     return figure
 
 
@@ -88,7 +90,7 @@ def _draw(axes: Axes, view: GraphView, shares: np.ndarray | None, colors: Mappin
     places = view.places()
     for asks, row in enumerate(view.kinds):
         for asked, kind in enumerate(row):
-            share = 0.35 if shares is None else float(shares[asks, asked])
+            share = 0.2 if shares is None else float(shares[asks, asked])
             if kind and share >= LEAST_SHARE:
                 _arrow(axes, places[asked], places[asks], colors[kind], share)
     across, up = zip(*places, strict=True)
