@@ -81,6 +81,8 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     ) -> None:
         super().__init__(encoder)
         self.add_heads(lambda one: ReadingHead(one.size.hidden_size, len(ANSWER_KINDS), dropout))
+        self.head.kind.requires_grad_(answer_kinds)
+        self.head.sentence.requires_grad_(supporting_sentences)
         self.max_span_length, self.serializer = max_span_length, serializer
         self.answer_kinds, self.supporting_sentences = answer_kinds, supporting_sentences
 

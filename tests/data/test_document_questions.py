@@ -54,6 +54,17 @@ def hotpotqa(root, **options):
     return HotpotQA(root, **{"train_file": "train.json", **options})
 
 
+def test_the_official_files_are_looked_for(tmp_path):
+    for kind, names in ((HotpotQA, ("hotpot_train_v1.1.json", "hotpot_dev_distractor_v1.json")), (MuSiQue, ())):
+        with pytest.raises(DataError) as refused:
+            kind(tmp_path).examples("train")
+        assert all(name in str(refused.value) for name in names)
+    write(tmp_path, [QUESTION], "hotpot_train_v1.1.json")
+    assert HotpotQA(tmp_path).splits == ("train",)
+    with pytest.raises(DataError, match="no file is named"):
+        HotpotQA(tmp_path, train_file=None, dev_file=None)
+
+
 def test_a_question_with_its_documents(tmp_path):
     write(tmp_path, [QUESTION, {**QUESTION, "_id": "q1", "answer": None}])
     known, asked = hotpotqa(tmp_path).examples("train")

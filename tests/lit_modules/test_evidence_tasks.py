@@ -37,20 +37,17 @@ def batch_of(maker, examples):
     return collate(maker.encode(examples), reset_positions=True, max_positions=64)
 
 
-def learn(task, batch, steps=40, lr=5e-3):
-    optimizer = torch.optim.AdamW(task.parameters(), lr=lr)
+def learn(task, batch, steps, lr):
+    optimizer = torch.optim.Adam(task.parameters(), lr=lr)
     for _ in range(steps):
         optimizer.zero_grad()
-        loss = task.loss(batch)
-        loss.backward()
+        task.loss(batch).backward()
         optimizer.step()
-    task.eval()
-    with torch.no_grad():
-        return float(loss)
+    task.eval().requires_grad_(False)
 
 
 def two_hops(count=6):
-    """Tables in which the winner is asked for who stands beside a number: a cell does not know its own row."""
+    """Tables in which the name beside a number is asked for: a cell does not know its own row."""
     names = ["ann", "bob", "eva", "tom"]
     found = []
     for place in range(count):
@@ -74,21 +71,6 @@ def documents(name, answer, rows=((0, 0), (1, 0)), supporting=((0, 1), (1, 0))):
 
 READER = EvidenceSerializer(TOKENIZER, unit="document", relations=["mention"], label="answer", node_tokens=48)
 QUESTIONS = [documents("ann", "oslo"), documents("bob", "a novel"), documents("eva", "yes"), documents("tom", "tom")]
-
-
-def test_ranking_learns_two_hop_questions_with_edges_only():
-    """Without hops along rows the cells of a column look alike, whichever number stands beside them."""
-    examples = two_hops()
-    by_name = {example.example_id: example for example in examples}
-    hits = {}
-    for kinds in ("row", ""):
-        maker = EvidenceSerializer(TOKENIZER, relations=[kinds] if kinds else [])
-        batch, task = batch_of(maker, examples), EvidenceRanking(network(), dropout=0.0)
-        learn(task, batch, steps=80)
-        rankings = task.predict(batch)
-        assert all(len(one.cells) == 8 and sum(one.probabilities) == pytest.approx(1) for one in rankings)
-        hits[kinds] = task.score(rankings, by_name)["hits@1"]
-    assert hits["row"] == 1
 
 
 def test_ranking_names_the_cells_that_nodes_are_of():
@@ -156,10 +138,11 @@ def test_the_best_end_is_looked_for_behind_the_best_start():
     assert [int(place) for place in best_span(starts, ends, 3)] == [1, 3]
 
 
+@pytest.mark.long
 def test_questions_are_learnt_by_heart_with_their_evidence():
     batch = batch_of(READER, QUESTIONS)
     task = EvidenceReading(network(), dropout=0.0, serializer=READER)
-    assert learn(task, batch, steps=80) < 0.1
+    learn(task, batch, steps=400, lr=2e-3)
     predictions = task.predict(batch)
     by_name = {example.example_id: example for example in QUESTIONS}
     assert task.answers(predictions, by_name)["eva"] == "yes"
@@ -184,13 +167,13 @@ def statements():
 def test_statements_are_learnt_by_heart_and_rows_share_the_verdict():
     maker = EvidenceSerializer(TOKENIZER, unit="row", relations=["all"])
     batch = batch_of(maker, statements())
-    for double in (False, True):
-        task = EvidenceEntailment(network(), double_softmax=double, dropout=0.0)
-        learn(task, batch, steps=60)
-        verdicts = task.predict(batch)
-        assert [one.label for one in verdicts] == [1, 0, 1, 0]
-        assert all(sum(share for _, share in one.rows) == pytest.approx(1) for one in verdicts)
-        assert {row for row, _ in verdicts[0].rows} == {0, 1, 2}
+    task = EvidenceEntailment(network(), dropout=0.0)
+    learn(task, batch, steps=60, lr=1e-3)
+    verdicts = task.predict(batch)
+    assert [one.label for one in verdicts] == [1, 0, 1, 0]
+    assert all(sum(share for _, share in one.rows) == pytest.approx(1) for one in verdicts)
+    assert {row for row, _ in verdicts[0].rows} == {0, 1, 2}
+    assert task.details(verdicts[0])["rows"][0] == list(verdicts[0].rows[0])
 
 
 def test_a_mixture_by_hand_and_the_loss_of_known_evidence():
@@ -207,3 +190,6 @@ def test_a_mixture_by_hand_and_the_loss_of_known_evidence():
     labelled = replace(batch, label_ids=(batch.row_ids == 1).long())
     right = torch.tensor([[True, False, False]]).expand(4, 3)
     torch.testing.assert_close(task.loss(labelled), plain + binary(found.node_logits, found.mask, right).mean())
+    released = EvidenceEntailment(network(), double_softmax=True, dropout=0.0).eval()
+    chances = found.log_probabilities.exp()
+    torch.testing.assert_close(released.loss(batch), torch.nn.functional.cross_entropy(chances, batch.class_ids))

@@ -6,6 +6,7 @@ Source: Trivedi et al. 2022, "MuSiQue: Multihop Questions via Single-hop Questio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from mate_cli.data.check import Problem
@@ -19,6 +20,7 @@ from mate_cli.data.datasets.document_questions import (
 from mate_cli.tables.example import TableExample
 
 
+@dataclass(eq=False)
 class MuSiQue(DocumentQuestions):
     """Questions of MuSiQue-Ans; those of MuSiQue-Full that nothing answers are left out.
 
@@ -26,6 +28,10 @@ class MuSiQue(DocumentQuestions):
 
     The arguments are those of `DocumentQuestions`.
     """
+
+    _: KW_ONLY
+    train_file: str | None = "musique_ans_v1.0_train.jsonl"
+    dev_file: str | None = "musique_ans_v1.0_dev.jsonl"
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
         """Read one entry, see `DocumentQuestions`."""
