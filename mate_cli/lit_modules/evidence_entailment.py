@@ -20,6 +20,7 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.evidence import MixtureHead, MixtureOutput
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializer import Label
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class EvidenceEntailment(Entailment):
         keep: rows kept of each verdict.
     """
 
+    label: ClassVar[Label | None] = "rows"
     transformers_class: ClassVar[str | None] = None
 
     def __init__(

@@ -29,7 +29,7 @@ LABELLED: Mapping[Label, str] = {
     "nodes": "encoding=ranking",
     "hops": "encoding=hopping",
     "evidence": "encoding=evidence",
-    "rows": "encoding=evidence encoding.unit=row",
+    "rows": "encoding=rows",
     "answer": "encoding=documents",
 }
 """What to type for an encoding with each label; others may have it too."""

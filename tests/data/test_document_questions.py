@@ -59,10 +59,11 @@ def test_the_official_files_are_looked_for(tmp_path):
         with pytest.raises(DataError) as refused:
             kind(tmp_path).examples("train")
         assert all(name in str(refused.value) for name in names)
+        assert "fetch the files: https://" in refused.value.remedy
     write(tmp_path, [QUESTION], "hotpot_train_v1.1.json")
     assert HotpotQA(tmp_path).splits == ("train",)
     with pytest.raises(DataError, match="no file is named"):
-        HotpotQA(tmp_path, train_file=None, dev_file=None)
+        HotpotQA(tmp_path, train_file=None, dev_file=None, test_file=None)
 
 
 def test_a_question_with_its_documents(tmp_path):

@@ -40,6 +40,7 @@ class HotpotQA(DocumentQuestions):
     _: KW_ONLY
     train_file: str | None = "hotpot_train_v1.1.json"
     dev_file: str | None = "hotpot_dev_distractor_v1.json"
+    test_file: str | None = "hotpot_test_fullwiki_v1.json"
     answer_files: Sequence[str] = ()
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:

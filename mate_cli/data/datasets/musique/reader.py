@@ -32,6 +32,7 @@ class MuSiQue(DocumentQuestions):
     _: KW_ONLY
     train_file: str | None = "musique_ans_v1.0_train.jsonl"
     dev_file: str | None = "musique_ans_v1.0_dev.jsonl"
+    test_file: str | None = "musique_ans_v1.0_test.jsonl"
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
         """Read one entry, see `DocumentQuestions`."""
