@@ -123,7 +123,6 @@ class Export(Section):
 class Inspect(Train):
     """`mate inspect`."""
 
-    run: str | None
     split: str
     example: str | int | None
     tokens: PositiveInt

@@ -72,9 +72,8 @@ class EvidenceEntailment(Entailment):
         known = right.any(-1)
         return loss + (binary(found.node_logits, found.mask, right) * known).sum() / known.sum().clamp(min=1)
 
-    def predict(self, batch: TableBatch) -> list[Verdict]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
         """The likelier label of each example."""
-        output = self.encoder(batch)
         found: MixtureOutput = self.head(output, self.encoder.pooler)
         shares, labels = found.log_probabilities.exp().max(-1)
         weights, nodes = found.node_logits.softmax(-1).topk(min(self.keep, found.mask.shape[1]))

@@ -96,9 +96,8 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         loss = losses.mean()
         return loss + kind_loss(logits, targets) if self.answer_kinds else loss
 
-    def predict(self, batch: TableBatch) -> list[EvidenceAnswer]:
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[EvidenceAnswer]:
         """One answer per example."""
-        output = self.encoder(batch)
         logits: ReadingLogits = self.head(output, self.encoder.pooler)
         assert output.batch.node_cells is not None
         best = logits.nodes.argmax(-1)

@@ -21,7 +21,7 @@ JOINT_F1 = MetricSpec("joint_f1", "Joint F1", 1, order=15, importance=3, table=E
 NODE_ACCURACY = MetricSpec("node_accuracy", "Node accuracy", 1, order=16, table=EVIDENCE)
 """The best text is one that leads to the answer."""
 _SUBSETS = ("bridge", "comparison", "easy", "medium", "hard", "2hop", "3hop", "4hop")
-BY_HOPS = tuple(SubsetSpec(name, name.capitalize(), "by kind", 30 + place) for place, name in enumerate(_SUBSETS))
+BY_HOPS = tuple(SubsetSpec(name, name.capitalize(), "by kind", 60 + place) for place, name in enumerate(_SUBSETS))
 """Kinds and levels of HotpotQA's questions, and hops of MuSiQue's."""
 
 SPECIAL = ("yes", "no", "noanswer")

@@ -197,7 +197,11 @@ def test_a_node_that_is_too_long_loses_words_of_its_longer_part_and_keeps_its_en
 def test_rows_and_their_features():
     maker = serializer(unit="row", lexical_features=True)
     encoding = encoded(maker, question())
-    assert maker.marks == "rows"
+    assert [EvidenceSerializer.marks(given) for given in ({"unit": "row"}, {}, {"label": "answer"})] == [
+        "rows",
+        "evidence",
+        "answer",
+    ]
     assert encoding.node_cells.tolist() == [[0, 0], [1, 0], [2, 0]]
     assert encoding.cell_features.shape == (3, len(FEATURES))
     assert set(encoding.row_ids[encoding.label_ids == 1]) == {2}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -66,12 +66,11 @@ class EvidenceSerializer(Serializer):
         self.relations = list(self.relations)
         self._pieces = PieceCache(self.tokenizer)
 
-    @property
-    def marks(self) -> Label:
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
         """Nodes with the answer, be they rows or not, or its text."""
-        if self.label == "evidence" and self.unit == "row":
-            return "rows"
-        return self.label
+        label: Label = options.get("label", cls.label)
+        return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
