@@ -53,15 +53,6 @@ def test_without_a_run_the_edges_are_drawn(tmp_path, capsys):
     assert len(list(tmp_path.glob("inspect/*_graph.png"))) == 1
 
 
-def test_a_run_over_a_table_has_no_graph(tmp_path, capsys):
-    given = ["init=random", "init.tokenizer=sample", "model.size=tiny", "logger=none", "hardware.threads=1"]
-    words = ["experiment=quickstart_cells", *given, "debug=fast", f"paths.outputs={tmp_path}"]
-    assert main(["train", *words]) == 0
-    (path,) = tmp_path.glob("train/quickstart_cells/*")
-    assert main(["inspect", f"run={path}"]) == 2
-    assert "its input is no graph" in capsys.readouterr().err
-
-
 def test_it_answers_about_own_tables(run, tmp_path, capsys):
     (tmp_path / "sales.csv").write_text("region,sold\nnorth,3\nsouth,12\n")
     words = [f"run={run}", f"table={tmp_path / 'sales.csv'}", "question=which region sold most?", "hardware.threads=1"]
