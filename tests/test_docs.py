@@ -47,7 +47,7 @@ def test_commands(line):
     if hasattr(module, "arguments"):
         words = module.arguments(words)
     if command != "completion":
-        one_of_each = [re.sub(r"^([^=]+=[^\[{'\",]+),.*", r"\1", word) for word in words if "=" in word]
+        one_of_each = [re.sub(r"^([^=]+=(?:\[[^\]]*\]|[^\[{'\",]+)),.*", r"\1", word) for word in words if "=" in word]
         if command == "train" and not any(word.startswith("sweep=") for word in words):
             compose_stages(one_of_each)
         else:

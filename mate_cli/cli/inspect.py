@@ -64,11 +64,16 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def run(cfg: Inspect) -> float | None:
-    """Print one example and draw its attention masks into outputs/inspect/."""
+    """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
+    from mate_cli.cli.inspect_graph import show_graph
+    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.serializer import EncodingFailure
 
     reader = open_reader(cfg)
     example = find_example(reader.examples, cfg.example, cfg.split)
+    if isinstance(reader.serializer, EvidenceSerializer):
+        show_graph(cfg.paths.outputs, example, reader.serializer, reader.task and reader.task.encoder.eval())
+        return None
     (encoding,) = reader.serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
@@ -88,6 +93,7 @@ def open_reader(cfg: Inspect) -> Reader:
     """
     from hydra.utils import instantiate
 
+    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.masking import MaskingSerializer
     from mate_cli.tokenization.text_serializer import TextSerializer
     from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -102,7 +108,7 @@ def open_reader(cfg: Inspect) -> Reader:
             )
         examples = instantiate(cfg.data).examples(cfg.split)
         reader = Reader(cfg, instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer)), examples)
-    if not isinstance(reader.serializer, (TextSerializer, MaskingSerializer)):
+    if not isinstance(reader.serializer, (TextSerializer, MaskingSerializer, EvidenceSerializer)):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     return reader
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,16 @@ FEATURES = Features(
         "numeric_values": ArrowSequence(Value("float32")),
         "cut": ArrowSequence(Value("int32")),
         "uncut_tokens": Value("int32"),
+        "relations": ArrowSequence(Value("uint8")),
+        "node_cells": ArrowSequence(Value("int16")),
+        "sentence_ids": ArrowSequence(Value("int16")),
         "answer_number": Value("float32"),
         "aggregation_id": Value("int8"),
         "class_id": Value("int8"),
     }
 )
 
-OPTIONAL = ("cell_features", "numeric_values", "cut")
+OPTIONAL = ("cell_features", "numeric_values", "cut", "relations", "node_cells", "sentence_ids")
 """Arrays that an encoding may lack; they are empty then."""
 SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1, "uncut_tokens": 0}
 """Single numbers of an encoding: of the answer as a whole, and of its length; and how it says that it knows none."""
@@ -88,10 +91,14 @@ class EncodedSplit:
         row.pop("failure")
         known = {name: values for name in OPTIONAL if len(values := row.pop(name))}
         encoding = TableEncoding(**row, **known)
-        features = encoding.cell_features
-        if features is None:
-            return encoding
-        return replace(encoding, cell_features=features.reshape(encoding.cells[-1] + 1, -1))
+        return replace(encoding, **_in_shape(encoding, known))
+
+
+def _in_shape(encoding: TableEncoding, known: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The arrays of an encoding that are not flat, of those that are on disk, where all are."""
+    cells, nodes = encoding.cells[-1] + 1, math.isqrt(len(known.get("relations", ())))
+    shapes = {"cell_features": (cells, -1), "relations": (nodes, nodes), "node_cells": (-1, 2)}
+    return {name: known[name].reshape(shape) for name, shape in shapes.items() if name in known}
 
 
 def encode_split(examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str) -> EncodedSplit:

@@ -47,6 +47,9 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         answer_numbers=torch.tensor([encoding.answer_number for encoding in encodings], dtype=torch.float32),
         aggregation_ids=torch.tensor([encoding.aggregation_id for encoding in encodings], dtype=torch.int64),
         class_ids=torch.tensor([encoding.class_id for encoding in encodings], dtype=torch.int64),
+        relations=_pad_nodes([e.relations for e in encodings if e.relations is not None], fill=0, square=True),
+        node_cells=_pad_nodes([e.node_cells for e in encodings if e.node_cells is not None], fill=-1),
+        sentence_ids=_pad([e.sentence_ids for e in encodings if e.sentence_ids is not None], length, fill=0),
     )
 
 
@@ -54,7 +57,18 @@ def _pad(values: Sequence[np.ndarray], length: int, *, fill: float) -> torch.Ten
     """What is known of the tokens of all examples [T, ...], or of none, to [B, length, ...] or None."""
     if not values:
         return None
-    padded = np.full((len(values), length, *values[0].shape[1:]), fill, np.float32)
+    padded = np.full((len(values), length, *values[0].shape[1:]), fill, np.float32 if isinstance(fill, float) else int)
     for row, own in enumerate(values):
         padded[row, : len(own)] = own
+    return torch.from_numpy(padded)
+
+
+def _pad_nodes(values: Sequence[np.ndarray], *, fill: int, square: bool = False) -> torch.Tensor | None:
+    """What is known of the nodes of all examples [K, ...], of pairs of them [K, K], or of none."""
+    if not values:
+        return None
+    most = max(map(len, values))
+    padded = np.full((len(values), most, most if square else values[0].shape[1]), fill, np.int64)
+    for row, own in enumerate(values):
+        padded[row, : len(own), : own.shape[1]] = own
     return torch.from_numpy(padded)

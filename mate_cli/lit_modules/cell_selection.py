@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, by_source, with_probabilities
+from mate_cli.lit_modules.losses.binary import binary
 from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.layers.cell_selection import CellLogits, CellSelectionHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializer import Label
 
-LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em}
+LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em, "binary": binary}
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
 
     Args:
         encoder: any network.
-        loss: `marginal_likelihood` (soft labels without gradient) or `hard_em`.
+        loss: `marginal_likelihood` (soft labels without gradient), `hard_em`, or `binary`, of each cell by itself.
         drop_ambiguous: learn only from examples with exactly one candidate cell.
         dropout: on the states before the head.
         keep: cells kept of each ranking.
@@ -50,20 +52,20 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     """
 
     monitor = "dev/hits@1"
-    label = "cells"
+    label: ClassVar[Label | None] = "cells"
     about_tables = AboutTables()
 
     def __init__(
         self,
         encoder: TableEncoder,
-        loss: Literal["marginal_likelihood", "hard_em"] = "marginal_likelihood",
+        loss: Literal["marginal_likelihood", "hard_em", "binary"] = "marginal_likelihood",
         drop_ambiguous: bool = False,
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
         keep: Annotated[int, Field(ge=5)] = 10,
     ) -> None:
         super().__init__(encoder)
-        self.add_heads(lambda one: CellSelectionHead(one.size.hidden_size))
         self.dropout = torch.nn.Dropout(dropout)
+        self.add_heads(self.build_head)
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
@@ -73,14 +75,23 @@ class CellSelection(TableTask[TableExample, CellRanking]):
             return known
         return [example for example in known if example.answer and len(example.answer.coordinates) == 1]
 
-    def output_loss(self, output: EncoderOutput, head: CellSelectionHead, encoder: TableEncoder) -> torch.Tensor:
+    def build_head(self, encoder: TableEncoder) -> torch.nn.Module:
+        """What scores the cells of an encoder's output."""
+        return CellSelectionHead(encoder.size.hidden_size)
+
+    def cell_logits(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> CellLogits:
+        """Scores of cells, with dropout in training."""
+        cells: CellLogits = head(output.with_states(self.dropout(output.states)))
+        return cells
+
+    def output_loss(self, output: EncoderOutput, head: torch.nn.Module, encoder: TableEncoder) -> torch.Tensor:
         """The mean loss of what one encoder makes of a batch, a scalar."""
-        cells = head(output.with_states(self.dropout(output.states)))
+        cells = self.cell_logits(output, head, encoder)
         return self.criterion(cells.logits.float(), cells.mask, cells.candidates).mean()
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[CellRanking]:
         """Rank the cells of each example."""
-        cells = self.head(output)
+        cells = self.cell_logits(output, self.head, self.encoder)
         probabilities = cells.logits.float().masked_fill(~cells.mask, -torch.inf).softmax(-1)
         values, order = probabilities.sort(dim=-1, descending=True, stable=True)
         rows, columns = cells.rows.gather(1, order), cells.columns.gather(1, order)

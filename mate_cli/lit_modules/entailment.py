@@ -50,7 +50,7 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     monitor = "dev/accuracy"
     about_tables = AboutTables("the north sold most", verdict=True)
-    transformers_class = "TapasForSequenceClassification"
+    transformers_class: ClassVar[str | None] = "TapasForSequenceClassification"
     pools: ClassVar[bool] = True
 
     def __init__(self, encoder: TableEncoder) -> None:

@@ -137,6 +137,7 @@ class MateModel(PreTrainedModel):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         cell_features: Tensor | None = None,
+        relations: Tensor | None = None,
     ) -> BaseModelOutputWithPooling:
         """Encode a batch.
 
@@ -146,6 +147,7 @@ class MateModel(PreTrainedModel):
             token_type_ids: in the order of `TOKEN_TYPES`, [B, T, 7]; zeros when it is None.
             position_ids: [B, T]; those that the network was trained with when it is None.
             cell_features: of networks that read them, [B, T, F].
+            relations: of networks that hop between rows, [B, K, K], see `TableBatch`; all to all when it is None.
 
         Returns:
             `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, and
@@ -158,7 +160,12 @@ class MateModel(PreTrainedModel):
         )
         positions = self._positions(types) if position_ids is None else position_ids
         batch = TableBatch(
-            input_ids=input_ids, **types, position_ids=positions, attention_mask=mask, cell_features=cell_features
+            input_ids=input_ids,
+            **types,
+            position_ids=positions,
+            attention_mask=mask,
+            cell_features=cell_features,
+            relations=relations,
         )
         output = self.encoder(batch)
         states = output.spread(input_ids.shape[1])

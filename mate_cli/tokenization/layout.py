@@ -39,6 +39,9 @@ no embedding and cannot be selected."""
 ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
 """What every encoding has for each token."""
 
+OF_NODES = ("relations", "node_cells")
+"""What an encoding may have for its nodes, in place of tokens."""
+
 
 @dataclass(frozen=True, slots=True)
 class TableEncoding:
@@ -56,6 +59,10 @@ class TableEncoding:
         class_id: of a statement's label, -1 where it is not known.
         cut: how much of the table was left out, int32 [4], see `cuts.CUTS`; None where nobody counted.
         uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
+        relations: of texts that are read side by side, the nodes of a graph, which row ids number from 1: how node i,
+            which asks, relates to node j, which is asked, uint8 [K, K], 0 being not at all; None where nobody says.
+        node_cells: the body cell that each node is of, (row, column) from 0, int16 [K, 2].
+        sentence_ids: of each token of a node's own text, the number of its sentence from 1; 0 elsewhere, int16 [T].
     """
 
     example_id: str
@@ -75,6 +82,9 @@ class TableEncoding:
     class_id: int = -1
     cut: np.ndarray | None = None
     uncut_tokens: int = 0
+    relations: np.ndarray | None = None
+    node_cells: np.ndarray | None = None
+    sentence_ids: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -142,6 +152,9 @@ class TableBatch:
         aggregation_ids: [B], -1 where not known.
         class_ids: [B], -1 where not known.
         places: of each token, where it stands in its example's encoding; None where all stand where they did.
+        relations: as in `TableEncoding`, [B, K, K], 0 where there is no node; None: every node to every other.
+        node_cells: as in `TableEncoding`, [B, K, 2], -1 where there is no node.
+        sentence_ids: as in `TableEncoding`.
     """
 
     input_ids: torch.Tensor
@@ -163,6 +176,9 @@ class TableBatch:
     aggregation_ids: torch.Tensor | None = None
     class_ids: torch.Tensor | None = None
     places: torch.Tensor | None = None
+    relations: torch.Tensor | None = None
+    node_cells: torch.Tensor | None = None
+    sentence_ids: torch.Tensor | None = None
 
     @property
     def in_body(self) -> torch.Tensor:
@@ -177,7 +193,8 @@ class TableBatch:
             tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
         """
         kept: dict[str, Any] = {"places": tokens}
-        kept |= {name: gather_tokens(tensor, tokens) for name, tensor in self.tensors().items() if tensor.ndim > 1}
+        of_tokens = {n: tensor for n, tensor in self.tensors().items() if tensor.ndim > 1 and n not in OF_NODES}
+        kept |= {name: gather_tokens(tensor, tokens) for name, tensor in of_tokens.items()}
         return replace(self, **kept, prepared={})
 
     def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:

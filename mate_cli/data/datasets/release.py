@@ -176,10 +176,16 @@ class Release(ABC):
     def refusal(self, wanted: Sequence[str]) -> DataError:
         """What to say when files are not there: which ones, and how to get them."""
         there = "has not all the files of the dataset" if self.root.is_dir() else "there is no such folder"
+        by_hand = self.info is not None and not self.info.files and self.info.homepage
+        get = (
+            f"fetch the files: {by_hand}"
+            if by_hand
+            else f"type: mate data download data={self.name} data.root={self.root}"
+        )
         return DataError(
             f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .tar.*, .zip)",
             where=str(self.root),
-            remedy=f"Give another data.root, or type: mate data download data={self.name} data.root={self.root}",
+            remedy=f"Give another data.root, or {get}",
         )
 
     @cached_property

@@ -26,12 +26,12 @@ class LayerSpec:
     Args:
         pattern: what each of its heads may see.
         backend: how that is computed.
-        layer: its class; None for the ordinary one.
+        layer: its class, or what makes it of the same arguments; None for the ordinary one.
     """
 
     pattern: AttentionPattern
     backend: Attention
-    layer: type[EncoderLayer] | None = None
+    layer: Callable[[EncoderSize, LayerSpec, LayerOptions], EncoderLayer] | None = None
 
     @property
     def prepared(self) -> tuple[AttentionPattern, AttentionBackend | None]:

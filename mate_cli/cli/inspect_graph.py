@@ -1,0 +1,81 @@
+"""What `mate inspect` shows of texts that are read side by side: the nodes, and a picture of their graph."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mate_cli.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mate_cli.tables.example import TableExample
+    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
+    from mate_cli.tokenization.layout import TableEncoding
+
+
+def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializer, encoder: Any = None) -> None:  # noqa: ANN401
+    """Print the nodes of an example and draw their graph into outputs/inspect/.
+
+    Args:
+        outputs: the folder of all outputs.
+        example: what is read.
+        serializer: lays it out.
+        encoder: whose weights of edges are drawn; None for the edges alone.
+
+    Raises:
+        DataError: the example cannot be encoded.
+    """
+    from mate_cli.reports.evidence import NodeView, print_nodes
+    from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
+    from mate_cli.reports.terminal import report_console
+    from mate_cli.tokenization.cuts import describe_cut
+    from mate_cli.tokenization.serializer import EncodingFailure
+
+    (encoding,) = serializer.encode([example])
+    if isinstance(encoding, EncodingFailure):
+        raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
+    nodes = serializer.nodes(example)
+    kinds = kinds_of(encoding)
+    labels = [encoding.label_ids[encoding.row_ids == row] for row in range(1, len(nodes) + 1)]
+    right = [bool((own & 1).any()) for own in labels]
+    cells = [(text.node.row, text.node.column) for text in nodes]
+    said = [f"{text.title}: {text.body}" if text.title else text.body for text in nodes]
+    sees = [[kind for kind in row if kind] for row in kinds]
+    lines = [NodeView(*line) for line in zip(cells, map(len, labels), said, sees, right, strict=True)]
+    assert encoding.cut is not None
+    print_nodes(example, lines, describe_cut(encoding.cut), report_console())
+    names = [text.node.title.strip() or text.body for text in nodes]
+    view = GraphView(names, cells, kinds, right)
+    weights = weights_of(encoder, encoding) if encoder is not None else {}
+    figure = evidence_graph_figure(view, weights, f"{example.example_id}: {example.question}")
+    folder = Path(outputs).expanduser() / "inspect"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', example.example_id)}_graph.png"
+    figure.savefig(path, dpi=160, facecolor="white")
+    print(f"graph: {path}")
+
+
+def kinds_of(encoding: TableEncoding) -> list[list[str]]:
+    """What the relation of each node to each other one is called; "" where there is none."""
+    from mate_cli.tokenization.evidence.relations import KINDS
+
+    assert encoding.relations is not None
+    names = ("", *KINDS)
+    return [[names[kind] for kind in row] for row in encoding.relations.tolist()]
+
+
+def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network
+    """How much of each node every node takes in each layer that hops, the mean of its heads [K, K]; {} without hops."""
+    from mate_cli.data.collate import collate
+
+    ask = getattr(encoder, "edge_weights", None)
+    if ask is None:
+        return {}
+    batch = collate([encoding], reset_positions=True, max_positions=encoder.size.max_positions)
+    found = ask(batch)
+    first = encoder.size.num_layers - len(found) + 1
+    return {f"after layer {first + place}": one[0].mean(0).numpy() for place, one in enumerate(found)}

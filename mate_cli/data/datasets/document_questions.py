@@ -1,0 +1,173 @@
+"""What the readers of questions about several documents have in common: files of entries, folds, documents as rows."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from mate_cli.data.check import Problem, parse_json_as
+from mate_cli.data.datasets.release import Release
+from mate_cli.errors import DataError
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.evidence.examples import EvidenceExample
+
+FOLDS = 5
+HEADER = (Cell("document"),)
+
+
+@dataclass(eq=False)
+class DocumentQuestions(Release):
+    """Questions in files of JSON or of JSON lines, each with its documents.
+
+    Args:
+        root: the folder of the files; each may be packed by itself.
+        train_file: questions to learn from, below the root; None for none.
+        dev_file: questions of the dev split; the same file as for training may be named, to overfit.
+        test_file: questions of the test split.
+        fold: 1 to 5: every fifth question of `train_file` is dev, and the others are train.
+
+    The other arguments are those of `Release`.
+    """
+
+    _: KW_ONLY
+    train_file: str | None = None
+    dev_file: str | None = None
+    test_file: str | None = None
+    fold: Annotated[int, Field(ge=1, le=FOLDS)] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.train_file or self.dev_file or self.test_file):
+            raise DataError("no file is named", where=self.name, remedy="Set data.train_file, dev_file or test_file")
+        if self.fold and not self.train_file:
+            raise DataError("a fold is of a train file", where="data.fold", remedy="Set data.train_file")
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The file of each split; those of a fold share one."""
+        dev = self.train_file if self.fold else self.dev_file
+        files = {"train": self.train_file, "dev": dev, "test": self.test_file}
+        return {split: file for split, file in files.items() if file}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of the file; see `Release.read`.
+
+        Raises:
+            DataError: the file cannot be read.
+        """
+        file = self.split_files[split]
+        found = []
+        for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
+            if self.fold and split != "test" and (place % FOLDS == self.fold - 1) != (split == "dev"):
+                continue
+            try:
+                found.append(self.example(file, key, entry, problems))
+            except DamagedEntryError as error:
+                problems.append(Problem(file, entry_name(entry) or key, str(error)))
+        return found
+
+    @abstractmethod
+    def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
+        """Read one entry.
+
+        Args:
+            file: where it stands.
+            key: its place there.
+            entry: what stands there.
+            problems: what is wrong in it though it can be used.
+
+        Raises:
+            DamagedEntryError: it cannot be used.
+        """
+
+
+class DamagedEntryError(Exception):
+    """An entry cannot be used; the message says why."""
+
+
+def read_entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Place and content of each entry, of a list in JSON or of one entry a line; what is none is a problem."""
+    if content.lstrip()[:1] == b"[":
+        found = enumerate(parse_json_as(list, "a list of questions", file, content, problems) or ())
+        entries = ((f"entry {place}", entry) for place, entry in found)
+    else:
+        lines = ((number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip())
+        entries = ((f"line {number}", _parsed(line)) for number, line in lines)
+    for key, entry in entries:
+        if isinstance(entry, dict):
+            yield key, entry
+        else:
+            problems.append(Problem(file, key, "is no JSON object"))
+
+
+def _parsed(line: bytes) -> Any:  # noqa: ANN401 - what JSON holds
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def entry_name(entry: Mapping[str, Any]) -> str:
+    """The id of a question; "" without one."""
+    return next((str(entry[key]) for key in ("_id", "id", "qid") if entry.get(key)), "")
+
+
+def text_of(entry: Mapping[str, Any], key: str) -> str:
+    """A text that has to be there.
+
+    Raises:
+        DamagedEntryError: it is not, or it is empty.
+    """
+    value = entry.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise DamagedEntryError(f"{key} is missing, empty or no text")
+    return value
+
+
+def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
+    """A list that has to be there, and not to be empty.
+
+    Raises:
+        DamagedEntryError: it is not.
+    """
+    value = entry.get(key)
+    if not isinstance(value, list) or not value:
+        raise DamagedEntryError(f"{key} is missing, empty or no list")
+    return value
+
+
+def document_example(
+    name: str,
+    question: str,
+    documents: Sequence[tuple[str, Sequence[str]]],
+    answers: Sequence[str] | None,
+    rows: Sequence[int],
+    **known: Any,  # noqa: ANN401 - passed on
+) -> EvidenceExample:
+    """A question about documents, each a row of one cell.
+
+    Args:
+        name: of the question.
+        question: its text.
+        documents: title and sentences of each.
+        answers: the answer, and other ways to say it; None where it is not known.
+        rows: the documents that lead to it.
+        **known: what else `EvidenceExample` takes.
+    """
+    links = [f"{place}/{title}" for place, (title, _) in enumerate(documents)]
+    table = Table(
+        table_id=name,
+        header=HEADER,
+        rows=tuple((Cell(title, (link,)),) for link, (title, _) in zip(links, documents, strict=True)),
+        passages={link: "".join(texts) for link, (_, texts) in zip(links, documents, strict=True)},
+    )
+    sentences = tuple(tuple(text.strip() for text in texts) for _, texts in documents)
+    coordinates = tuple((row, 0) for row in sorted(set(rows)))
+    answer = None if answers is None else Answer(tuple(answers), coordinates, "passage")
+    return EvidenceExample(name, question, table, answer, sentences=sentences, **known)

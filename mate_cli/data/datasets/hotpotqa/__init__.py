@@ -1,0 +1,1 @@
+"""HotpotQA: questions that need two pages of Wikipedia."""

@@ -1,0 +1,79 @@
+"""Graphs of pages that may answer a question, as the authors of Transformer-XH release them.
+
+Source: microsoft/Transformer-XH, `data/hotpotqa.py`: one object a line with `qid`, `question`, `node` (`full_name` or
+`name`, `context` in word pieces, `is_ans`, `spans` of the context) and `edge` (`start`, `end`, `sent`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mate_cli.data.datasets.document_questions import DamagedEntryError, document_example, list_of, text_of
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.evidence.examples import DocumentLink
+
+
+def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> TableExample:
+    """A question with a graph; pages are rows, in the order of the nodes.
+
+    The answer is the official one where it is known, else what the first span says.
+
+    Args:
+        entry: of a file of graphs.
+        official: the same question in the official files; empty where it is not known.
+
+    Raises:
+        DamagedEntryError: it cannot be used.
+    """
+    nodes = [_node(part) for part in list_of(entry, "node")]
+    documents = [(title, (joined(context),)) for title, context, _, _ in nodes]
+    rows = [row for row, (_, _, judged, _) in enumerate(nodes) if judged == 1]
+    spans = [
+        joined(context[start : end + 1]) for _, context, judged, (start, end) in nodes if judged == 1 and start >= 0
+    ]
+    answer = official.get("answer") or next(iter(spans), None)
+    return document_example(
+        text_of(entry, "qid"),
+        text_of(entry, "question"),
+        documents,
+        None if answer is None else (answer, *(text for text in spans if text != answer)),
+        rows,
+        links=_links(entry.get("edge") or [], len(nodes)),
+        unjudged=tuple(row for row, (_, _, judged, _) in enumerate(nodes) if judged not in (0, 1)),
+        subsets=tuple(str(official[kind]) for kind in ("type", "level") if official.get(kind)),
+    )
+
+
+def joined(pieces: Sequence[str]) -> str:
+    """Word pieces as text."""
+    return " ".join(pieces).replace(" ##", "")
+
+
+def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
+    if not isinstance(part, dict):
+        raise DamagedEntryError("a node is no object")
+    context = part.get("context")
+    title = str(part.get("full_name") or part.get("name") or "").replace("_", " ")
+    if not isinstance(context, list) or not all(isinstance(piece, str) for piece in context):
+        raise DamagedEntryError(f"the context of node {title!r} is no list of word pieces")
+    spans = part.get("spans") or [(-1, -1)]
+    try:
+        start, end = spans[0]
+        return title, context, int(part.get("is_ans", -1)), (int(start), int(end))
+    except (TypeError, ValueError) as error:
+        raise DamagedEntryError(f"is_ans or spans of node {title!r} are damaged") from error
+
+
+def _links(parts: Sequence[Any], nodes: int) -> tuple[DocumentLink, ...]:
+    """Links in the order of the file; of equal ones with several sentences the first stays."""
+    found: dict[tuple[int, int], DocumentLink] = {}
+    for part in parts:
+        try:
+            link = DocumentLink(int(part["start"]), int(part["end"]), str(part.get("sent") or ""))
+        except (TypeError, KeyError, ValueError) as error:
+            raise DamagedEntryError("an edge has no start or end") from error
+        if not (0 <= link.source < nodes and 0 <= link.target < nodes):
+            raise DamagedEntryError(f"an edge leads from {link.source} to {link.target} of {nodes} nodes")
+        found.setdefault((link.source, link.target), link)
+    return tuple(found.values())

@@ -1,0 +1,103 @@
+"""HotpotQA: its authors' files, and the graphs that the authors of Transformer-XH made of its full setting.
+
+Source: Yang et al. 2018, "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any
+
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.document_questions import (
+    DamagedEntryError,
+    DocumentQuestions,
+    document_example,
+    entry_name,
+    list_of,
+    read_entries,
+    text_of,
+)
+from mate_cli.data.datasets.hotpotqa.graphs import graph_example
+from mate_cli.tables.example import TableExample
+
+
+@dataclass(eq=False)
+class HotpotQA(DocumentQuestions):
+    """Questions with their paragraphs, or with graphs of pages; which of the two, an entry itself shows.
+
+    Subsets are the type of a question (bridge, comparison) and its level (easy, medium, hard). Graphs have no answers:
+    where their questions stand in the official files, too, these say them.
+
+    Args:
+        answer_files: official files with the questions of graphs.
+
+    The other arguments are those of `DocumentQuestions`.
+    """
+
+    _: KW_ONLY
+    train_file: str | None = "hotpot_train_v1.1.json"
+    dev_file: str | None = "hotpot_dev_distractor_v1.json"
+    test_file: str | None = "hotpot_test_fullwiki_v1.json"
+    answer_files: Sequence[str] = ()
+
+    def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
+        """Read one entry, see `DocumentQuestions`."""
+        if "node" in entry:
+            return graph_example(entry, self._answers.get(entry_name(entry), {}))
+        return paragraphs_example(file, entry, problems)
+
+    @cached_property
+    def _answers(self) -> dict[str, Mapping[str, Any]]:
+        """Official entries by question."""
+        return {
+            entry_name(entry): entry
+            for file in self.answer_files
+            for _, entry in read_entries(file, self.need(file), [])
+        }
+
+
+def paragraphs_example(file: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
+    """A question of the authors' files; without an answer it is one of the test split.
+
+    Supporting facts whose sentence does not exist are passed over, as a few of the release's are; those whose paragraph
+    is not there are, too, as in the full setting, in which paragraphs were searched.
+
+    Raises:
+        DamagedEntryError: it cannot be used.
+    """
+    name, question = text_of(entry, "_id"), text_of(entry, "question")
+    documents = [_paragraph(part) for part in list_of(entry, "context")]
+    titles = [title for title, _ in documents]
+    answer = entry.get("answer")
+    if answer is not None:
+        answer = text_of(entry, "answer")
+    facts = _facts(entry.get("supporting_facts") or [])
+    known = [(titles.index(title), number) for title, number in facts if title in titles]
+    if answer and not known and "fullwiki" not in file:
+        raise DamagedEntryError("no supporting fact is of one of its paragraphs")
+    subsets = tuple(str(entry[kind]) for kind in ("type", "level") if entry.get(kind))
+    rows = [row for row, _ in known]
+    supporting = tuple((row, number) for row, number in known if number < len(documents[row][1]))
+    return document_example(
+        name, question, documents, answer and (answer,), rows, supporting=supporting, subsets=subsets
+    )
+
+
+def _paragraph(part: object) -> tuple[str, tuple[str, ...]]:
+    match part:
+        case [str(title), list(texts)] if all(isinstance(text, str) for text in texts):
+            return title, tuple(texts)
+        case _:
+            raise DamagedEntryError("a paragraph of context is not [title, sentences]")
+
+
+def _facts(parts: object) -> list[tuple[str, int]]:
+    if not isinstance(parts, list):
+        raise DamagedEntryError("supporting_facts is no list")
+    facts = [(part[0], part[1]) for part in parts if isinstance(part, list) and len(part) == 2]
+    if len(facts) < len(parts) or not all(isinstance(t, str) and type(n) is int and n >= 0 for t, n in facts):
+        raise DamagedEntryError("a supporting fact is not [title, sentence]")
+    return facts

@@ -1,0 +1,1 @@
+"""MuSiQue: questions of two to four hops."""

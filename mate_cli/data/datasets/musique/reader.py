@@ -1,0 +1,58 @@
+"""MuSiQue: questions of two to four hops, made of questions of one, with twenty paragraphs each.
+
+Source: Trivedi et al. 2022, "MuSiQue: Multihop Questions via Single-hop Question Composition".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.document_questions import (
+    DamagedEntryError,
+    DocumentQuestions,
+    document_example,
+    list_of,
+    text_of,
+)
+from mate_cli.tables.example import TableExample
+
+
+@dataclass(eq=False)
+class MuSiQue(DocumentQuestions):
+    """Questions of MuSiQue-Ans; those of MuSiQue-Full that nothing answers are left out.
+
+    A paragraph supports an answer as a whole. Subsets are the numbers of hops.
+
+    The arguments are those of `DocumentQuestions`.
+    """
+
+    _: KW_ONLY
+    train_file: str | None = "musique_ans_v1.0_train.jsonl"
+    dev_file: str | None = "musique_ans_v1.0_dev.jsonl"
+    test_file: str | None = "musique_ans_v1.0_test.jsonl"
+
+    def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
+        """Read one entry, see `DocumentQuestions`."""
+        name, question = text_of(entry, "id"), text_of(entry, "question")
+        paragraphs = list_of(entry, "paragraphs")
+        if not all(isinstance(part, dict) for part in paragraphs):
+            raise DamagedEntryError("a paragraph is no object")
+        documents = [(text_of(part, "title"), (text_of(part, "paragraph_text"),)) for part in paragraphs]
+        rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
+        answer = entry.get("answer")
+        if answer is not None and not rows:
+            raise DamagedEntryError("no paragraph supports its answer")
+        aliases = entry.get("answer_aliases") or []
+        if not isinstance(aliases, list):
+            raise DamagedEntryError("answer_aliases is no list")
+        answers = None if answer is None else (text_of(entry, "answer"), *map(str, aliases))
+        supporting = tuple((row, 0) for row in rows) if answers else ()
+        subsets = (name.partition("__")[0][:4],)
+        return document_example(name, question, documents, answers, rows, supporting=supporting, subsets=subsets)
+
+    def left_out(self, example: TableExample) -> str:
+        """Questions that nothing answers."""
+        return "" if example.answer is None or example.answer.texts else "without an answer"

@@ -1,0 +1,81 @@
+"""The loss of an answer that stands in one of several texts.
+
+Source: microsoft/Transformer-XH, `utils.py`: binary cross entropy of texts, and the mean cross entropy of the first
+and the last token over the texts that hold the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, pad
+
+from mate_cli.models.layers.evidence import ReadingLogits, by_node, sentence_sums
+from mate_cli.tokenization.evidence.labels import HAS_ANSWER, SUPPORTS, UNJUDGED
+from mate_cli.tokenization.layout import TableBatch
+
+
+@dataclass(frozen=True)
+class ReadingTargets:
+    """What there is to learn of the answers of a batch.
+
+    Args:
+        answers: Bool [B, K], nodes with the answer.
+        judged: Bool [B, K], nodes of which somebody knows.
+        starts: Bool [B, K, L], tokens that begin the answer.
+        ends: Bool [B, K, L], tokens that end it.
+        kinds: [B], -1 where not known.
+        supporting: Bool [B, K, S], sentences that support the answer.
+    """
+
+    answers: Tensor
+    judged: Tensor
+    starts: Tensor
+    ends: Tensor
+    kinds: Tensor
+    supporting: Tensor
+
+
+def reading_targets(batch: TableBatch, logits: ReadingLogits) -> ReadingTargets:
+    """The targets of a batch that has labels."""
+    assert batch.label_ids is not None
+    assert batch.class_ids is not None
+    labels = by_node(batch.label_ids, batch, logits.mask, 0)
+    inside = pad((labels & HAS_ANSWER) > 0, (1, 1))
+    numbers = torch.zeros_like(batch.row_ids) if batch.sentence_ids is None else batch.sentence_ids
+    marked = sentence_sums((batch.label_ids & SUPPORTS).float(), numbers * batch.attention_mask, batch, logits.mask)
+    return ReadingTargets(
+        answers=inside.any(-1),
+        judged=logits.mask & ~((labels & UNJUDGED) > 0).any(-1),
+        starts=inside[..., 1:-1] & ~inside[..., :-2],
+        ends=inside[..., 1:-1] & ~inside[..., 2:],
+        kinds=batch.class_ids,
+        supporting=pad(marked, (0, logits.sentences.shape[-1] - marked.shape[-1])) > 0,
+    )
+
+
+def span_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
+    """Mean over the nodes with the answer of the cross entropies of its first and last token [B]; 0 without any."""
+    losses = [
+        -(scores.log_softmax(-1) * wanted).sum(-1)
+        for scores, wanted in ((logits.starts, targets.starts), (logits.ends, targets.ends))
+    ]
+    answers = targets.answers
+    return ((losses[0] + losses[1]) / 2 * answers).sum(-1) / answers.sum(-1).clamp(min=1)
+
+
+def kind_loss(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
+    """Cross entropy of the kind of the answer, a scalar; 0 where none is known."""
+    known = (targets.kinds >= 0).sum()
+    total = cross_entropy(logits.kinds, targets.kinds, ignore_index=-1, reduction="sum")
+    return total / known.clamp(min=1)
+
+
+def sentence_losses(logits: ReadingLogits, targets: ReadingTargets) -> Tensor:
+    """Binary cross entropy of sentences, the mean of each example [B]; 0 where none is known to support the answer."""
+    wanted = targets.supporting & logits.is_sentence
+    losses = binary_cross_entropy_with_logits(logits.sentences, wanted.float(), reduction="none")
+    total = (losses * logits.is_sentence).sum((1, 2)) / logits.is_sentence.sum((1, 2)).clamp(min=1)
+    return total * wanted.any(-1).any(-1)

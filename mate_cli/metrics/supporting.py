@@ -1,0 +1,113 @@
+"""Answers with the sentences that support them, and both jointly, as the official script of HotpotQA scores them.
+
+Source: Yang et al. 2018, "HotpotQA"; hotpotqa/hotpot, `hotpot_evaluate_v1.py`. Aliases of answers, which MuSiQue has:
+StonyBrookNLP/musique, `metrics/answer.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from mate_cli.metrics.exact_match import normalize_answer
+from mate_cli.metrics.spec import MetricSpec, MetricTable, SubsetSpec
+
+EVIDENCE = MetricTable("Answers and their evidence", layout="splits")
+SP_EM = MetricSpec("sp_em", "Sup EM", 1, order=12, table=EVIDENCE)
+SP_F1 = MetricSpec("sp_f1", "Sup F1", 1, order=13, table=EVIDENCE)
+JOINT_EM = MetricSpec("joint_em", "Joint EM", 1, order=14, table=EVIDENCE)
+JOINT_F1 = MetricSpec("joint_f1", "Joint F1", 1, order=15, importance=3, table=EVIDENCE)
+NODE_ACCURACY = MetricSpec("node_accuracy", "Node accuracy", 1, order=16, table=EVIDENCE)
+"""The best text is one that leads to the answer."""
+_SUBSETS = ("bridge", "comparison", "easy", "medium", "hard", "2hop", "3hop", "4hop")
+BY_HOPS = tuple(SubsetSpec(name, name.capitalize(), "by kind", 60 + place) for place, name in enumerate(_SUBSETS))
+"""Kinds and levels of HotpotQA's questions, and hops of MuSiQue's."""
+
+SPECIAL = ("yes", "no", "noanswer")
+"""Answers that overlap with no other one."""
+
+
+class Overlap(NamedTuple):
+    """How far two answers, or two sets of sentences, are the same; all from 0 to 1."""
+
+    em: float
+    f1: float
+    precision: float
+    recall: float
+
+
+NOTHING = Overlap(0.0, 0.0, 0.0, 0.0)
+
+
+def answer_overlap(prediction: str, reference: str) -> Overlap:
+    """Of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole."""
+    ours, theirs = normalize_answer(prediction), normalize_answer(reference)
+    em = float(ours == theirs)
+    if ours != theirs and (ours in SPECIAL or theirs in SPECIAL):
+        return NOTHING
+    same = sum((Counter(ours.split()) & Counter(theirs.split())).values())
+    if not same:
+        return NOTHING._replace(em=em)
+    return _overlap(em, same / len(ours.split()), same / len(theirs.split()))
+
+
+def supporting_overlap(prediction: Collection[tuple[int, int]], reference: Collection[tuple[int, int]]) -> Overlap:
+    """Of sets of sentences; without any prediction the precision is 0, without any reference the recall."""
+    ours, theirs = set(prediction), set(reference)
+    same = len(ours & theirs)
+    precision = same / len(ours) if ours else 0.0
+    return _overlap(float(ours == theirs), precision, same / len(theirs) if theirs else 0.0)
+
+
+def joint_overlap(answer: Overlap, supporting: Overlap) -> Overlap:
+    """Products of precisions and of recalls, and the F1 of these."""
+    em = answer.em * supporting.em
+    return _overlap(em, answer.precision * supporting.precision, answer.recall * supporting.recall)
+
+
+def score_supported_answers(
+    answers: Mapping[str, str],
+    supporting: Mapping[str, Collection[tuple[int, int]]],
+    references: Mapping[str, Sequence[str]],
+    gold: Mapping[str, Collection[tuple[int, int]]],
+    groups: Mapping[str, Collection[str]] | None = None,
+) -> dict[str, float]:
+    """Means over all references, and over each group of them.
+
+    Args:
+        answers: text by question; one without an answer counts as wrong.
+        supporting: sentences by question, likewise.
+        references: the right answers by question, of which the nearest counts; these are the questions that count.
+        gold: the right sentences by question; where it is empty only answers are scored.
+        groups: question ids by group name.
+
+    Returns:
+        em, f1; where sentences are known sp_em, sp_f1, joint_em and joint_f1; each also as <name>/<group>.
+    """
+    said = {key: _best(answers.get(key), texts) for key, texts in references.items()}
+    scores = {"em": {k: one.em for k, one in said.items()}, "f1": {k: one.f1 for k, one in said.items()}}
+    if any(gold.values()):
+        shown = {key: supporting_overlap(supporting.get(key, ()), gold.get(key, ())) for key in references}
+        shown |= dict.fromkeys([key for key in references if key not in supporting], NOTHING)
+        joint = {key: joint_overlap(said[key], shown[key]) for key in references}
+        for name, found in (("sp", shown), ("joint", joint)):
+            scores |= {f"{name}_em": {k: one.em for k, one in found.items()}}
+            scores |= {f"{name}_f1": {k: one.f1 for k, one in found.items()}}
+    parts = {"": list(references)} | {f"/{name}": list(ids) for name, ids in (groups or {}).items() if ids}
+    return {f"{name}{part}": _mean(values, ids) for name, values in scores.items() for part, ids in parts.items()}
+
+
+def _best(answer: str | None, texts: Sequence[str]) -> Overlap:
+    if answer is None:
+        return NOTHING
+    return max((answer_overlap(answer, text) for text in texts), key=lambda one: (one.f1, one.em))
+
+
+def _overlap(em: float, precision: float, recall: float) -> Overlap:
+    total = precision + recall
+    return Overlap(em, 2 * precision * recall / total if total > 0 else 0.0, precision, recall)
+
+
+def _mean(values: Mapping[str, float], ids: Collection[str]) -> float:
+    return sum(values[key] for key in ids) / len(ids) if ids else 0.0

@@ -1,0 +1,94 @@
+"""Transformer-XH: texts side by side, whose first tokens hop along the edges of a graph.
+
+Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop Attention", ICLR 2020;
+microsoft/Transformer-XH.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.patterns.candidates import CandidateBlocks
+from mate_cli.errors import ConfigError
+from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.layers.hop import HOPS, Combination, Hop, HopLayer
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.tokenization.layout import TableBatch
+
+RELEASED_HOPS = 3
+"""Layers that hop in the released code, the last ones."""
+
+
+class TransformerXh(TableEncoder):
+    """BERT over the nodes of a graph, each read by itself, with hops between nodes after its last layers.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        attention: how attention within nodes is computed.
+        hop: "gat", the released code's graph attention; "dot", the paper's dot products.
+        hop_layers: after how many layers, the last ones, hubs hop: what is so many steps away reaches a node. None for
+            three, or all where there are fewer.
+        combine: how the mixture of a hub and of what it found begins: "random" as released; "identity" leaves the hub
+            as it was and adds what it found.
+        relation_bias: learn what each kind of relation adds to the scores of a head; not in the paper.
+        **options: those of `TableEncoder`.
+
+    Raises:
+        ConfigError: there are not so many layers.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        hop: Literal["gat", "dot"] = "gat",
+        hop_layers: Annotated[int, Field(ge=0)] | None = None,
+        combine: Combination = "random",
+        relation_bias: bool = False,
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        shape = encoder_size(size)
+        hops = min(RELEASED_HOPS, shape.num_layers) if hop_layers is None else hop_layers
+        if hops > shape.num_layers:
+            raise ConfigError(
+                f"there are {shape.num_layers} layers, and hops after {hops}",
+                where="model.hop_layers",
+                remedy=f"Use at most {shape.num_layers}, or another model.size",
+            )
+        pattern = CandidateBlocks(shape.num_heads)
+        hopping = partial(HopLayer, hop=partial(HOPS[hop], biased=relation_bias))
+        layers = [LayerSpec(pattern, attention)] * (shape.num_layers - hops)
+        layers += [LayerSpec(pattern, attention, hopping)] * hops
+        super().__init__(size, layers, token_types=("segment_ids",), **options)
+        if combine == "identity":
+            for layer in self.hopping_layers:
+                layer.begin_with_own()
+
+    @property
+    def hopping_layers(self) -> list[HopLayer]:
+        """The layers after which hubs hop."""
+        return [layer for layer in self.encoder.layer if isinstance(layer, HopLayer)]
+
+    def edge_weights(self, batch: TableBatch) -> list[Tensor]:
+        """How much of each node every node takes in each layer that hops: [B, N, K, K], each."""
+        found: list[Tensor] = []
+        softmaxes = [module.softmax for module in self.modules() if isinstance(module, Hop)]
+        hooks = [one.register_forward_hook(lambda _, __, weights: found.append(weights)) for one in softmaxes]
+        try:
+            with torch.no_grad():
+                self(batch)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return found

@@ -1,0 +1,121 @@
+"""Texts as the nodes of a graph, and how much of each other they take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from mate_cli.reports.plots.style import COLORS, GRID, INK, literal, new_panels
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_LETTERS = 18
+"""Of what a node is called."""
+LEAST_SHARE = 0.02
+"""Edges that bring less are not drawn where weights are known."""
+_RIGHT, *_KINDS = COLORS[1], COLORS[0], *COLORS[2:]
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """A graph as it is drawn.
+
+    Args:
+        names: of the nodes.
+        cells: (row, column) of each node; nodes of several columns stand as in their table, others in a circle.
+        kinds: what the relation of node i, which asks, to node j, which is asked, is called; "" where there is none.
+        right: which nodes hold the answer.
+    """
+
+    names: Sequence[str]
+    cells: Sequence[tuple[int, int]]
+    kinds: Sequence[Sequence[str]]
+    right: Sequence[bool]
+
+    def places(self) -> list[tuple[float, float]]:
+        """Where each node stands, across and up."""
+        rows = sorted({row for row, _ in self.cells})
+        columns = sorted({column for _, column in self.cells})
+        if len(columns) > 1 and len(set(self.cells)) == len(self.cells):
+            return [(float(columns.index(column)), -float(rows.index(row))) for row, column in self.cells]
+        turns = [math.tau * place / len(self.cells) for place in range(len(self.cells))]
+        return [(math.sin(turn), math.cos(turn)) for turn in turns]
+
+
+def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], title: str) -> Figure:
+    """Draw a graph, an arrow from each node that is asked to the one that asks.
+
+    Args:
+        view: the graph.
+        weights: how much node i takes of node j, [K, K], by what the panel is called; without any the edges alone.
+        title: the figure's title.
+    """
+    from matplotlib.lines import Line2D
+
+    panels: dict[str, np.ndarray | None] = {**weights} if weights else {"edges": None}
+    width, height = _extent(view)
+    figure, ((*axes,),) = new_panels(1, len(panels), width * len(panels), height)
+    kinds = list(dict.fromkeys(kind for row in view.kinds for kind in row if kind))
+    colors = {kind: _KINDS[place % len(_KINDS)] for place, kind in enumerate(kinds)}
+    for panel, (name, shares) in zip(axes, panels.items(), strict=True):
+        panel.grid(visible=False)
+        panel.set_xticks([])
+        panel.set_yticks([])
+        panel.set_title(name, color=INK, fontsize=9.5)
+        _draw(panel, view, shares, colors)
+        panel.margins(0.16)
+    lines = [Line2D([], [], color=colors[kind], label=kind) for kind in kinds]
+    lines.append(Line2D([], [], marker="o", linestyle="", color=_RIGHT, label="holds the answer"))
+    figure.legend(handles=lines, loc="outside lower center", ncols=min(8, len(lines)), frameon=False, fontsize=8)
+    letters = int(11 * width * len(panels))  # as many as fit at this size
+    figure.suptitle(literal("\n".join(wrap(title, letters))), color=INK, fontsize=10)
+    return figure
+
+
+def _extent(view: GraphView) -> tuple[float, float]:
+    places = view.places()
+    spans = [max(values) - min(values) for values in zip(*places, strict=True)]
+    if max(spans) <= 2.0 and len(places) > 1:
+        return 6.4, 6.8
+    return min(14.0, 2.2 + 1.3 * spans[0]), min(16.0, 2.2 + 0.6 * spans[1])
+
+
+def _draw(axes: Axes, view: GraphView, shares: np.ndarray | None, colors: Mapping[str, str]) -> None:
+    places = view.places()
+    for asks, row in enumerate(view.kinds):
+        for asked, kind in enumerate(row):
+            share = 0.2 if shares is None else float(shares[asks, asked])
+            if kind and share >= LEAST_SHARE:
+                _arrow(axes, places[asked], places[asks], colors[kind], share)
+    across, up = zip(*places, strict=True)
+    paints = [_RIGHT if right else INK for right in view.right]
+    axes.scatter(across, up, s=46, c=paints, zorder=3)
+    for (x, y), name in zip(places, view.names, strict=True):
+        short = name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…"
+        axes.annotate(
+            literal(short), (x, y), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7, color=INK
+        )
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], color: str, share: float) -> None:
+    axes.annotate(
+        "",
+        end,
+        xytext=start,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "connectionstyle": "arc3,rad=0.18",
+            "color": color if share > 0 else GRID,
+            "linewidth": 0.3 + 2.7 * share,
+            "alpha": min(1.0, 0.25 + share),
+            "shrinkA": 5,
+            "shrinkB": 5,
+            "mutation_scale": 7,
+        },
+    )

@@ -1,0 +1,272 @@
+"""Lay out texts side by side as the nodes of a graph, each with the question, and say how they relate.
+
+Source: Zhao et al. 2020, "Transformer-XH"; microsoft/Transformer-XH, `data/hotpotqa.py` and `data/fever.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.detokenize import span_text
+from mate_cli.tokenization.evidence.examples import DocumentLink, EvidenceExample
+from mate_cli.tokenization.evidence.labels import Laid, class_of, label_answers, label_nodes
+from mate_cli.tokenization.evidence.relations import Kind, mentions, relate
+from mate_cli.tokenization.evidence.texts import NodeText, Unit, evidence_texts, row_documents
+from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sentences
+from mate_cli.tokenization.layout import TableEncoding, TokenArrays
+from mate_cli.tokenization.lexical_features import LexicalTable
+from mate_cli.tokenization.pieces import Parts, PieceCache
+from mate_cli.tokenization.serializer import EncodingFailure, Label, Serializer
+
+Told = tuple[str, ...]
+"""Sentences of other texts that lead to a node."""
+
+
+@dataclass(eq=False)
+class EvidenceSerializer(Serializer):
+    """[CLS] question [SEP] told [SEP] and text [SEP], for every node; row ids number the nodes from 1.
+
+    The question, and what is told of a node, are of segment 0, its text of segment 1. Where there are more nodes or
+    tokens than fit, the rows stay that are nearest to the question by TF-IDF, each whole.
+
+    Args:
+        max_tokens: of all nodes together.
+        reset_positions: positions restart in every node, as they must.
+        unit: what a node is.
+        relations: the kinds of relations between nodes, in the order in which they are tried.
+        label: what `label_ids` mark: nodes with the answer ("evidence"), or its text and the sentences that support it
+            ("answer").
+        sentences: of linked pages that are told in cells and rows; 0 for none.
+        max_nodes: the most nodes.
+        node_tokens: each is cut at so many.
+        edge_texts: tell each node the sentences that mention it, of the nodes that it sees by a mention or a link.
+        lexical_features: also say how well the words of each node fit the question.
+    """
+
+    max_tokens: Annotated[int, Field(ge=8)] = 4096
+    reset_positions: bool = True
+    unit: Unit = "cell"
+    relations: Sequence[Kind] = field(default_factory=lambda: ["row", "column", "page"])
+    label: Literal["evidence", "answer"] = "evidence"
+    sentences: Annotated[int, Field(ge=0)] = 5
+    max_nodes: Annotated[int, Field(gt=0, le=255)] = 32
+    node_tokens: Annotated[int, Field(ge=8, le=512)] = 128
+    edge_texts: bool = False
+    lexical_features: bool = False
+
+    def __post_init__(self) -> None:
+        self.relations = list(self.relations)
+        self._pieces = PieceCache(self.tokenizer)
+
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
+        """Nodes with the answer, be they rows or not, or its text."""
+        label: Label = options.get("label", cls.label)
+        return "rows" if label == "evidence" and options.get("unit", cls.unit) == "row" else label
+
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples; the result has their order and number."""
+        tables = {id(example.table): example.table for example in examples}
+        known = {key: _Known(table, self) for key, table in tables.items()}
+        return [self._encode(example, known[id(example.table)]) for example in examples]
+
+    def nodes(self, example: TableExample) -> list[NodeText]:
+        """The nodes of an example's encoding; none where it cannot be encoded."""
+        return [laid.text for laid in self._laid_out(example, _Known(example.table, self))]
+
+    def span_text(self, example: TableExample, start: int, end: int) -> str:
+        """What a span of an example's encoding says, as it is written in the text of its node.
+
+        Args:
+            example: as it was encoded.
+            start: first token of the span, from 0.
+            end: last token of the span.
+        """
+        begin = 0
+        for laid in self._laid_out(example, _Known(example.table, self)):
+            if start < begin + len(laid.ids):
+                pieces = laid.ids[start - begin : end + 1 - begin]
+                return span_text(self.tokenizer, pieces, [laid.text.body, laid.text.title], start - begin - laid.body)
+            begin += len(laid.ids)
+        return ""
+
+    def _encode(self, example: TableExample, known: _Known) -> TableEncoding | EncodingFailure:
+        found = self._laid_out(example, known)
+        if not found:
+            return EncodingFailure(example.example_id, "the table has no text")
+        lengths = [len(laid.ids) for laid in found]
+        tokens = TokenArrays(sum(lengths))
+        owner = np.repeat(np.arange(len(found)), lengths)
+        tokens.fill(input_ids=np.concatenate([laid.ids for laid in found]), column_ids=1, row_ids=owner + 1)
+        tokens.fill(segment_ids=np.concatenate([laid.segments for laid in found]))
+        sentences = np.concatenate([laid.sentences for laid in found])
+        if self.label == "answer":
+            tokens.fill(label_ids=label_answers(example, found, self._pieces))
+        else:
+            tokens.fill(label_ids=np.repeat(label_nodes(example, found, rows=self.unit == "row"), lengths))
+        cells = np.array([(laid.text.node.row, laid.text.node.column) for laid in found], np.int16)
+        return tokens.encoding(
+            example.example_id,
+            cell_features=known.features(example.question, found) if self.lexical_features else None,
+            class_id=class_of(example),
+            cut=self._cut(example, found, tokens["label_ids"]),
+            relations=relate([laid.text.node for laid in found], self.relations),
+            node_cells=cells,
+            sentence_ids=sentences.astype(np.int16) if self.unit in ("document", "segment") else None,
+        )
+
+    def _laid_out(self, example: TableExample, known: _Known) -> list[Laid]:
+        """The nodes that fit."""
+        texts = evidence_texts(example, self.unit, known.additions(example.question))
+        told = self._told(example, texts)
+        answers = example.answer.texts if example.answer else ()
+        self._pieces.add(chain([example.question], answers, *(_words(text) for text in texts), *told))
+        found = [one for text, said in zip(texts, told, strict=True) for one in self._nodes(example, text, said)]
+        return known.chosen(example.question, found)
+
+    def _nodes(self, example: TableExample, text: NodeText, told: Told) -> Iterator[Laid]:
+        """The node of a text; of segments several, each of whole sentences where they fit."""
+        first, second = [self.tokenizer.cls_id, *self._pieces[example.question,], self.tokenizer.sep_id], []
+        for sentence in told:
+            first += [*self._pieces[sentence,], self.tokenizer.sep_id]
+        if text.title:
+            second += [*self._pieces[text.title,], self.tokenizer.sep_id]
+        room = max(1, self.node_tokens - len(first) - len(second) - 1)
+        for part in self._parts(text, room) if self.unit == "segment" else (text,):
+            bodies = [self._pieces[sentence] for sentence in part.sentences]
+            yield self._laid(part, np.array(first), np.array(second, int), bodies)
+
+    def _parts(self, text: NodeText, room: int) -> Iterator[NodeText]:
+        """Runs of sentences that have `room` tokens, or one sentence."""
+        begin, used = 0, 0
+        for place, sentence in enumerate(text.sentences):
+            length = len(self._pieces[sentence])
+            if used and used + length > room:
+                yield replace(text, sentences=text.sentences[begin:place], first=begin)
+                begin, used = place, 0
+            used += length
+        yield replace(text, sentences=text.sentences[begin:], first=begin)
+
+    def _laid(self, text: NodeText, first: np.ndarray, title: np.ndarray, bodies: Sequence[np.ndarray]) -> Laid:
+        end = [self.tokenizer.sep_id]
+        numbers = np.repeat(np.arange(len(bodies)) + 1 + text.first, [len(body) for body in bodies])
+        second = np.concatenate([title, *bodies, end]).astype(np.int32)
+        number = np.concatenate([np.zeros(len(title), int), numbers, [0]])
+        kept = _shares(len(first), len(second), min(self.node_tokens, self.max_tokens))
+        whole = len(first) + len(second)
+        ids = np.concatenate([_shortened(first, kept[0]), _shortened(second, kept[1])]).astype(np.int32)
+        segments = np.repeat((0, 1), kept)
+        sentences = np.concatenate([np.zeros(kept[0], int), _shortened(number, kept[1])])
+        return Laid(text, ids, segments, sentences, kept[0] + len(title), whole > len(ids))
+
+    def _told(self, example: TableExample, texts: Sequence[NodeText]) -> list[Told]:
+        """What other nodes say where they lead to each one, in reading order, each sentence once."""
+        if not self.edge_texts:
+            return [()] * len(texts)
+        related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
+        said = {(link.source, link.target): link.text for link in _links(example) if link.text}
+        told = []
+        for own, asked in zip(texts, related.tolist(), strict=True):
+            others = [texts[place] for place, kind in enumerate(asked) if kind]
+            known = [(said.get((other.node.row, own.node.row)), other) for other in others]
+            told.append([one for text, other in known for one in ([text] if text else _leading(own, other))])
+        return [tuple(dict.fromkeys(some)) for some in told]
+
+    def _cut(self, example: TableExample, found: Sequence[Laid], labels: np.ndarray) -> np.ndarray:
+        rows = {laid.text.node.row for laid in found}
+        answers = {row for row, _ in example.answer.coordinates} if example.answer else set()
+        lost = len(answers - rows)
+        return np.array([sum(laid.cut for laid in found), len(example.table.rows) - len(rows), 0, lost], np.int32)
+
+
+_TELLING = ("mention", "link")
+"""Kinds of relations that a sentence stands for."""
+
+
+class _Known:
+    """What is worked out of a table, or of one of its questions, for a serializer."""
+
+    def __init__(self, table: Table, serializer: EvidenceSerializer) -> None:
+        self.table, self.serializer = table, serializer
+        self._expander: Expander | None = None
+        self._rows: SentenceIndex | None = None
+        self._lexical: LexicalTable | None = None
+
+    def additions(self, question: str) -> Mapping[str, Parts]:
+        """The sentences that a question has told of each link."""
+        limit = self.serializer.sentences
+        if not limit or not self.table.passages or self.serializer.unit in ("document", "segment"):
+            return {}
+        if self._expander is None:
+            self._expander = Expander(self.table.passages, limit, titles=False)
+        return self._expander.chosen(question)
+
+    def chosen(self, question: str, found: Sequence[Laid]) -> list[Laid]:
+        """The nodes of the rows that fit the question best, in reading order, as many as there is room for."""
+        nodes, tokens = self.serializer.max_nodes, self.serializer.max_tokens
+        if len(found) <= nodes and sum(len(laid.ids) for laid in found) <= tokens:
+            return list(found)
+        if self._rows is None:
+            self._rows = SentenceIndex(row_documents(self.table))
+        kept: set[int] = set()
+        for row in np.argsort(-self._rows.scores(question), kind="stable").tolist():
+            places = [place for place, laid in enumerate(found) if laid.text.node.row == row]
+            cost = sum(len(found[place].ids) for place in places)
+            if len(places) > nodes or cost > tokens:
+                if kept:
+                    continue
+                costs = np.cumsum([len(found[place].ids) for place in places])
+                places = places[: min(nodes, int((costs <= tokens).sum()))]
+                cost = sum(len(found[place].ids) for place in places)
+            kept.update(places)
+            nodes, tokens = nodes - len(places), tokens - cost
+        return [found[place] for place in sorted(kept)]
+
+    def features(self, question: str, found: Sequence[Laid]) -> np.ndarray:
+        """Lexical features of each node, [K, F]; of a row the largest of its cells."""
+        if self._lexical is None:
+            self._lexical = LexicalTable(self.table)
+        width = len(self.table.header)
+        cells = self._lexical.features(question)[1:].reshape(len(self.table.rows), width, -1)
+        nodes = [laid.text.node for laid in found]
+        if self.serializer.unit == "row":
+            return np.stack([cells[node.row].max(0) for node in nodes])
+        return np.stack([cells[node.row, node.column] for node in nodes])
+
+
+def _words(text: NodeText) -> Iterator[str]:
+    yield text.title
+    for parts in text.sentences:
+        yield from parts
+
+
+def _links(example: TableExample) -> Sequence[DocumentLink]:
+    return example.links if isinstance(example, EvidenceExample) else ()
+
+
+def _leading(own: NodeText, other: NodeText) -> list[str]:
+    """The sentences of another text that mention this one."""
+    said = [sentence for parts in other.sentences for sentence in split_sentences(" ".join(parts))]
+    return [sentence for sentence in said if mentions(own.node.title, sentence)]
+
+
+def _shares(first: int, second: int, most: int) -> tuple[int, int]:
+    """How many tokens of two parts are kept: the longer one loses some until both fit.
+
+    Source: microsoft/Transformer-XH, `truncate_input_sequence`.
+    """
+    kept = min(first, max(most - second, -(-most // 2)))
+    return kept, min(second, most - kept)
+
+
+def _shortened(values: np.ndarray, kept: int) -> np.ndarray:
+    """The first values and the last one."""
+    return values if len(values) == kept else np.append(values[: kept - 1], values[-1:])

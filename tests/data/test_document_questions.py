@@ -1,0 +1,157 @@
+"""HotpotQA and MuSiQue: what is read, folds, and what is damaged, by name."""
+
+import gzip
+import json
+
+import pytest
+
+from mate_cli.data.datasets.hotpotqa.reader import HotpotQA
+from mate_cli.data.datasets.musique.reader import MuSiQue
+from mate_cli.errors import DataError
+
+QUESTION = {
+    "_id": "q0",
+    "question": "where was the author of Alva born?",
+    "answer": "Oslo",
+    "type": "bridge",
+    "level": "hard",
+    "supporting_facts": [["Ann Lee", 1], ["Alva (novel)", 0], ["Ann Lee", 9]],
+    "context": [
+        ["Ann Lee", ["Ann Lee writes.", " She was born in Oslo."]],
+        ["Rivers", ["The Alva is cold."]],
+        ["Alva (novel)", ["Alva is a novel by Ann Lee."]],
+    ],
+}
+GRAPH = {
+    "qid": "q0",
+    "question": "where was the author of Alva born?",
+    "node": [
+        {"full_name": "Ann_Lee", "context": ["born", "in", "os", "##lo"], "is_ans": 1, "spans": [[2, 3]]},
+        {"name": "Alva", "context": ["a", "novel"], "is_ans": 0, "spans": []},
+        {"name": "Else", "context": ["no", "##thing"], "is_ans": 2, "spans": []},
+    ],
+    "edge": [{"start": 1, "end": 0, "sent": "by Ann Lee"}, {"start": 1, "end": 0, "sent": "again"}],
+}
+MUSIQUE = {
+    "id": "3hop1__1_2_3",
+    "question": "who?",
+    "answer": "Ann Lee",
+    "answer_aliases": ["A. Lee"],
+    "paragraphs": [
+        {"idx": 0, "title": "Alva", "paragraph_text": "By Ann Lee.", "is_supporting": True},
+        {"idx": 1, "title": "Oslo", "paragraph_text": "A town.", "is_supporting": False},
+    ],
+}
+
+
+def write(root, entries, name="train.json"):
+    lines = name.endswith("l")
+    text = "\n".join(map(json.dumps, entries)) if lines else json.dumps(entries)
+    (root / name).write_text(text, encoding="utf-8")
+
+
+def hotpotqa(root, **options):
+    return HotpotQA(root, **{"train_file": "train.json", **options})
+
+
+def test_the_official_files_are_looked_for(tmp_path):
+    for kind, names in ((HotpotQA, ("hotpot_train_v1.1.json", "hotpot_dev_distractor_v1.json")), (MuSiQue, ())):
+        with pytest.raises(DataError) as refused:
+            kind(tmp_path).examples("train")
+        assert all(name in str(refused.value) for name in names)
+        assert "fetch the files: https://" in refused.value.remedy
+    write(tmp_path, [QUESTION], "hotpot_train_v1.1.json")
+    assert HotpotQA(tmp_path).splits == ("train",)
+    with pytest.raises(DataError, match="no file is named"):
+        HotpotQA(tmp_path, train_file=None, dev_file=None, test_file=None)
+
+
+def test_a_question_with_its_documents(tmp_path):
+    write(tmp_path, [QUESTION, {**QUESTION, "_id": "q1", "answer": None}])
+    known, asked = hotpotqa(tmp_path).examples("train")
+    assert known.answer.texts == ("Oslo",)
+    assert known.answer.coordinates == ((0, 0), (2, 0))
+    assert known.supporting == ((0, 1), (2, 0))  # the paragraph has no tenth sentence
+    assert known.subsets == ("bridge", "hard")
+    assert [row[0].text for row in known.table.rows] == ["Ann Lee", "Rivers", "Alva (novel)"]
+    (link,) = known.table.rows[0][0].links
+    assert known.table.passages[link] == "Ann Lee writes. She was born in Oslo."
+    assert known.sentences[0] == ("Ann Lee writes.", "She was born in Oslo.")
+    assert asked.answer is None
+
+
+def test_a_graph_takes_its_answer_from_the_official_file(tmp_path):
+    write(tmp_path, [QUESTION], "official.json")
+    write(tmp_path, [GRAPH], "train.jsonl")
+    (alone,) = hotpotqa(tmp_path, train_file="train.jsonl").examples("train")
+    (example,) = hotpotqa(tmp_path, train_file="train.jsonl", answer_files=["official.json"]).examples("train")
+    assert alone.answer.texts == ("oslo",)
+    assert example.answer.texts == ("Oslo", "oslo")
+    assert example.answer.coordinates == ((0, 0),)
+    assert example.unjudged == (2,)
+    assert [tuple(link) for link in example.links] == [(1, 0, "by Ann Lee")]
+    assert example.table.rows[0][0].text == "Ann Lee"
+    assert example.sentences[2] == ("nothing",)
+
+
+def test_every_fifth_question_is_dev(tmp_path):
+    write(tmp_path, [{**QUESTION, "_id": f"q{place}"} for place in range(11)])
+    dataset = hotpotqa(tmp_path, fold=2)
+    names = {split: [example.example_id for example in dataset.examples(split)] for split in ("train", "dev")}
+    assert names["dev"] == ["q1", "q6"]
+    assert sorted(names["train"] + names["dev"]) == sorted(f"q{place}" for place in range(11))
+
+
+DAMAGE = {
+    "question": "",
+    "context": [["Ann Lee", "no list"]],
+    "supporting_facts": [["Ann Lee"]],
+    "answer": 7,
+    "_id": None,
+}
+
+
+@pytest.mark.parametrize("key", DAMAGE)
+def test_damaged_questions_are_named(tmp_path, key):
+    write(tmp_path, [QUESTION, {**QUESTION, "_id": "bad", key: DAMAGE[key]}])
+    report = hotpotqa(tmp_path).check()
+    (problem,) = report.problems
+    assert problem.file == "train.json"
+    assert problem.key == ("bad" if key != "_id" else "entry 1")
+    with pytest.raises(DataError, match=problem.key):
+        hotpotqa(tmp_path).examples("train")
+    with pytest.warns(UserWarning, match="1 problems"):
+        assert len(hotpotqa(tmp_path, damaged="skip").examples("train")) == 1
+
+
+def test_damaged_graphs_and_lines_are_named(tmp_path):
+    astray = {**GRAPH, "qid": "astray", "edge": [{"start": 0, "end": 7}]}
+    lines = [json.dumps(GRAPH), json.dumps(astray), '{"qid": "cut', json.dumps({**GRAPH, "qid": "x", "node": [1]})]
+    (tmp_path / "train.jsonl").write_text("\n".join(lines))
+    problems = hotpotqa(tmp_path, train_file="train.jsonl").check().problems
+    assert [problem.key for problem in problems] == ["astray", "line 3", "x"]
+
+
+def test_a_file_that_ends_too_early_is_named(tmp_path):
+    content = gzip.compress(json.dumps([QUESTION] * 50).encode())
+    (tmp_path / "train.json.gz").write_bytes(content[:-20])
+    (problem,) = hotpotqa(tmp_path).check().problems
+    assert "train.json.gz" in problem.file
+    (tmp_path / "train.json.gz").unlink()
+    (tmp_path / "train.json").write_text(json.dumps([QUESTION])[:-9])
+    (problem,) = hotpotqa(tmp_path).check().problems
+    assert problem.file == "train.json"
+    with pytest.raises(DataError, match=r"other\.json"):
+        hotpotqa(tmp_path, train_file="other.json").examples("train")
+
+
+def test_musique(tmp_path):
+    bad = {**MUSIQUE, "id": "2hop__9", "paragraphs": MUSIQUE["paragraphs"][1:]}
+    write(tmp_path, [MUSIQUE, {**MUSIQUE, "id": "4hop__1", "answer": None}, bad], "train.jsonl")
+    dataset = MuSiQue(tmp_path, train_file="train.jsonl", damaged="skip")
+    with pytest.warns(UserWarning, match="1 problems"):
+        known, asked = dataset.examples("train")
+    assert known.answer.texts == ("Ann Lee", "A. Lee")
+    assert (known.answer.coordinates, known.supporting, known.subsets) == (((0, 0),), ((0, 0),), ("3hop",))
+    assert asked.answer is None
+    assert [problem.key for problem in dataset.check().problems] == ["2hop__9"]

@@ -1,0 +1,240 @@
+"""Transformer-XH: hops reach as far as paths do, along the edges and nowhere else; the released numbers."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from golden import others
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.data.collate import collate
+from mate_cli.errors import ConfigError
+from mate_cli.models.candidates import Candidates
+from mate_cli.models.layers.candidates import first_tokens
+from mate_cli.models.layers.hop import DotHop, GatHop, Nodes
+from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.transformer_xh import TransformerXh
+from mate_cli.tokenization.layout import TableEncoding
+
+SIZE = EncoderSize(32, 4, 4, 64)
+WORDS = 60
+BOTH = pytest.mark.parametrize("hop", ["gat", "dot"])
+
+
+def graph(relations, name="q", length=4, seed=0):
+    """An encoding of random texts that relate so; text k is `length` + k % 3 tokens long."""
+    relations = np.array(relations, np.uint8)
+    lengths = [length + place % 3 for place in range(len(relations))]
+    random = np.random.default_rng(seed)
+    tokens = np.zeros((9, sum(lengths)), np.int64)
+    tokens[0] = random.integers(5, WORDS, sum(lengths))
+    tokens[1] = np.concatenate([np.arange(n) >= n // 2 for n in lengths])
+    tokens[2], tokens[3] = 1, np.repeat(np.arange(len(lengths)) + 1, lengths)
+    return TableEncoding(name, *tokens, relations=relations)
+
+
+def positions_of(encoding):
+    """Of each token, its place in its text."""
+    return np.concatenate([np.arange(n) for n in np.bincount(encoding.row_ids)[1:]])
+
+
+UNUSED = ("previous_labels", "column_ranks", "inverse_column_ranks", "numeric_relations")
+
+
+def batch_of(*encodings):
+    return collate(encodings, reset_positions=True, max_positions=SIZE.max_positions)
+
+
+def make(hop="gat", seed=0, **options):
+    torch.manual_seed(seed)
+    return TransformerXh(SIZE, attention=Sdpa(), vocab_size=WORDS, hop=hop, **options).eval()
+
+
+def plain_like(model):
+    """Plain candidates with the same weights."""
+    plain = Candidates(SIZE, attention=Sdpa(), vocab_size=WORDS).eval()
+    missing, _ = plain.load_state_dict(model.state_dict(), strict=False)
+    assert not missing
+    return plain
+
+
+def hubs(output):
+    """States of the first tokens [B, K, D] of a batch whose examples have equally many nodes."""
+    example, token = first_tokens(output.batch)
+    return output.states[example, token].view(len(output.states), -1, output.states.shape[-1])
+
+
+@st.composite
+def graphs(draw, most=6):
+    count = draw(st.integers(1, most))
+    edges = draw(st.lists(st.booleans(), min_size=count**2, max_size=count**2))
+    relations = np.array(edges, np.uint8).reshape(count, count)
+    np.fill_diagonal(relations, 0)
+    return relations
+
+
+def test_graph_attention_is_that_of_the_released_code():
+    found = np.load(others("xh_graph_attention.npz"))
+    golden = {name: torch.tensor(found[name]) for name in found}
+    hop = GatHop(EncoderSize(24, 1, 4, 8))
+    names = {"projection": "fc.weight", "residual": "res_fc.weight", "source": "attn_l", "destination": "attn_r"}
+    hop.load_state_dict({ours: golden[f"w.{theirs}"] for ours, theirs in names.items()})
+    combine = nn.Linear(48, 24)
+    combine.load_state_dict({name: golden[f"w.combine.{name}"] for name in ("weight", "bias")})
+    relations = torch.zeros(1, 5, 5, dtype=torch.long)
+    relations[0, golden["edges"][:, 1], golden["edges"][:, 0]] = 1
+    assert (relations.sum(-1) == 0).sum() == 2  # a node without incoming edges, and one without any
+    alone = torch.eye(5, dtype=torch.bool) & (relations == 0).all(-1, keepdim=True)
+    nodes = Nodes(torch.arange(5), torch.arange(5), relations, (relations > 0) | alone)
+    with torch.no_grad():
+        told = hop(golden["h"], nodes)
+        torch.testing.assert_close(told, golden["graph_out"], atol=1e-5, rtol=1e-5)
+        mixed = combine(torch.cat([told, golden["h"]], -1))
+    torch.testing.assert_close(mixed, golden["hub_new"], atol=1e-5, rtol=1e-5)
+
+
+@BOTH
+@given(relations=graphs(), layers=st.integers(0, 3))
+def test_a_hub_knows_exactly_the_texts_from_which_a_path_leads(hop, relations, layers):
+    """Of at most so many steps as layers hop, in the direction of the edges."""
+    model, batch = make(hop, hop_layers=layers), batch_of(graph(relations))
+    words = model.embeddings.word_embeddings
+    embedded = words(batch.input_ids).detach().requires_grad_()
+    words.forward = lambda ids: embedded.view(-1, 32)[: ids.shape[0]]
+    own = hubs(model(batch))[0]
+    reach = np.linalg.matrix_power(np.eye(len(relations), dtype=int) + (relations > 0), layers) > 0
+    for node, reached in enumerate(reach.tolist()):
+        (gradient,) = torch.autograd.grad(own[node].pow(3).sum(), embedded, retain_graph=True)
+        known = gradient[0].any(-1)
+        assert [bool(known[batch.row_ids[0] == other + 1].any()) for other in range(len(relations))] == reached
+
+
+@BOTH
+def test_without_hops_it_is_plain_candidates_forward_and_backward(hop):
+    batch = batch_of(graph(np.ones((3, 3))), graph(np.ones((2, 2)), "b"))
+    for layers in (0, 2):
+        model = make(hop, hop_layers=layers)
+        for layer in model.hopping_layers:
+            layer.combine.weight.data.zero_()
+            layer.begin_with_own()
+        plain = plain_like(model)
+        expected, got = plain(batch), model(batch)
+        torch.testing.assert_close(got.states, expected.states)
+        for output in (expected, got):
+            output.states.pow(3).sum().backward()
+        ours = dict(model.named_parameters())
+        for name, parameter in plain.named_parameters():
+            if parameter.grad is not None:
+                torch.testing.assert_close(ours[name].grad, parameter.grad)
+
+
+@BOTH
+def test_other_tokens_learn_of_a_hop_in_the_next_layer_only(hop):
+    model, batch = make(hop, hop_layers=1), batch_of(graph(np.ones((4, 4)) - np.eye(4)))
+    expected, got = plain_like(model)(batch).states, model(batch).states
+    example, token = first_tokens(batch)
+    behind = torch.ones(batch.row_ids.shape, dtype=torch.bool)
+    behind[example, token] = False
+    torch.testing.assert_close(got[behind], expected[behind])
+    assert not torch.isclose(got[~behind], expected[~behind]).all(-1).any()
+    deeper, above = make(hop, hop_layers=2), plain_like(make(hop, hop_layers=2))
+    assert not torch.isclose(deeper(batch).states[behind], above(batch).states[behind]).all(-1).any()
+
+
+@BOTH
+@given(relations=graphs(5), order=st.permutations(range(5)))
+def test_the_order_of_the_texts_does_not_matter(hop, relations, order):
+    count = len(relations)
+    order = [place for place in order if place < count]
+    model = make(hop)
+    one = graph(relations)
+    pieces = [one.input_ids[one.row_ids == place + 1] for place in order]
+    segments = [one.segment_ids[one.row_ids == place + 1] for place in order]
+    other = replace(
+        one,
+        input_ids=np.concatenate(pieces),
+        segment_ids=np.concatenate(segments),
+        row_ids=np.repeat(np.arange(count) + 1, list(map(len, pieces))),
+        relations=one.relations[np.ix_(order, order)],
+    )
+    expected, got = hubs(model(batch_of(one)))[0], hubs(model(batch_of(other)))[0]
+    torch.testing.assert_close(got, expected[order], atol=1e-5, rtol=1e-5)
+
+
+@BOTH
+def test_graphs_in_a_batch_are_read_as_each_alone(hop):
+    """Also with padding: the graphs have different numbers of nodes and tokens."""
+    model = make(hop)
+    encodings = [graph([[0, 1, 0], [0, 0, 1], [1, 0, 0]], "a"), graph([[0, 1], [1, 0]], "b", 6), graph([[0]], "c", 9)]
+    together = model(batch_of(*encodings)).states
+    for row, one in enumerate(encodings):
+        torch.testing.assert_close(together[row, : len(one)], model(batch_of(one)).states[0], atol=1e-5, rtol=1e-5)
+
+
+@BOTH
+@given(relations=graphs())
+def test_weights_sum_to_one_over_what_a_node_sees_and_equals_get_equal_ones(hop, relations):
+    model = make(hop, hop_layers=2)
+    first, second = model.edge_weights(batch_of(graph(relations)))
+    alone = np.eye(len(relations), dtype=bool) & ~relations.any(-1, keepdims=True)
+    seen = torch.tensor((relations > 0) | alone)
+    for weights in (first, second):
+        torch.testing.assert_close(weights.sum(-1), torch.ones(1, 4, len(relations)))
+        assert not weights[:, :, ~seen].any()
+        assert (weights[:, :, seen] > 0).all()
+    texts = graph(relations, length=3)
+    same = replace(texts, input_ids=positions_of(texts) + 9, segment_ids=np.zeros_like(texts.segment_ids))
+    for name in ("input_ids", "segment_ids", "column_ids", "row_ids", "label_ids"):
+        same = replace(same, **{name: getattr(same, name)[positions_of(texts) < 3]})
+    same = replace(same, **dict.fromkeys(UNUSED, same.column_ids * 0))
+    weights = model.edge_weights(batch_of(same))[0]
+    expected = seen.float() / seen.sum(-1, keepdim=True)
+    torch.testing.assert_close(weights, expected.expand_as(weights), atol=1e-5, rtol=1e-5)
+
+
+@BOTH
+def test_zero_columns_of_the_combination_switch_either_side_off(hop):
+    relations = np.array([[0, 1], [0, 0]])
+    model = make(hop, hop_layers=1)
+    batch = batch_of(graph(relations))
+    changed = {
+        node: replace(batch, input_ids=torch.where(batch.row_ids == node, 7, batch.input_ids)) for node in (1, 2)
+    }
+    combine = model.hopping_layers[0].combine.weight.data
+    both = combine.clone()
+    combine[:, :32] = 0
+    assert torch.equal(hubs(model(changed[2]))[0, 0], hubs(model(batch))[0, 0])
+    combine.copy_(both)[:, 32:] = 0
+    assert not torch.equal(hubs(model(changed[2]))[0, 0], hubs(model(batch))[0, 0])
+    if hop == "dot":  # a graph attention network adds a projection of the own hub
+        assert torch.equal(hubs(model(changed[1]))[0, 0], hubs(model(batch))[0, 0])
+
+
+@BOTH
+def test_kinds_of_relations_change_nothing_until_a_bias_is_learnt(hop):
+    relations = np.array([[0, 1, 2], [1, 0, 3], [2, 1, 0]])
+    one, other = batch_of(graph(relations)), batch_of(graph((relations > 0).astype(int)))
+    model, plain = make(hop, relation_bias=True), make(hop)
+    plain.load_state_dict({k: v for k, v in model.state_dict().items() if not k.endswith("hop.bias")})
+    assert torch.equal(model(one).states, plain(other).states)
+    model(one).states.pow(3).sum().backward()
+    biases = [layer.hop.bias for layer in model.hopping_layers]
+    assert all(bias.grad[1:4].any() and not bias.grad[4:].any() for bias in biases)
+    torch.nn.init.normal_(biases[0])
+    assert not torch.equal(model(one).states, model(other).states)
+
+
+def test_more_hops_than_layers_are_refused():
+    assert len(make().hopping_layers) == 3
+    with pytest.raises(ConfigError, match="4 layers, and hops after 5"):
+        make(hop_layers=5)
+
+
+def test_dot_products_have_weights_of_their_own_in_each_layer():
+    layers = make("dot").hopping_layers
+    assert all(isinstance(layer.hop, DotHop) for layer in layers)
+    assert len({layer.hop.query.weight.data_ptr() for layer in layers}) == 3
