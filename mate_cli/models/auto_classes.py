@@ -88,8 +88,7 @@ class MateModel(PreTrainedModel):
 
     def __init__(self, config: MateConfig) -> None:
         super().__init__(config)
-        parts = {"model": config.model, "attention": config.attention, "vocab_size": config.vocab_size}
-        check_targets(parts, "config.json")
+        check_targets({"model": [config.model, config.vocab_size], "attention": config.attention}, "config.json")
         attention = instantiate(config.attention)
         self.encoder: TableEncoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
         self.post_init()

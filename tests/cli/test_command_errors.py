@@ -15,7 +15,8 @@ HYDRA_SEES = {
         "model=mtae",
     ): (
         "model=mtae: no such choice. Did you mean mate? "
-        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas."
+        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas, transformer_xh, "
+        "transformer_xl."
     ),
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
@@ -70,7 +71,7 @@ CLASSES_SEE = {
     "optimizer.lr=-1": "optimizer.lr: must be greater than 0 (got -1).",
     "optimizer.betas=[0.9]": "optimizer.betas.1: is missing.",
     "scheduler.warmup=ten": "scheduler.warmup: must be a number (got 'ten').",
-    "task.loss=em": "task.loss: must be 'marginal_likelihood' or 'hard_em' (got 'em').",
+    "task.loss=em": "task.loss: must be 'marginal_likelihood', 'hard_em' or 'binary' (got 'em').",
 }
 """The same, of what only the signature of a class tells."""
 

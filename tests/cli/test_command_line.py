@@ -123,7 +123,7 @@ MISTAKES = {
     ),
     "# @package _global_\ndefaults:\n  - override /model: mtae\n": (
         "model=mtae: no such choice. Did you mean mate? "
-        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas."
+        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas, transformer_xh, transformer_xl."
     ),
     "# @package _global_\ntrainer: [1\n": "{file}, line 3: not valid YAML.",
 }

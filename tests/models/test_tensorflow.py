@@ -134,7 +134,7 @@ def test_missing_data(copy):
 
 def test_damaged_configuration(copy):
     (copy / "bert_config.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"bert_config.json: not JSON"):
+    with pytest.raises(CheckpointError, match=r"bert_config.json: not readable as JSON"):
         InitialWeights("tapas", str(copy)).load(network())
 
 

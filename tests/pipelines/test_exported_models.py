@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, Ta
 import mate_cli.models.auto_classes
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.errors import CheckpointError, ConfigError, RunError
+from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines import export
 from mate_cli.pipelines.assembly import assemble
@@ -322,7 +322,7 @@ def test_automodel_builds_nothing_but_our_classes(tmp_path, place, value):
     config = json.loads((folder / "config.json").read_text())
     (config if place in config else config["model"])[place] = value
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=r"os\.getcwd.* is (no part of mate|an interpolation)"):
+    with pytest.raises(MateError, match=r"os\.getcwd.* is (no part of mate|an interpolation)"):
         AutoModel.from_pretrained(folder)
 
 

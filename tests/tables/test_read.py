@@ -202,7 +202,11 @@ HANDLED = {
         [["comment"], ["yes, please"], ["well, no"], ["well, yes"], ["ok"]],
         [],
     ),
-    "some zero bytes": ("a,b\n1,x\0y\n" + "2,3\n" * 30, [["a", "b"], ["1", "xy"], *[["2", "3"]] * 30], []),
+    "some zero bytes": (
+        "a,b\n1,x\0y\n" + "2,3\n" * 30,
+        [["a", "b"], ["1", "xy"], *[["2", "3"]] * 30],
+        ["1 NUL character left out."],
+    ),
 }
 
 
