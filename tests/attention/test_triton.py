@@ -38,6 +38,7 @@ def test_the_kernels_in_python():
     run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(tests), TRITON_INTERPRET="1")
 
 
+@pytest.mark.long
 def test_other_backends_do_without_triton():
     run("-c", "import sys, mate_cli.attention.backends.triton as t; t.Triton(); assert 'triton' not in sys.modules")
 

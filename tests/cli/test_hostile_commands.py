@@ -73,6 +73,7 @@ def ask(tmp_path, run, first, count, output):
     return (tmp_path / output).read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_damaged_files_leave_the_others_their_answers(tmp_path, run):
     content = json.loads(ask(tmp_path, run, 0, 12, "answers.json"))
     assert content["skipped"]

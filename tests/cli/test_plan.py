@@ -61,6 +61,7 @@ def finished(tmp_path):
     return leave
 
 
+@pytest.mark.long
 def test_a_plan_is_composed_without_torch():
     program = (
         "import sys; from mate_cli.cli.config.plan import compose_plan\n"
@@ -102,6 +103,7 @@ def test_a_key_of_the_chosen_network_finds_the_stage_that_has_it():
     assert each("model.row_head_ratio", "experiment=hybridqa_pointr", "model.row_head_ratio=0.3") == [0.3, None]
 
 
+@pytest.mark.long
 def test_what_is_typed_for_one_stage_wins_over_what_is_typed_for_all():
     words = [QUICK, "stages.span_reading.optimizer.lr=0.25", "optimizer.lr=0.5", "stages.span_reading.model=mate"]
     assert each("optimizer.lr", *words) == [0.5, 0.25]
@@ -109,6 +111,7 @@ def test_what_is_typed_for_one_stage_wins_over_what_is_typed_for_all():
     assert reader["model.row_head_ratio"] == 0.25  # a key of what it chose for itself
 
 
+@pytest.mark.long
 def test_additions_and_deletions_reach_the_stages_that_have_the_section():
     some = ["~optimizer.clip_value", "stages.span_reading.optimizer=bert_adamw"]
     assert compose_plan([QUICK, *some]).taken == {"~optimizer.clip_value": ("span_reading",)}
@@ -131,6 +134,7 @@ def test_choices_and_what_a_stage_keeps():
     ]
 
 
+@pytest.mark.long
 def test_a_stage_is_left_out_or_composed_otherwise():
     assert list(values(CS, "~stages.cs")) == ["masked_lm", "entailment"]
     assert each("seed", QUICK, "stages.span_reading.overrides=['seed=5']") == [1, 5]

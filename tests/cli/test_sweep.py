@@ -131,9 +131,10 @@ def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
     assert "2 failed" in shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("monitor", "asked"),
-    [("dev/hits@1", "minimize"), pytest.param("dev/perplexity", "maximize", marks=pytest.mark.long)],
+    [("dev/hits@1", "minimize"), ("dev/perplexity", "maximize")],
 )
 def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkeypatch, monitor, asked):
     if not installed("hydra_plugins.hydra_optuna_sweeper"):
@@ -218,6 +219,7 @@ def test_a_job_is_told_where_configurations_lie(jobs, mine):
     assert jobs == [["--config-dir=else where", "trainer.max_steps=7", "seed=3", "optimizer.lr=0.5"]]
 
 
+@pytest.mark.long
 def test_a_sweep_over_what_only_a_stage_has(jobs):
     words = ["experiment=quickstart", "task.max_span_length=5,10", "stages.cell_selection.seed=2"]
     assert main(["train", "-m", *words]) == 0
@@ -274,7 +276,8 @@ def test_the_jobs_have_the_values_of_the_sweep_and_not_its_name(jobs, mine, caps
     assert "4 jobs: 4 finished" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("sign", ["", pytest.param("++", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("sign", ["", "++"])
 def test_what_is_typed_replaces_a_parameter_of_the_sweep(jobs, mine, sign):
     assert main(["train", "-m", "sweep=mine", "optimizer.lr=0.1", f"{sign}seed=5,6"]) == 0
     assert [set(words) for words in jobs] == [

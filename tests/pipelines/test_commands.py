@@ -176,15 +176,13 @@ def test_what_cannot_be_trained_is_said_in_one_line(tmp_path, capsys, overrides,
     assert "Traceback" not in error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "overrides",
     [
-        pytest.param(["deterministic=true", "hardware.workers=2", "hardware.micro_batch=4"], marks=pytest.mark.long),
+        ["deterministic=true", "hardware.workers=2", "hardware.micro_batch=4"],
         ["hardware.precision=bf16-mixed", "attention=bucketed", "model.gradient_checkpointing=true"],
-        pytest.param(
-            ["hardware.precision=16-mixed", "model=tapas", "task.loss=hard_em", "task.drop_ambiguous=true"],
-            marks=pytest.mark.long,
-        ),
+        ["hardware.precision=16-mixed", "model=tapas", "task.loss=hard_em", "task.drop_ambiguous=true"],
     ],
     ids=" ".join,
 )

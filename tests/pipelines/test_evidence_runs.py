@@ -25,6 +25,7 @@ def run(tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_its_graph_is_drawn_with_its_weights(run, tmp_path, capsys, monkeypatch):
     from mate_cli.reports.plots import evidence_graph
 

@@ -47,6 +47,7 @@ def answers(path: Path) -> dict[str, str]:
     return {row["question_id"]: row["pred"] for row in json.loads(path.read_text())}
 
 
+@pytest.mark.long
 def test_three_stages_leave_records_and_one_answer_per_question(chain):
     ours = record(chain)
     assert (ours["status"], ours["task"], list(ours["stages"])) == ("finished", "hybrider", list(STAGES))
@@ -56,6 +57,7 @@ def test_three_stages_leave_records_and_one_answer_per_question(chain):
     assert len(answers(chain / "predictions" / "test.json")) == 12
 
 
+@pytest.mark.long
 def test_evaluate_recomputes_what_training_recorded(chain):
     for folder in (chain, *(chain / stage for stage in STAGES)):
         assert main(["evaluate", f"run={folder}", "split=dev", "hardware.threads=1"]) == 0
@@ -64,6 +66,7 @@ def test_evaluate_recomputes_what_training_recorded(chain):
         assert again == {name: value for name, value in metrics.items() if name.startswith("dev/")}
 
 
+@pytest.mark.long
 def test_predict_answers_questions_without_answers(chain, tmp_path):
     released = json.loads(Sample().released("test.json")["test.json"])
     asked = [{key: row[key] for key in ("question_id", "question", "table_id")} for row in released[:5]]
@@ -74,6 +77,7 @@ def test_predict_answers_questions_without_answers(chain, tmp_path):
     assert answers(output) == {row["question_id"]: recorded[row["question_id"]] for row in asked}
 
 
+@pytest.mark.long
 def test_a_question_that_is_linked_to_nothing_is_answered_by_the_nearest_cell(chain):
     example = replace(Sample().examples("test")[0], question="?")
     stages = {}

@@ -86,6 +86,7 @@ def test_the_legend_hides_shows_and_isolates(page):
     assert page.evaluate(LINES) == every
 
 
+@pytest.mark.long
 def test_every_control_changes_the_drawing(page):
     seen = [page.evaluate(SHAPES)]
     for name, value in (("curve-kind", "runs"), ("curve-smoothing", "0.8"), ("curve-x", "seconds")):

@@ -121,6 +121,7 @@ def test_a_new_run_begins_with_an_empty_file(tmp_path):
 OPTIONS = {"project": "mate", "entity": None, "group": None, "tags": ["mine"], "timeout": 1.0}
 
 
+@pytest.mark.long
 def test_offline_dashboard_takes_rows_and_tables(tmp_path):
     tracker = WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "offline"})
     tracker.log({"step": 1, "train/loss": 1.0})
