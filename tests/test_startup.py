@@ -47,6 +47,13 @@ def test_a_wrong_value_is_refused_before_anything_heavy():
     assert HEAVY.isdisjoint(modules)
 
 
+def test_missing_data_are_named_before_anything_heavy(tmp_path):
+    words = ["experiment=hybridqa_mate", f"data.root={tmp_path}/nowhere", "data.download=false"]
+    code, _, modules = fresh_interpreter(["train", *words])
+    assert code == 2
+    assert "pytorch_lightning" not in modules
+
+
 def test_a_run_starts_cold_and_loads_what_it_needs(tmp_path):
     """As typed after an installation; other tests fork commands from an interpreter that has loaded everything."""
     script = Path(sys.executable).with_name("mate")

@@ -89,12 +89,13 @@ def check(plan: Plan) -> None:
     Raises:
         MateError: data is not there, or a part does not fit its class.
     """
-    from mate_cli.cli.validate import target_problems
-    from mate_cli.pipelines.assembly import check_label
-
     trained = [stage for stage in plan.stages if not stage.run]
     for stage in trained:
         check_data(stage.config)
+
+    from mate_cli.cli.validate import target_problems
+    from mate_cli.pipelines.assembly import check_label  # loads Lightning, which takes seconds
+
     for stage in trained:
         where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
         if problems := list(target_problems(values)):
