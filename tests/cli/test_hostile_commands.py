@@ -92,7 +92,7 @@ def test_folders_of_damaged_files(first, tmp_path, run):
 @pytest.mark.long
 @pytest.mark.parametrize("columns", [20, 80])
 def test_a_narrow_terminal(columns, tmp_path, run):
-    (tmp_path / "t.csv").write_text("region,sold\n\x1b]0;x\x07north,1\nsouth,2\n")
+    (tmp_path / "t.csv").write_text("region,sold\n\x1b]0;x\x07north,1\n" + "south,2\n" * 30)
     ours, theirs = pty.openpty()
     words = ["predict", f"run={run}", f"table={tmp_path / 't.csv'}", "question=which region?", "hardware.threads=1"]
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm"}
