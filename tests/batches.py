@@ -15,6 +15,18 @@ from mate_cli.tokenization.layout import TableBatch
 
 BACKENDS = sorted(Path(ROOT, "conf", "attention").glob("*.yaml"))
 """Every backend there is; a new file here is tested by all that follows."""
+IDS = (
+    "input_ids",
+    "segment_ids",
+    "column_ids",
+    "row_ids",
+    "previous_labels",
+    "column_ranks",
+    "inverse_column_ranks",
+    "numeric_relations",
+    "attention_mask",
+)
+"""What of each token a network of TAPAS's kind reads, but for its position."""
 
 
 def exact_backends(pattern):
@@ -36,19 +48,7 @@ def batch_from(rows, columns, segments, mask, **more) -> TableBatch:
     given = {"row_ids": rows, "column_ids": columns, "segment_ids": segments, "attention_mask": mask, **more}
     given = {name: torch.as_tensor(np.asarray(value), dtype=torch.int64) for name, value in given.items()}
     zero = torch.zeros_like(given["row_ids"])
-    names = [
-        "input_ids",
-        "segment_ids",
-        "column_ids",
-        "row_ids",
-        "previous_labels",
-        "column_ranks",
-        "inverse_column_ranks",
-        "numeric_relations",
-        "position_ids",
-        "attention_mask",
-    ]
-    return TableBatch(**dict.fromkeys(names, zero) | given)
+    return TableBatch(**dict.fromkeys([*IDS, "position_ids"], zero) | given)
 
 
 def one_table(random: np.random.Generator, question: int, rows: int, columns: int, cell: int) -> np.ndarray:

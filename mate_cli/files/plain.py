@@ -42,7 +42,9 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str) -> dict[str, Any]:
         return _mapping(yaml.load(_text(path), Loader=_Loader), kind, path, remedy)
 
 
-def read_json(path: Path, kind: type[MateError], remedy: str, problem: str = "not readable as JSON") -> dict[str, Any]:
+def read_object(
+    path: Path, kind: type[MateError], remedy: str, problem: str = "not readable as JSON"
+) -> dict[str, Any]:
     """Read an object from JSON.
 
     Raises:

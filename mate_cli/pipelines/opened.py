@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.door import reading
-from mate_cli.files.plain import read_json
+from mate_cli.files.plain import read_object
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import NoDataset, find_checkpoint, open_checkpoint
@@ -93,4 +93,4 @@ def read_calibration(folder: Path) -> Calibration | None:
         return None
     again = "Evaluate the run again"
     with reading(path, DataError, "this calibration cannot be read", again):
-        return Calibration.from_json(read_json(path, DataError, again))
+        return Calibration.from_json(read_object(path, DataError, again))

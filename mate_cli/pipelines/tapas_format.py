@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import TapasConfig
 
 from mate_cli.errors import CheckpointError
-from mate_cli.files.plain import read_json
+from mate_cli.files.plain import read_object
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
 from mate_cli.models.checkpoints.heads import head_names
@@ -125,7 +125,7 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: it is damaged.
     """
-    return read_json(path, CheckpointError, "Fetch it again")
+    return read_object(path, CheckpointError, "Fetch it again")
 
 
 def tapas_parts(folder: Path) -> dict[str, Any]:

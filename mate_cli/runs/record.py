@@ -17,7 +17,7 @@ import mate_cli
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import beside
 from mate_cli.files.door import reading
-from mate_cli.files.plain import read_json
+from mate_cli.files.plain import read_object
 from mate_cli.runs.liveness import own_process
 
 SCHEMA = 1
@@ -139,7 +139,7 @@ class RunFolder:
         path, remedy = self.path / "record.json", "Give a folder below outputs/"
         problem = "this is not a run folder with a readable record"
         with reading(path, RunError, problem, remedy):
-            return _record(read_json(path, RunError, remedy, problem))
+            return _record(read_object(path, RunError, remedy, problem))
 
 
 def _record(values: Mapping[str, Any]) -> RunRecord:

@@ -8,7 +8,7 @@ from typing import Any
 import rich.console
 from rich.segment import Segment
 
-from mate_cli.terminal.streams import clean
+from mate_cli.terminal.streams import printable
 
 
 class Console(rich.console.Console):
@@ -23,5 +23,5 @@ class Console(rich.console.Console):
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(
-            segment if segment.control else segment._replace(text=clean(segment.text)) for segment in buffer
+            segment if segment.control else segment._replace(text=printable(segment.text)) for segment in buffer
         )

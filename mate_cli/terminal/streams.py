@@ -17,7 +17,7 @@ _STEERING = re.compile(
 )
 
 
-def clean(text: str) -> str:
+def printable(text: str) -> str:
     """A text without what would steer a terminal: control characters, marks of direction, the return to a line."""
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
 
@@ -35,7 +35,7 @@ class CleanStream:
     def write(self, text: str) -> int:
         """Write a text; a progress bar may begin with the return to its line."""
         start = "\r" if text.startswith("\r") else ""
-        self.rich_proxied_file.write(start + clean(text[len(start) :]))
+        self.rich_proxied_file.write(start + printable(text[len(start) :]))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.files.door import reading
-from mate_cli.files.plain import read_json
+from mate_cli.files.plain import read_object
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -125,7 +125,7 @@ def _minilm_vocabulary() -> Path:
 def _read(path: Path) -> Vocabulary:
     again = "Fetch or export it again"
     file = path.with_name("tokenizer_config.json")
-    settings = read_json(file, ConfigError, again) if file.is_file() else {}
+    settings = read_object(file, ConfigError, again) if file.is_file() else {}
     with reading(path, ConfigError, "this vocabulary cannot be read", again):
         tokens = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
         return Vocabulary(tokens, lower_case=settings.get("do_lower_case", True) is not False)

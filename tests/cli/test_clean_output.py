@@ -13,7 +13,7 @@ import mate_cli
 from mate_cli.cli.app import main
 from mate_cli.reports.export import harmless
 from mate_cli.terminal.console import Console
-from mate_cli.terminal.streams import CleanStream, clean
+from mate_cli.terminal.streams import CleanStream, printable
 
 STEERING = ["\x1b[31m", "\x1b]0;title\x07", "\x9b31m", "\x90x\x9c", "\u202e", "\u2066", "\x08", "\x00", "\u2028", "\r"]
 PACKAGE = Path(mate_cli.__file__).parent
@@ -41,13 +41,13 @@ def test_styles_of_ours_and_letters_of_all_languages_stay():
     file = io.StringIO()
     Console(file=file, force_terminal=True, color_system="standard").print(Text("\x1b[5m日本 é", style="red"))
     assert file.getvalue() == "\x1b[31m[5m日本 é\x1b[0m\n"
-    assert clean("a\tb\nc\r\n👩‍🚀") == "a\tb\nc\r\n👩‍🚀"
+    assert printable("a\tb\nc\r\n👩‍🚀") == "a\tb\nc\r\n👩‍🚀"
 
 
 @given(st.text())
 def test_what_is_cleaned_is_clean(text):
-    assert is_clean(clean(text))
-    assert clean(clean(text)) == clean(text)
+    assert is_clean(printable(text))
+    assert printable(printable(text)) == printable(text)
 
 
 def test_a_progress_bar_begins_with_the_return_to_its_line():

@@ -52,6 +52,22 @@ def test_a_part_is_made_of_its_own_packages():
             check_targets(wrong, "x")
 
 
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "target",
+    [
+        "torch.utils.data.ConcatDataset",
+        "torch.nn.Linear",
+        "pathlib.Path",
+        "subprocess.Popen",
+        "mate_cli.errors.MateError",
+    ],
+)
+def test_no_part_is_made_of_classes_from_elsewhere(part, target):
+    with pytest.raises(TrustError, match="is no part of mate that"):
+        check_targets({part: {"inner": [{"_target_": target}]}}, "x", [])
+
+
 def test_a_trusted_module_brings_what_it_defines_and_not_what_it_imports():
     own = {"model": {"_target_": "hostile.attacks"}}
     with pytest.raises(TrustError, match=r"trust=MODULE\.$"):

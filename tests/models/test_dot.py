@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
-from batches import batch_from, one_table, pad
+from batches import IDS, batch_from, one_table, pad
 from golden import tapas
 
 from mate_cli.attention.backends.sdpa import Sdpa
@@ -32,17 +32,6 @@ RENAMED = {
     "inverse_column_ranks": "inv_column_ranks",
     "attention_mask": "input_mask",
 }
-NAMES = [
-    "input_ids",
-    "segment_ids",
-    "column_ids",
-    "row_ids",
-    "previous_labels",
-    "column_ranks",
-    "inverse_column_ranks",
-    "numeric_relations",
-    "attention_mask",
-]
 GENERAL = {"vocab_size": VOCABULARY, "activation": "gelu_new", "attention": Sdpa()}
 
 
@@ -51,7 +40,7 @@ def golden(name):
 
 
 def golden_batch():
-    fields = {name: golden(f"features/{RENAMED.get(name, name)}").long() for name in NAMES}
+    fields = {name: golden(f"features/{RENAMED.get(name, name)}").long() for name in IDS}
     return TableBatch(**fields, position_ids=cell_position_ids(fields["row_ids"], fields["column_ids"], 40))
 
 

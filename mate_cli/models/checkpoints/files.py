@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 from mate_cli.files.hub import hub_file
-from mate_cli.files.plain import read_json
+from mate_cli.files.plain import read_object
 from mate_cli.models.checkpoints import tensorflow
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 
@@ -111,4 +111,4 @@ def _config_beside(weights: Path, name: str) -> dict[str, Any]:
 
 
 def _config(file: Path | None) -> dict[str, Any]:
-    return read_json(file, CheckpointError, "Fetch it again") if file else {}
+    return read_object(file, CheckpointError, "Fetch it again") if file else {}
