@@ -110,6 +110,7 @@ LARGE = {
     "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "in memory whole has more than 0 MB"),
     "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "field larger than field limit"),
     "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "in memory whole has more than 0 MB"),
+    "a list of JSON": (*of_text("t.json", json.dumps([{"a": 1}] * 30_000)), "in memory whole has more than 0 MB"),
     "a file": (*of_text("t.csv", "a\n" + "1" * 1_000_001), "more than 1 MB"),
     "packed Parquet": ("t.parquet", of_parquet, "more than"),
 }

@@ -63,7 +63,7 @@ def read_json(path: Path, limits: Limits) -> Grid:
         DataError: it is not JSON, or holds no table.
     """
     size = path.stat().st_size
-    limits.check_bytes(path, size // 2, whole=True)
+    limits.check_bytes(path, size // 2, whole=True)  # of a list only the text is there at once, not its values
     encoding, notes = find_encoding(path)
     text = path.read_text(encoding=encoding, errors="replace")
     start = _after_space(text, 0)
