@@ -1,0 +1,83 @@
+"""From the states of word pieces to the vectors of nodes: words by their mean, names in a schema by an LSTM.
+
+Source: Xu et al. 2021 (DT-Fixup), appendix C.2; the released code, which adds the mean of the LSTM's outputs to its last
+one. Of its backward half, the last output has seen the last piece only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+if TYPE_CHECKING:
+    from mate_cli.tokenization.layout import TableBatch
+
+
+@dataclass(frozen=True)
+class NodePieces:
+    """Which word pieces the nodes of a batch have; those of a node lie side by side.
+
+    Args:
+        tokens: places of the M pieces that are of a node among all tokens, B * T, Int64 [M].
+        nodes: their nodes' places among all, B * K, Int64 [M].
+        counts: pieces of every node, Int64 [B * K].
+    """
+
+    tokens: Tensor
+    nodes: Tensor
+    counts: Tensor
+
+    @classmethod
+    def of(cls, batch: TableBatch, most: int) -> NodePieces:
+        """Those of a batch, whose row ids number the nodes of an example from 1 to at most `most`."""
+        examples = len(batch.row_ids)
+        tokens = ((batch.row_ids > 0) & (batch.attention_mask == 1)).flatten().nonzero().squeeze(1)
+        example = tokens // batch.row_ids.shape[1]
+        nodes = example * most + batch.row_ids.flatten()[tokens] - 1
+        return cls(tokens, nodes, torch.bincount(nodes, minlength=examples * most))
+
+    def means(self, states: Tensor) -> Tensor:
+        """The mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""
+        sums = states.new_zeros(len(self.counts), states.shape[-1])
+        sums = sums.index_add(0, self.nodes, states.index_select(0, self.tokens))
+        return sums / self.counts.clamp(min=1)[:, None]
+
+    def sequences(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """The pieces of some nodes.
+
+        Args:
+            chosen: places of the nodes among all, Int64 [I].
+
+        Returns:
+            The places of their pieces among all tokens, Int64 [I, L], the last one again and again where there are no
+            more, and how many there are, Int64 [I].
+        """
+        counts = self.counts[chosen]
+        first = (self.counts.cumsum(0) - self.counts)[chosen]
+        steps = torch.arange(int(counts.max()), device=counts.device)
+        return self.tokens[first[:, None] + torch.minimum(steps, counts[:, None] - 1)], counts
+
+
+class NameEncoder(nn.Module):
+    """The last output of a bidirectional LSTM plus the mean of all of them.
+
+    Args:
+        inputs: width of the states.
+        width: of the result, half of it from each direction.
+    """
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, width // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, states: Tensor, counts: Tensor) -> Tensor:
+        """States of the pieces of names [I, L, D], of which the first `counts` [I] are real, to names [I, width]."""
+        packed = pack_padded_sequence(states, counts.cpu(), batch_first=True, enforce_sorted=False)
+        outputs, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        last = (counts - 1)[:, None, None].expand(-1, 1, outputs.shape[-1])
+        total: Tensor = outputs.gather(1, last).squeeze(1) + outputs.sum(1) / counts[:, None]
+        return total

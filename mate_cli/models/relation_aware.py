@@ -1,0 +1,160 @@
+"""Relation-aware layers over words, tables and columns, on the states of a pre-trained encoder.
+
+Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP); Wang et al.,
+"RAT-SQL", ACL 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.plan import Planner, Plans
+from mate_cli.errors import ConfigError
+from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.frozen_features import FrozenFeatures
+from mate_cli.models.initialization.schemes import draw
+from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.layers.extra import Extra, ExtraLayers
+from mate_cli.models.layers.nodes import NameEncoder, NodePieces
+from mate_cli.models.layers.relation_attention import RelationAttention
+from mate_cli.models.sizes import EncoderSize, encoder_size
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tokenization.schema.relations import RELATIONS
+
+if TYPE_CHECKING:
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class RelationAware(TableEncoder):
+    """A BERT-like encoder of word pieces, and new layers over nodes: the words of a question, tables and columns.
+
+    The output is of nodes: `EncoderOutput.batch` has a token for each, and a column's state has that of its table added.
+
+    Args:
+        size: of the encoder of word pieces, a name in `SIZES` or a size.
+        attention: how it computes attention.
+        extra: the layers over nodes, and what they begin with.
+        frozen: learn nothing in the encoder of word pieces, whose states are then computed once for every input.
+        features: a folder where they are kept; None: they are computed each time.
+        **options: those of `TableEncoder`.
+
+    Raises:
+        ConfigError: the layers over nodes have no width.
+    """
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        extra: Extra,
+        frozen: bool = False,
+        features: str | None = None,
+        **options: Any,  # noqa: ANN401 - passed on
+    ) -> None:
+        shape = encoder_size(size)
+        spec = LayerSpec(Full(shape.num_heads), attention)
+        options["pooler"] = False
+        super().__init__(size, [spec] * shape.num_layers, token_types=("segment_ids",), **options)
+        if extra.width is None:
+            problem = "the layers over nodes have no width"
+            raise ConfigError(problem, where="model.extra.width", remedy="Set it, to 256 as in the paper")
+        width = extra.width
+        self.names = NameEncoder(shape.hidden_size, width)
+        self.word_map = nn.Linear(shape.hidden_size, width, bias=False)
+        self.name_map = nn.Linear(width, width, bias=False)
+        self.node_dropout = nn.Dropout(extra.input_dropout)
+        self.before_map = extra.mu_source == "pre_map"
+        self.extra = ExtraLayers(replace(extra, input_dropout=0.0), width, _relational)
+        for module in (self.names, self.word_map, self.name_map):
+            draw(module)
+        self.node_pattern = Full(extra.heads)
+        self.frozen = frozen
+        self.kept = FrozenFeatures(Path(features).expanduser()) if frozen and features else None
+        for module in (self.embeddings, self.encoder):
+            module.requires_grad_(not frozen)
+
+    @property
+    def states_size(self) -> int:
+        """The width of the states of nodes."""
+        assert self.extra is not None
+        return self.extra.size.hidden_size
+
+    @property
+    def planner(self) -> Planner:
+        """What prepares batches for the encoder of word pieces; nothing where its states are kept."""
+        if self.kept is not None:
+            return Planner(())
+        return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
+
+    def plans(self, batch: TableBatch) -> Plans:
+        """What the encoder of word pieces sees of a batch of these, and the layers over nodes of one of nodes."""
+        return Plans(
+            (self.node_pattern if batch.places is not None else spec.pattern for spec in self.encoder.specs), batch
+        )
+
+    def train(self, mode: bool = True) -> RelationAware:
+        """Train, or ask; what is frozen is always asked."""
+        super().train(mode)
+        if self.frozen:
+            self.embeddings.eval()
+            self.encoder.eval()
+        return self
+
+    def forward(self, batch: TableBatch) -> EncoderOutput:
+        """Encode the nodes of a batch."""
+        assert self.extra is not None
+        vectors = self._vectors(batch)
+        words, names = (self.node_dropout(one) for one in vectors)
+        nodes = node_batch(batch)
+        plans = self.plans(nodes)
+        is_word = (nodes.node_kinds == WORD)[..., None]
+        given = torch.where(is_word, self.word_map(words), self.name_map(names))
+        states = plans.packing.unpack(self.extra(plans.packing.pack(given), plans))
+        states = _with_tables(states, nodes)
+        return EncoderOutput(states, self.pooler(states), nodes)
+
+    def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
+        """The vectors of words and those of names, real ones only, each [nodes, width]."""
+        words, names = self._vectors(batch)
+        kinds = node_batch(batch).node_kinds
+        if not self.before_map:
+            words, names = self.word_map(words), self.name_map(names)
+        return [words[kinds == WORD], names[kinds > WORD]]
+
+    def token_states(self, batch: TableBatch) -> Tensor:
+        """What the encoder of word pieces says of a batch, [B, T, D]."""
+        if not self.frozen:
+            return self._encode(batch)
+        with torch.no_grad():
+            if self.kept is None:
+                return self._encode(batch)
+            return self.kept.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
+
+    def _encode(self, batch: TableBatch) -> Tensor:
+        plans = self.plans(batch)
+        return plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
+
+    def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
+        """Words [B, K, D] and names [B, K, width], zero for nodes of the other kind."""
+        kinds = batch.node_kinds
+        pieces = NodePieces.of(batch, kinds.shape[1])
+        states = self.token_states(batch).flatten(0, 1)
+        words = pieces.means(states).view(*kinds.shape, -1)
+        chosen = (kinds > WORD).flatten().nonzero().squeeze(1)
+        tokens, counts = pieces.sequences(chosen)
+        names = self.names(states[tokens], counts)
+        spread = names.new_zeros(kinds.numel(), names.shape[-1]).index_copy(0, chosen, names)
+        return words, spread.view(*kinds.shape, -1)
+
+
+def _relational(size: EncoderSize) -> LayerSpec:
+    return LayerSpec(Full(size.num_heads), RelationAttention(size, RELATIONS))
