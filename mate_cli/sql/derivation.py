@@ -1,0 +1,213 @@
+"""Actions that make a query one after the other, and which of them may come next.
+
+Source: Xu et al. 2021 (DT-Fixup), SQL-SP; Yin and Neubig 2018, "TRANX". The released code allows every production of
+the open type and throws impossible queries away afterwards; here they are never begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from mate_cli.sql.grammar import BY_NAME, BY_TYPE, COLUMN_TYPE, PRODUCTIONS, ROOT_TYPE, Production
+from mate_cli.sql.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRule:
+    """Make a thing of the open type by a production, whose number it is."""
+
+    production: int
+
+    def __str__(self) -> str:
+        return f"ApplyRule[{PRODUCTIONS[self.production].text}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """There is nothing more of the open type."""
+
+    def __str__(self) -> str:
+        return "Reduce"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectColumn:
+    """Choose a column by its number in the schema."""
+
+    column: int
+
+    def __str__(self) -> str:
+        return f"SelectColumnAction[id={self.column}]"
+
+
+Action = ApplyRule | Reduce | SelectColumn
+REDUCE = Reduce()
+
+_CLAUSES = frozenset(BY_NAME[name].number for name in ("Select", "From", "Where", "Having", "GroupBy"))
+_ORDERS = frozenset(BY_NAME[name].number for name in ("Order", "Superlative"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A production of which not everything is made.
+
+    Args:
+        rule: the production.
+        step: the action that applied it.
+        place: of the field that is next.
+        made: how much of that field there is.
+        aggregate: the name of the aggregate among what was made, if any.
+    """
+
+    rule: Production
+    step: int
+    place: int = 0
+    made: int = 0
+    aggregate: str = ""
+
+    def with_child(self, child: Production | None) -> _Open:
+        aggregate = child.name if child and child.type == "agg_op" else self.aggregate
+        if self.rule.fields[self.place].count == "*":
+            return replace(self, made=self.made + 1, aggregate=aggregate)
+        return replace(self, place=self.place + 1, made=0, aggregate=aggregate)
+
+    def reduced(self) -> _Open:
+        return replace(self, place=self.place + 1, made=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """A query half made, about one schema; `apply` gives the next one and leaves this one as it is.
+
+    Args:
+        schema: whose columns are chosen.
+        actions: those so far.
+    """
+
+    schema: Schema
+    actions: tuple[Action, ...] = ()
+    _open: tuple[_Open, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """How many actions were applied; the number of the next one."""
+        return len(self.actions)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the query is made."""
+        return bool(self.actions) and not self._open
+
+    @property
+    def open_type(self) -> str | None:
+        """The type of what is made next, one of `TYPES`; None where all is made."""
+        if not self._open:
+            return None if self.actions else ROOT_TYPE
+        top = self._open[-1]
+        return top.rule.fields[top.place].type
+
+    @property
+    def parent_production(self) -> int | None:
+        """The number of the production that the open field is of; None before the first action and after the last."""
+        return self._open[-1].rule.number if self._open else None
+
+    @property
+    def parent_step(self) -> int | None:
+        """The number of the action that applied that production."""
+        return self._open[-1].step if self._open else None
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns that were chosen so far, in their order."""
+        return tuple(action.column for action in self.actions if isinstance(action, SelectColumn))
+
+    def legal(self) -> tuple[Action, ...]:
+        """The actions that may come next; none where the query is made.
+
+        Aggregates stand neither in each other nor in FROM, WHERE and GROUP BY; "*" is counted, or selected by itself;
+        of what may be there several times there is at least one.
+        """
+        kind = self.open_type
+        if kind is None:
+            return ()
+        if kind == COLUMN_TYPE:
+            return _columns(len(self.schema.tables), len(self.schema.columns), stars=self._allows_star())
+        rules = (BY_NAME["none"],) if kind == "agg_op" and not self._allows_aggregate() else BY_TYPE[kind]
+        found = tuple(ApplyRule(rule.number) for rule in rules)
+        return (*found, REDUCE) if self._allows_reduce() else found
+
+    def apply(self, action: Action) -> Derivation:
+        """The derivation after one more action.
+
+        Raises:
+            ValueError: the action is not legal here.
+        """
+        if not self._allows(action):
+            raise ValueError(f"{action} cannot make {self.open_type or 'anything more'} (step {self.step})")
+        below, top = self._open[:-1], self._open[-1:]
+        if isinstance(action, ApplyRule):
+            rule = PRODUCTIONS[action.production]
+            stack = (*below, *(parent.with_child(rule) for parent in top), _Open(rule, self.step))
+        elif isinstance(action, Reduce):
+            stack = (*below, top[0].reduced())
+        else:
+            stack = (*below, top[0].with_child(None))
+        while stack and stack[-1].place == len(stack[-1].rule.fields):
+            stack = stack[:-1]
+        return Derivation(self.schema, (*self.actions, action), stack)
+
+    def _allows(self, action: Action) -> bool:
+        """Whether an action is among the legal ones, without making all of them."""
+        kind = self.open_type
+        if isinstance(action, Reduce):
+            return self._allows_reduce()
+        if isinstance(action, SelectColumn):
+            first = 0 if kind == COLUMN_TYPE and self._allows_star() else len(self.schema.tables)
+            return kind == COLUMN_TYPE and first <= action.column < len(self.schema.columns)
+        rule = PRODUCTIONS[action.production]
+        return rule.type == kind and (kind != "agg_op" or rule.name == "none" or self._allows_aggregate())
+
+    def _allows_reduce(self) -> bool:
+        if not self._open:
+            return False
+        top = self._open[-1]
+        count = top.rule.fields[top.place].count
+        return count == "?" or (count == "*" and top.made > 0)
+
+    def _allows_aggregate(self) -> bool:
+        if self._open[-1].rule.name == "SelectCol":
+            return True
+        clause = self._clause()
+        if clause == "Select":
+            return self._selected().aggregate == "none" and self._open[-2].rule.name != "ValUnit"
+        return clause in ("Having", "Order", "Superlative")
+
+    def _allows_star(self) -> bool:
+        aggregate = self._open[-1].aggregate
+        if self._clause() == "Select" and self._open[-2].rule.name == "ValUnit":
+            return self._selected().aggregate in ("none", "count")
+        return aggregate == "count"
+
+    def _clause(self) -> str:
+        """The name of the innermost part of a query that is open."""
+        return next(one.rule.name for one in reversed(self._open) if one.rule.number in _CLAUSES | _ORDERS)
+
+    def _selected(self) -> _Open:
+        """The open column of the result."""
+        return next(one for one in reversed(self._open) if one.rule.name == "SelectCol")
+
+
+@cache
+def _columns(tables: int, columns: int, *, stars: bool) -> tuple[SelectColumn, ...]:
+    return tuple(SelectColumn(number) for number in range(0 if stars else tables, columns))
+
+
+def derivations(schema: Schema, actions: tuple[Action, ...]) -> Iterator[Derivation]:
+    """The derivation before each of some actions, then the last one."""
+    state = Derivation(schema)
+    yield state
+    for action in actions:
+        state = state.apply(action)
+        yield state

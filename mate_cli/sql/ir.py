@@ -1,0 +1,265 @@
+"""A query as Spider takes it apart, with the numbers of a `Schema`.
+
+Numbers of aggregates, operators and units are the places in the tuples below, as in Spider's files.
+Source: taoyds/spider, `process_sql.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mate_cli.sql.schema import STAR, Schema
+
+AGGREGATES = ("none", "max", "min", "count", "sum", "avg")
+UNIT_OPERATORS = ("none", "-", "+", "*", "/")
+OPERATORS = ("not", "between", "=", ">", "<", ">=", "<=", "!=", "in", "like", "is", "exists")
+DIRECTIONS = ("asc", "desc")
+SET_OPERATORS = ("intersect", "union", "except")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUnit:
+    """A column, perhaps aggregated: max(DISTINCT column)."""
+
+    aggregate: int
+    column: int
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ValueUnit:
+    """A column, or two that an operator of `UNIT_OPERATORS` joins."""
+
+    operator: int
+    left: ColumnUnit
+    right: ColumnUnit | None = None
+
+    def columns(self) -> tuple[ColumnUnit, ...]:
+        """Both sides, or the one that there is."""
+        return (self.left,) if self.right is None else (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a row or group has to meet.
+
+    Args:
+        negated: NOT stands before the operator.
+        operator: a place in `OPERATORS`.
+        unit: what is compared.
+        value: what it is compared with; None where nobody says.
+        second: the upper end of BETWEEN.
+    """
+
+    negated: bool
+    operator: int
+    unit: ValueUnit
+    value: Value
+    second: Value = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditions one after the other, with "and" or "or" between them; false where there are none."""
+
+    items: tuple[Condition, ...] = ()
+    connectors: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Condition]:
+        return iter(self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """Where rows come from: numbers of tables and queries, in the order in which they are named, and how they join."""
+
+    units: tuple[int | Query, ...] = ()
+    joins: Conditions = Conditions()
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        """The tables among the units."""
+        return tuple(unit for unit in self.units if isinstance(unit, int))
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """A column of the result: a place in `AGGREGATES`, and what is aggregated."""
+
+    aggregate: int
+    unit: ValueUnit
+
+
+@dataclass(frozen=True, slots=True)
+class OrderBy:
+    """How the result is ordered: "asc" or "desc", and by what."""
+
+    direction: str
+    units: tuple[ValueUnit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query; of the three that may follow it at most one is there.
+
+    Args:
+        limit: how many rows are kept; None for all.
+    """
+
+    select: tuple[SelectItem, ...]
+    source: From = From()
+    where: Conditions = Conditions()
+    group_by: tuple[ColumnUnit, ...] = ()
+    having: Conditions = Conditions()
+    order_by: OrderBy | None = None
+    limit: int | None = None
+    distinct: bool = False
+    intersect: Query | None = None
+    union: Query | None = None
+    except_: Query | None = None
+
+    def following(self) -> tuple[str, Query] | None:
+        """The set operator that joins another query, and that query."""
+        found = zip(SET_OPERATORS, (self.intersect, self.union, self.except_), strict=True)
+        return next(((name, query) for name, query in found if query), None)
+
+    def alone(self) -> Query:
+        """The query without those that follow it."""
+        return replace(self, intersect=None, union=None, except_=None)
+
+
+Value = float | str | ColumnUnit | Query | None
+
+
+def query_from_dict(entry: Mapping[str, Any], schema: Schema) -> Query:
+    """Read the field `sql` of an example of Spider.
+
+    Args:
+        entry: as the file has it; its columns are numbered without those that are written "*", but for one.
+        schema: of its database.
+
+    Raises:
+        ValueError: it is not in that layout; says why.
+    """
+    try:
+        return _FromDict(schema).query(entry)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"sql is not in the layout of Spider ({error!r})") from error
+
+
+def query_to_dict(query: Query, schema: Schema) -> dict[str, Any]:
+    """The query in the layout of Spider, of lists and plain values."""
+    return _ToDict(schema).query(query)
+
+
+class _FromDict:
+    def __init__(self, schema: Schema) -> None:
+        self._columns, self._tables = len(schema.columns), len(schema.tables)
+
+    def query(self, entry: Mapping[str, Any]) -> Query:
+        distinct, items = entry["select"]
+        units, joins = entry["from"]["table_units"], entry["from"]["conds"]
+        return Query(
+            select=tuple(SelectItem(_place(aggregate, AGGREGATES), self._unit(unit)) for aggregate, unit in items),
+            source=From(tuple(self._source(kind, unit) for kind, unit in units), self._conditions(joins)),
+            where=self._conditions(entry["where"]),
+            group_by=tuple(map(self._column, entry["groupBy"])),
+            having=self._conditions(entry["having"]),
+            order_by=self._order(entry["orderBy"]),
+            limit=entry["limit"],
+            distinct=bool(distinct),
+            intersect=self._next(entry["intersect"]),
+            union=self._next(entry["union"]),
+            except_=self._next(entry["except"]),
+        )
+
+    def _next(self, entry: Mapping[str, Any] | None) -> Query | None:
+        return self.query(entry) if entry else None
+
+    def _source(self, kind: str, unit: Any) -> int | Query:  # noqa: ANN401 - what JSON holds
+        if kind == "sql":
+            return self.query(unit)
+        if type(unit) is not int or not 0 <= unit < self._tables - 1:
+            raise ValueError(f"sql names table {unit!r}, which is not there")
+        return unit + 1
+
+    def _column(self, entry: Sequence[Any]) -> ColumnUnit:
+        aggregate, column, distinct = entry
+        if type(column) is not int or not 0 <= column <= self._columns - self._tables:
+            raise ValueError(f"sql names column {column!r}, which is not there")
+        return ColumnUnit(_place(aggregate, AGGREGATES), column + self._tables - 1 if column else STAR, bool(distinct))
+
+    def _unit(self, entry: Sequence[Any]) -> ValueUnit:
+        operator, left, right = entry
+        return ValueUnit(_place(operator, UNIT_OPERATORS), self._column(left), self._column(right) if right else None)
+
+    def _conditions(self, entries: Sequence[Any]) -> Conditions:
+        return Conditions(tuple(map(self._condition, entries[::2])), tuple(map(str, entries[1::2])))
+
+    def _condition(self, entry: Sequence[Any]) -> Condition:
+        negated, operator, unit, value, second = entry
+        place = _place(operator, OPERATORS)
+        return Condition(bool(negated), place, self._unit(unit), self._value(value), self._value(second))
+
+    def _value(self, value: Any) -> Value:  # noqa: ANN401 - what JSON holds
+        if isinstance(value, dict):
+            return self.query(value)
+        if isinstance(value, list | tuple):
+            return self._column(value)
+        if value is None or isinstance(value, str | int | float):
+            return value
+        raise ValueError(f"a condition compares with {value!r}")
+
+    def _order(self, entry: Sequence[Any]) -> OrderBy | None:
+        return OrderBy(str(entry[0]), tuple(map(self._unit, entry[1]))) if entry else None
+
+
+def _place(number: Any, names: Sequence[str]) -> int:  # noqa: ANN401 - what JSON holds
+    if type(number) is not int or not 0 <= number < len(names):
+        raise ValueError(f"sql has number {number!r}, of {len(names)}: {', '.join(names)}")
+    return number
+
+
+class _ToDict:
+    def __init__(self, schema: Schema) -> None:
+        self._stars = len(schema.tables)
+
+    def query(self, query: Query) -> dict[str, Any]:
+        order = query.order_by
+        units = [["sql", self.query(u)] if isinstance(u, Query) else ["table_unit", u - 1] for u in query.source.units]
+        return {
+            "from": {"table_units": units, "conds": self._conditions(query.source.joins)},
+            "select": [query.distinct, [[item.aggregate, self._unit(item.unit)] for item in query.select]],
+            "where": self._conditions(query.where),
+            "groupBy": [self._column(unit) for unit in query.group_by],
+            "having": self._conditions(query.having),
+            "orderBy": [order.direction, [self._unit(unit) for unit in order.units]] if order else [],
+            "limit": query.limit,
+            "intersect": self._value(query.intersect),
+            "union": self._value(query.union),
+            "except": self._value(query.except_),
+        }
+
+    def _column(self, unit: ColumnUnit) -> list[Any]:
+        return [unit.aggregate, max(STAR, unit.column - self._stars + 1), unit.distinct]
+
+    def _unit(self, unit: ValueUnit) -> list[Any]:
+        return [unit.operator, self._column(unit.left), self._column(unit.right) if unit.right else None]
+
+    def _conditions(self, conditions: Conditions) -> list[Any]:
+        parts: list[Any] = []
+        for place, item in enumerate(conditions.items):
+            parts += [conditions.connectors[place - 1]] if place else []
+            unit, value, second = self._unit(item.unit), self._value(item.value), self._value(item.second)
+            parts.append([item.negated, item.operator, unit, value, second])
+        return parts
+
+    def _value(self, value: Value) -> Any:  # noqa: ANN401 - what JSON holds
+        if isinstance(value, Query):
+            return self.query(value)
+        return self._column(value) if isinstance(value, ColumnUnit) else value

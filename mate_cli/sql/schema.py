@@ -1,0 +1,144 @@
+"""The schema of a database as text to SQL sees it: with a "*" of every table and one of none.
+
+Source: Xu et al. 2021 (DT-Fixup), the released code; Yu et al. 2018 (Spider), `tables.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+STAR = 0
+"""The number of the column "*" that is of no table of its own, and of the table "*" that it is of."""
+KINDS = ("text", "number", "time", "boolean", "others")
+"""Types of columns; what is none of the first four is "others"."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTable:
+    """A table: its name in words, and the one that SQL uses."""
+
+    name: str
+    original: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaColumn:
+    """A column: the number of its table, its name in words, the one that SQL uses, and one of `KINDS`."""
+
+    table: int
+    name: str
+    original: str
+    kind: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Tables and columns of a database, numbered from 0 with those that are written "*".
+
+    Table 0 is none of the database's, it is written "*"; tables 1 to T are. Column 0 is the "*" of table 0, columns 1
+    to T are those of tables 1 to T; the columns of the database follow.
+
+    Args:
+        name: of the database.
+        tables: T + 1 of them.
+        columns: T + 1 and as many as the database has.
+        primary_keys: numbers of columns.
+        foreign_keys: pairs of columns, each referring to the second.
+    """
+
+    name: str
+    tables: tuple[SchemaTable, ...]
+    columns: tuple[SchemaColumn, ...]
+    primary_keys: frozenset[int] = frozenset()
+    foreign_keys: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def expanded(
+        cls,
+        name: str,
+        tables: Sequence[SchemaTable],
+        columns: Sequence[SchemaColumn],
+        primary_keys: Sequence[int] = (),
+        foreign_keys: Sequence[tuple[int, int]] = (),
+    ) -> Schema:
+        """Add what is written "*" to the tables and columns of a database, all of them counted from 1.
+
+        Args:
+            name: of the database.
+            tables: of the database.
+            columns: of the database, each with the number of its table from 1.
+            primary_keys: numbers of columns.
+            foreign_keys: pairs of numbers of columns.
+        """
+        count = len(tables)
+        stars = (SchemaColumn(table, "*", "*") for table in range(count + 1))
+        return cls(
+            name,
+            (SchemaTable("*", "*"), *tables),
+            (*stars, *columns),
+            frozenset(key + count for key in primary_keys),
+            tuple((one + count, other + count) for one, other in foreign_keys),
+        )
+
+    @classmethod
+    def from_entry(cls, entry: Mapping[str, Any]) -> Schema:
+        """Read an entry of `tables.json`, the layout of Spider.
+
+        Raises:
+            ValueError: it is not in that layout; says why.
+        """
+        try:
+            names = zip(entry["table_names"], entry["table_names_original"], strict=True)
+            tables = [SchemaTable(str(name), str(original)) for name, original in names]
+            rows = zip(entry["column_names"], entry["column_names_original"], entry["column_types"], strict=True)
+            columns = [_column(name, original, kind, len(tables)) for name, original, kind in list(rows)[1:]]
+            primary = _places(entry["primary_keys"], columns)
+            foreign = [(_place(one, columns), _place(other, columns)) for one, other in entry["foreign_keys"]]
+            return cls.expanded(str(entry["db_id"]), tables, columns, primary, foreign)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
+
+    @property
+    def table_count(self) -> int:
+        """How many tables the database has, T."""
+        return len(self.tables) - 1
+
+    def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
+        """The number of the first column of the database that SQL calls so, whatever the case.
+
+        Args:
+            name: of the column.
+            tables: those whose columns count, the first one first; None for all.
+        """
+        wanted = range(1, len(self.tables)) if tables is None else tables
+        found = {c.table: n for n, c in reversed(list(self._real())) if c.original.lower() == name.lower()}
+        return next((found[table] for table in wanted if table in found), None)
+
+    def table_named(self, name: str) -> int | None:
+        """The number of the table that SQL calls so, whatever the case."""
+        numbers = range(1, len(self.tables))
+        return next((number for number in numbers if self.tables[number].original.lower() == name.lower()), None)
+
+    def _real(self) -> list[tuple[int, SchemaColumn]]:
+        return list(enumerate(self.columns))[len(self.tables) :]
+
+
+def _column(name: Any, original: Any, kind: Any, tables: int) -> SchemaColumn:  # noqa: ANN401 - what JSON holds
+    table = name[0]
+    if type(table) is not int or not 0 <= table < tables:
+        raise ValueError(f"column {name[1]!r} is of no table")
+    return SchemaColumn(table + 1, str(name[1]), str(original[1]), kind if kind in KINDS else KINDS[-1])
+
+
+def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:
+    """Numbers of columns from 1; a key of several columns is a list in the list."""
+    flat = [one for key in keys for one in (key if isinstance(key, list) else [key])]
+    return [_place(one, columns) for one in flat]
+
+
+def _place(key: Any, columns: Sequence[SchemaColumn]) -> int:  # noqa: ANN401 - what JSON holds
+    if type(key) is not int or not 1 <= key <= len(columns):
+        raise ValueError(f"a key names column {key!r}, which is not there")
+    return key

@@ -1,0 +1,24 @@
+"""Spider as it lies below MATE_SHARED: schemas by name, questions by split."""
+
+import gzip
+import json
+from functools import cache
+
+from golden import shared
+
+from mate_cli.sql.schema import Schema
+
+
+@cache
+def schemas() -> dict[str, Schema]:
+    return {entry["db_id"]: Schema.from_entry(entry) for entry in _read("tables")}
+
+
+@cache
+def questions(split: str) -> list[dict]:
+    return _read({"dev": "dev", "train": "train_spider"}[split])
+
+
+def _read(name: str) -> list[dict]:
+    with gzip.open(shared("data", "spider", f"{name}.json.gz")) as file:
+        return json.load(file)
