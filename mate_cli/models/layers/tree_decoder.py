@@ -66,16 +66,15 @@ class Memory(NamedTuple):
         return Memory(*(tensor.index_select(0, rows) for tensor in self))
 
 
-class Steps(NamedTuple):
-    """Derivations, step by step; all are Int64 [B, A], and -1 where there is nothing.
+class Frontier(NamedTuple):
+    """What is known before steps; all are Int64 [B, A], and -1 where there is nothing, as at first.
 
     Args:
-        rules: the production that is applied, or their number for Reduce; -1 where a column is selected or nothing is
-            left to do.
-        columns: the column that is selected, from 0; -1 where none is.
-        parents: the step that made what is expanded; -1 at first.
-        productions: the production that was applied there; -1 at first.
-        types: of what is expanded; -1 where nothing is left to do.
+        rules: the production that the step before applied, or their number for Reduce.
+        columns: the column that it selected, from 0.
+        parents: the step that made what is expanded.
+        productions: the production that was applied there.
+        types: of what is expanded.
     """
 
     rules: Tensor
@@ -83,6 +82,28 @@ class Steps(NamedTuple):
     parents: Tensor
     productions: Tensor
     types: Tensor
+
+
+class Steps(NamedTuple):
+    """Known derivations.
+
+    Args:
+        rules: the production that each step applies, or their number for Reduce; -1 where it selects a column, or the
+            derivation is complete. Int64 [B, A], as `columns`.
+        columns: the column that it selects, from 0; -1 where it selects none.
+        frontier: what is known before each step.
+    """
+
+    rules: Tensor
+    columns: Tensor
+    frontier: Frontier
+
+    @classmethod
+    def of(cls, rules: Tensor, columns: Tensor, parents: Tensor, productions: Tensor, types: Tensor) -> Steps:
+        """Those of actions, and of what is expanded by them, all Int64 [B, A]."""
+        last = (pad(actions[:, :-1], (1, 0), value=NONE) for actions in (rules, columns))
+        types = torch.cat([torch.full_like(types[:, :1], NONE), types[:, 1:]], 1)  # at first all is zero, as released
+        return cls(rules, columns, Frontier(*last, parents, productions, types))
 
 
 class StepWeights(NamedTuple):
@@ -175,10 +196,10 @@ class TreeDecoder(nn.Module):
 
     def _run(self, memory: Memory, steps: Steps) -> Tensor:
         """What comes out of every step, [B, A, attention]."""
-        known, weights = self.known_inputs(memory, steps).unbind(1), self.step_weights()
+        known, weights = self.known_gates(memory, steps.frontier).unbind(1), self.step_weights()
         carried = self.start(len(steps.rules))
         history, outputs = History(len(known), carried.state), []
-        parents, parent = steps.parents.clamp(min=0).unbind(1), carried.state
+        parents, parent = steps.frontier.parents.clamp(min=0).unbind(1), carried.state
         for time, gates in enumerate(known):
             if time:
                 parent = history.at(parents[time], carried.state)
@@ -187,26 +208,18 @@ class TreeDecoder(nn.Module):
             outputs.append(carried.attended)
         return torch.stack(outputs, 1)
 
-    def known_inputs(self, memory: Memory, steps: Steps) -> Tensor:
-        """The share of the LSTM's gates that is known of derivations beforehand, [B, A, 4 * state]."""
-        before = pad(torch.stack([steps.rules, steps.columns], -1)[:, :-1], (0, 0, 1, 0), value=NONE)
-        actions = self.action_inputs(memory, before[..., 0], before[..., 1])
-        parents = _rows(self.productions, steps.productions)
-        types = _rows(self.types, steps.types)
-        types = torch.cat([torch.zeros_like(types[:, :1]), types[:, 1:]], 1)
-        return self.gates(actions, parents, types)
+    def known_gates(self, memory: Memory, frontier: Frontier) -> Tensor:
+        """The share of what is known before steps in the LSTM's gates, with its biases, [B, A, 4 * state]."""
+        columns = frontier.columns[..., None]
+        chosen = memory.inputs.gather(1, columns.clamp(min=0).expand(-1, -1, self.size.action)) * (columns >= 0)
+        actions = _rows(self.productions, frontier.rules) + chosen
+        known = actions, _rows(self.productions, frontier.productions), _rows(self.types, frontier.types)
+        return self.gates(torch.cat(known, -1))
 
-    def action_inputs(self, memory: Memory, rules: Tensor, columns: Tensor) -> Tensor:
-        """Actions, productions and columns of which one is -1, both [B, A], as what the next step is given."""
-        chosen = memory.inputs.gather(1, columns.clamp(min=0)[..., None].expand(-1, -1, self.size.action))
-        return _rows(self.productions, rules) + chosen * (columns >= 0)[..., None]
-
-    def gates(self, actions: Tensor, parents: Tensor, types: Tensor) -> Tensor:
-        """The share of the last action, the parent's production and the type in the LSTM's gates, with its biases."""
+    def gates(self, known: Tensor) -> Tensor:
+        """The share of the last action, the parent's production and the type [..., width] in the LSTM's gates."""
         action, _, parent, kind, _ = self._input_weights()
-        known = torch.cat([actions, parents, types], -1)
-        bias = self.lstm.bias_ih + self.lstm.bias_hh
-        return linear(known, torch.cat([action, parent, kind], 1), bias)
+        return linear(known, torch.cat([action, parent, kind], 1), self.lstm.bias_ih + self.lstm.bias_hh)
 
     def _input_weights(self) -> tuple[Tensor, ...]:
         s = self.size
