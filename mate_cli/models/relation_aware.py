@@ -27,7 +27,8 @@ from mate_cli.models.layers.nodes import NameEncoder, NodePieces
 from mate_cli.models.layers.relation_attention import RelationAttention
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tokenization.schema.relations import RELATIONS
+from mate_cli.tokenization.layout import WORD,COLUMN,TABLE
+RELATIONS=33
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 class RelationAware(TableEncoder):
     """A BERT-like encoder of word pieces, and new layers over nodes: the words of a question, tables and columns.
 
-    The output is of nodes: `EncoderOutput.batch` has a token for each, and a column's state has that of its table added.
+    The output is of nodes: `EncoderOutput.batch` has a token for each. The state of a column has that of its table added.
 
     Args:
         size: of the encoder of word pieces, a name in `SIZES` or a size.
@@ -158,3 +159,26 @@ class RelationAware(TableEncoder):
 
 def _relational(size: EncoderSize) -> LayerSpec:
     return LayerSpec(Full(size.num_heads), RelationAttention(size, RELATIONS))
+
+
+def node_batch(batch: TableBatch) -> TableBatch:
+    """A batch whose tokens are the nodes of another one, each with what its first word piece has.
+
+    Raises:
+        ConfigError: the other one has no nodes.
+    """
+    kinds = batch.node_kinds
+    if kinds is None:
+        raise ConfigError("these encodings have no nodes", where="encoding", remedy="Use encoding=schema")
+    pieces = NodePieces.of(batch, kinds.shape[1])
+    length = batch.input_ids.shape[1]
+    nodes = batch.keep((pieces.first_tokens() % length).view_as(kinds))
+    return replace(nodes, attention_mask=(kinds > 0).long())
+
+
+def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:
+    """States [B, K, D] of nodes, to those of columns the state of their table added."""
+    assert nodes.node_tables is not None
+    tables = nodes.node_tables
+    found = states.gather(1, tables.clamp(min=0)[..., None].expand_as(states))
+    return states + found * (tables >= 0)[..., None]

@@ -1,7 +1,7 @@
 """From the states of word pieces to the vectors of nodes: words by their mean, names in a schema by an LSTM.
 
-Source: Xu et al. 2021 (DT-Fixup), appendix C.2; the released code, which adds the mean of the LSTM's outputs to its last
-one. Of its backward half, the last output has seen the last piece only.
+Source: Xu et al. 2021 (DT-Fixup), appendix C.2; the released code, which adds the mean of the LSTM's outputs to
+its last one. Of its backward half, the last output has seen the last piece only.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ class NodePieces:
         nodes = example * most + batch.row_ids.flatten()[tokens] - 1
         return cls(tokens, nodes, torch.bincount(nodes, minlength=examples * most))
 
+    @property
+    def starts(self) -> Tensor:
+        """The place of every node's first piece among the M, Int64 [B * K]."""
+        return self.counts.cumsum(0) - self.counts
+
+    def first_tokens(self) -> Tensor:
+        """The token of every node's first piece, Int64 [B * K]; any token where there is no node."""
+        return self.tokens[self.starts.clamp(max=len(self.tokens) - 1)]
+
     def means(self, states: Tensor) -> Tensor:
         """The mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""
         sums = states.new_zeros(len(self.counts), states.shape[-1])
@@ -57,7 +66,7 @@ class NodePieces:
             more, and how many there are, Int64 [I].
         """
         counts = self.counts[chosen]
-        first = (self.counts.cumsum(0) - self.counts)[chosen]
+        first = self.starts[chosen]
         steps = torch.arange(int(counts.max()), device=counts.device)
         return self.tokens[first[:, None] + torch.minimum(steps, counts[:, None] - 1)], counts
 

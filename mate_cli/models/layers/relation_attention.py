@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 class RelationAttention(nn.Module, Attention):
-    """The attention of one layer: of head h, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets
-    the weighted sum of v_j + rV, where rK and rV are the vectors of the relation of i to j, shared by all heads.
+    """The attention of one layer, whose heads share two vectors, rK and rV, for each relation.
 
-    No [K, K, H] tensor is made: queries meet all relations before they are chosen, weights are summed by relation.
+    Of every head, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets the weighted sum of v_j + rV;
+    rK and rV are those of the relation of i to j. No [K, K, H] tensor is made: queries meet all relations before the
+    right one is chosen, and weights are summed by relation before they meet the vectors.
 
     Args:
         size: number N and size H of heads.

@@ -1,0 +1,57 @@
+"""From the states of nodes to the scores of a query's actions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from mate_cli.models.initialization.schemes import draw
+from mate_cli.models.layers.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
+from mate_cli.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.tokenization.layout import COLUMN
+
+if TYPE_CHECKING:
+    from mate_cli.models.encoder_output import EncoderOutput
+
+
+class ScoredSteps(NamedTuple):
+    """Known derivations with the scores of all actions at each of their steps; `columns` is that of `Memory`."""
+
+    steps: Steps
+    scores: Scores
+    columns: Tensor
+
+
+class SqlHead(nn.Module):
+    """A decoder that looks at all nodes and points at columns.
+
+    Args:
+        width: of the states of nodes.
+        size: of the decoder.
+    """
+
+    def __init__(self, width: int, size: DecoderSize) -> None:
+        super().__init__()
+        self.decoder = TreeDecoder(width, len(PRODUCTIONS), len(TYPES), size)
+        draw(self)
+
+    def memory(self, output: EncoderOutput) -> Memory:
+        """What the decoder looks at: all nodes, and columns in the order of the schema."""
+        kinds = output.batch.node_kinds
+        assert kinds is not None
+        is_column = kinds == COLUMN
+        count = is_column.sum(1)
+        most = int(count.max())
+        places = (~is_column).int().argsort(dim=1, stable=True)[:, :most]
+        columns = output.states.gather(1, places[..., None].expand(-1, -1, output.states.shape[-1]))
+        real = torch.arange(most, device=count.device) < count[:, None]
+        return self.decoder.memory(output.states, kinds > 0, columns, real)
+
+    def forward(self, output: EncoderOutput) -> ScoredSteps:
+        """Score the steps of known derivations."""
+        actions = output.batch.actions
+        assert actions is not None
+        memory, steps = self.memory(output), Steps.of(*actions.unbind(-1))
+        return ScoredSteps(steps, self.decoder(memory, steps), memory.columns)
