@@ -128,6 +128,12 @@ class Query:
         found = zip(SET_OPERATORS, (self.intersect, self.union, self.except_), strict=True)
         return next(((name, query) for name, query in found if query), None)
 
+    def followed_by(self, operator: str, other: Query) -> Query:
+        """The query joined with another one by a set operator."""
+        if operator == "intersect":
+            return replace(self, intersect=other)
+        return replace(self, union=other) if operator == "union" else replace(self, except_=other)
+
     def alone(self) -> Query:
         """The query without those that follow it."""
         return replace(self, intersect=None, union=None, except_=None)

@@ -6,7 +6,7 @@ Source: Xu et al. 2021 (DT-Fixup), `spider_transition_system.py` of the released
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mate_cli.sql.derivation import REDUCE, Action, ApplyRule, Reduce, SelectColumn
 from mate_cli.sql.grammar import BY_NAME, COLUMN_TYPE, PRODUCTIONS, Production
@@ -25,7 +25,7 @@ from mate_cli.sql.ir import (
 )
 from mate_cli.sql.schema import STAR, Schema
 
-PLACEHOLDER = "value"
+PLACEHOLDER = '"value"'
 """Stands for every value, of which actions say nothing."""
 
 _COMPARISONS = {
@@ -154,7 +154,7 @@ class _TreeOf:
         outer, self._star = self._star, self._star_of(query.source)
         order = query.order_by
         items = tuple(_made("SelectCol", _aggregate(i.aggregate), self._unit(i.unit)) for i in query.select)
-        joins = tuple(self._join(condition) for condition in query.source.joins)
+        joins = tuple(self._join(condition, query) for condition in query.source.joins)
         node = _made(
             "Query",
             _made("Select", items),
@@ -181,11 +181,19 @@ class _TreeOf:
             raise UnsupportedQueryError(f"the operator {name}")
         return _made(_UNITS[name], *map(self._column, unit.columns()))
 
-    def _join(self, condition: Condition) -> _Node:
+    def _join(self, condition: Condition, query: Query) -> _Node:
         if not isinstance(condition.value, ColumnUnit):
             raise UnsupportedQueryError("ON compares with a value")
-        left, right = (replace(one, aggregate=0) for one in (condition.unit.left, condition.value))
-        return _made("FromCond", self._column(left), self._column(right))
+        ends = (self._of_source(unit.column, query) for unit in (condition.unit.left, condition.value))
+        return _made("FromCond", *(self._column(ColumnUnit(0, column)) for column in ends))
+
+    def _of_source(self, column: int, query: Query) -> int:
+        """The column, or the one of the same name where an alias led to a table that FROM does not name."""
+        found, tables = self._schema.columns[column], query.source.tables
+        if found.table in tables:
+            return column
+        same = self._schema.column_named(found.original, tables)
+        return column if same is None else same
 
     def _conditions(self, conditions: Conditions) -> _Node:
         """The first condition and the rest, as "and" or "or" joins them."""
@@ -224,13 +232,9 @@ class _QueryOf:
 
     def statement(self, node: _Node) -> Query:
         first = self._query(node.node(0))
-        if node.rule.name == "Intersect":
-            return replace(first, intersect=self._query(node.node(1)))
-        if node.rule.name == "Union":
-            return replace(first, union=self._query(node.node(1)))
-        if node.rule.name == "Except":
-            return replace(first, except_=self._query(node.node(1)))
-        return first
+        if len(node.parts) == 1:
+            return first
+        return first.followed_by(node.rule.name.lower(), self._query(node.node(1)))
 
     def _query(self, node: _Node) -> Query:
         select, _, where, having, order, group = (node.nodes(place) for place in range(6))
