@@ -27,8 +27,9 @@ from mate_cli.models.layers.nodes import NameEncoder, NodePieces
 from mate_cli.models.layers.relation_attention import RelationAttention
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tokenization.layout import WORD,COLUMN,TABLE
-RELATIONS=33
+from mate_cli.tokenization.layout import WORD, COLUMN, TABLE
+
+RELATIONS = 33
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch

@@ -11,7 +11,7 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.models.layers.relation_attention import RelationAttention
+from mate_cli.models.layers.relation_attention import RelationAttention, attend_in_steps, find_relations
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
 from golden import others
@@ -105,11 +105,11 @@ def attend(backend: RelationAttention, qkv: Tensor, relations: Tensor, lengths: 
     return backend(qkv, AttentionPlan(Full(4), nodes(relations, lengths)))
 
 
-def drawn(lengths: list[int]) -> tuple[RelationAttention, Tensor, Tensor]:
+def drawn(lengths: list[int], dtype: torch.dtype = torch.float64) -> tuple[RelationAttention, Tensor, Tensor]:
     torch.manual_seed(0)
     most = max(lengths)
     relations = torch.randint(0, RELATIONS, (len(lengths), most, most))
-    return RelationAttention(SIZE, RELATIONS).double(), torch.randn(sum(lengths), 3, 4, 4).double(), relations
+    return RelationAttention(SIZE, RELATIONS).to(dtype), torch.randn(sum(lengths), 3, 4, 4).to(dtype), relations
 
 
 def definition(backend: RelationAttention, qkv: Tensor, relations: Tensor) -> Tensor:
@@ -121,14 +121,15 @@ def definition(backend: RelationAttention, qkv: Tensor, relations: Tensor) -> Te
     return (weights[..., None] * values).sum(2).transpose(0, 1)
 
 
-def test_it_is_its_definition_forward_and_backward() -> None:
-    backend, qkv, relations = drawn([9])
-    upstream = torch.randn(9, 4, 4).double()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["kernels", "torch"])
+def test_it_is_its_definition_forward_and_backward(dtype: torch.dtype) -> None:
+    backend, qkv, relations = drawn([37], dtype)
+    upstream = torch.randn(37, 4, 4).to(dtype)
     weights = [*backend.parameters(), qkv.requires_grad_()]
-    found, expected = attend(backend, qkv, relations, [9]), definition(backend, qkv, relations[0])
+    found, expected = attend(backend, qkv, relations, [37]), definition(backend, qkv, relations[0])
     torch.testing.assert_close(found, expected)
     for own, direct in zip(*(torch.autograd.grad(out, weights, upstream) for out in (found, expected)), strict=True):
-        torch.testing.assert_close(own, direct)
+        torch.testing.assert_close(own, direct, atol=1e-5, rtol=1e-4)
 
 
 def test_tables_of_zeros_leave_plain_attention() -> None:
@@ -143,8 +144,17 @@ def test_tables_of_zeros_leave_plain_attention() -> None:
         torch.testing.assert_close(found[start : start + length], plain)
 
 
-def test_neighbours_and_padding_change_nothing() -> None:
+def test_dropping_nothing_in_steps_is_the_same() -> None:
     backend, qkv, relations = drawn([6, 9])
+    plan = AttentionPlan(Full(4), nodes(relations, [6, 9]))
+    tables = backend.relation_key, backend.relation_value
+    found = plan.pack_heads(attend_in_steps(*plan.heads(qkv), *tables, find_relations(plan), 0.0))
+    torch.testing.assert_close(found, attend(backend, qkv, relations, [6, 9]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["kernels", "torch"])
+def test_neighbours_and_padding_change_nothing(dtype: torch.dtype) -> None:
+    backend, qkv, relations = drawn([6, 9], dtype)
     alone = attend(backend, qkv[:6], relations[:1, :6, :6], [6])
     torch.testing.assert_close(attend(backend, qkv, relations, [6, 9])[:6], alone)
 

@@ -6,12 +6,13 @@ Source: Shaw et al., "Self-Attention with Relative Position Representations", NA
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
+from mate_cli.attention.backends.native_relations import Related, weigh, weigh_backward
 from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pairs import all_pairs
 from mate_cli.errors import ConfigError
@@ -54,29 +55,73 @@ class RelationAttention(nn.Module, Attention):
         """Attend among the nodes of a batch: [P, 3, N, H] to [P, N, H].
 
         Raises:
-            ConfigError: the batch has no relations.
+            ConfigError: the batch has no relations, or keys have a bias.
         """
-        query, key, value = plan.heads(qkv)
-        ids = plan.derive("relation ids", find_relations).expand(-1, query.shape[1], -1, -1)
-        scores = query @ key.transpose(-1, -2) + (query @ self.relation_key.T).gather(-1, ids)
-        scores = scores / query.shape[-1] ** 0.5
         if key_bias is not None:
-            scores = scores + plan.packing.unpack(key_bias)[:, None, None, :]
-        weights = scores.masked_fill(~plan.mask, torch.finfo(scores.dtype).min).softmax(-1)
-        return plan.pack_heads(self.gathered(drop(weights, dropout), value, ids))
+            raise ConfigError("relations cannot weigh single nodes", where="model", remedy="Use another model")
+        related = plan.derive("relations", find_relations)
+        query, key, value = plan.heads(qkv)
+        tables = [table.to(qkv.dtype) for table in (self.relation_key, self.relation_value)]
+        if dropout:
+            return plan.pack_heads(attend_in_steps(query, key, value, *tables, related, dropout))
+        return plan.pack_heads(_Attend.apply(query, key, value, *tables, related))  # type: ignore[no-untyped-call]
 
-    def gathered(self, weights: Tensor, value: Tensor, ids: Tensor) -> Tensor:
-        """What weights [B, N, K, K] take of values [B, N, K, H] and of relations by their ids [B, N, K, K]."""
-        shares = weights.new_zeros(*weights.shape[:-1], len(self.relation_value))
-        return weights @ value + shares.scatter_add(-1, ids, weights) @ self.relation_value
+
+def attend_in_steps(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    relation_key: Tensor,
+    relation_value: Tensor,
+    related: Related,
+    dropout: float,
+) -> Tensor:
+    """Attend with some weights dropped, each step's result kept: [B, N, K, H] each, and tables [R, H], to [B, N, K, H]."""
+    ids = related.ids.long()[:, None].expand(-1, query.shape[1], -1, -1)
+    query = query / query.shape[-1] ** 0.5
+    scores = query @ key.transpose(-1, -2) + (query @ relation_key.T).gather(-1, ids)
+    hidden = ~related.real.bool()[:, None, None]
+    weights = drop(scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1), dropout)
+    sums = weights.new_zeros(*weights.shape[:-1], len(relation_value)).scatter_add(-1, ids, weights)
+    return weights @ value + sums @ relation_value
 
 
-def find_relations(plan: AttentionPlan) -> Tensor:
-    """How node i is related to node j, in a plan's batch: Int64 [B, 1, K, K].
+class _Attend(torch.autograd.Function):
+    """What is kept for the gradient: projections, weights, and their sums by relation."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own context
+        query, key, value, relation_key, relation_value, related = given
+        query = query / query.shape[-1] ** 0.5
+        weights, sums = weigh(query @ key.transpose(-1, -2), query @ relation_key.T, related)
+        ctx.save_for_backward(query, key, value, relation_key, relation_value, weights, sums)
+        ctx.related = related
+        return weights @ value + sums @ relation_value
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401 - torch's own context
+        query, key, value, relation_key, relation_value, weights, sums = ctx.saved_tensors
+        given = gradient @ value.transpose(-1, -2), gradient @ relation_value.T
+        of_scores, of_relations = weigh_backward(weights, *given, ctx.related)
+        of_query = (of_scores @ key + of_relations @ relation_key) / query.shape[-1] ** 0.5
+        of_key = of_scores.transpose(-1, -2) @ query
+        of_value = weights.transpose(-1, -2) @ gradient
+        of_tables = (_summed(one, other) for one, other in ((of_relations, query), (sums, gradient)))
+        return of_query, of_key, of_value, *of_tables, None
+
+
+def _summed(by_relation: Tensor, states: Tensor) -> Tensor:
+    """The gradient of a table: [B, N, K, R] and [B, N, K, H] to [R, H]."""
+    return by_relation.flatten(0, 2).T @ states.flatten(0, 2)
+
+
+def find_relations(plan: AttentionPlan) -> Related:
+    """How the nodes of a plan's batch are related.
 
     Raises:
         ConfigError: nobody says.
     """
-    if plan.batch.relations is None:
+    batch = plan.batch
+    if batch.relations is None:
         raise ConfigError("these encodings relate nothing", where="encoding", remedy="Use encoding=schema")
-    return plan.batch.relations.long()[:, None]
+    return Related(batch.relations.to(torch.uint8), batch.attention_mask.to(torch.uint8))
