@@ -11,30 +11,29 @@ from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
+from pytorch_lightning.trainer.states import TrainerFn
 
 from mate_cli.lit_modules.base import TableTask
-from mate_cli.lit_modules.losses.actions import action_loss
+from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.metrics.exact_set_match import score_queries
 from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.sql_head import SqlHead
+from mate_cli.models.layers.sql_head import SqlHead, schema_shapes
 from mate_cli.models.layers.tree_decoder import DecoderSize
 from mate_cli.models.layers.tree_search import Search, best_derivations
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import exact_match
-from mate_cli.sql.hardness import hardness
+from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.ir import Query
 from mate_cli.sql.tree import query_of
 from mate_cli.sql.write import write
 from mate_cli.tokenization.layout import TableBatch
-
-NO_QUERY = ""
-"""The answer where no derivation was complete within the steps that there are."""
+from mate_cli.tokenization.serializer import Label
 
 
 @dataclass(frozen=True)
 class SqlPrediction:
-    """A derived query.
+    """A query that was found.
 
     Args:
         actions: that derive it; None where no derivation was complete.
@@ -42,8 +41,12 @@ class SqlPrediction:
     """
 
     example_id: str
-    actions: tuple[Action, ...] | None
+    actions: tuple[Action, ...] | None = None
     score: float = -torch.inf
+
+    def query(self, example: SchemaExample) -> Query | None:
+        """The query, on the schema of its example."""
+        return None if self.actions is None else query_of(self.actions, example.schema)
 
 
 class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
@@ -52,7 +55,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
     Args:
         encoder: a network whose output is of nodes.
         smoothing: the share of a column's target that all columns share.
-        beam: derivations that are kept side by side when a finished network is asked; validations during training are
+        beam: derivations that are kept side by side when a finished network is asked; validations while it learns are
             greedy.
         steps: the most actions of a derivation.
         column_weight: what the logarithm of the probability of a column is multiplied by in the search.
@@ -87,32 +90,39 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         size = DecoderSize(action_width, type_width, state_width, attention_width, heads, readout_width, dropout)
         self.add_heads(lambda one: SqlHead(one.states_size, size))
         self.smoothing = smoothing
-        self.greedy, self.search = Search(1, steps, column_weight), Search(beam, steps, column_weight)
+        self.greedy, self.search = (Search(width, steps, column_weight) for width in (1, beam))
 
     def training_examples(self, examples: Sequence[SchemaExample]) -> list[SchemaExample]:
         """Questions whose query the grammar has."""
-        return [example for example in examples if example.query is not None]
+        return [example for example in examples if example.actions]
 
     def output_loss(self, output: EncoderOutput, head: SqlHead, encoder: TableEncoder) -> torch.Tensor:
-        """The mean of the losses of whole derivations, a scalar."""
-        steps, scores, columns = head(output)
-        return action_loss(scores, steps, columns, self.smoothing)
+        """The mean loss of what one encoder makes of a batch, a scalar."""
+        return derivation_loss(head(output), self.smoothing).mean()
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
         """The best derivation of each example."""
-        search = self.greedy if self._is_fitting else self.search
+        fitting = self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
+        search = self.greedy if fitting else self.search
         found = best_derivations(self.head.decoder, self.head.memory(output), schema_shapes(output.batch), search)
         pairs = zip(output.batch.example_ids, found, strict=True)
-        return [SqlPrediction(name, *one) if one else SqlPrediction(name, None) for name, one in pairs]
-
-    @property
-    def _is_fitting(self) -> bool:
-        return self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
+        return [SqlPrediction(name, *one) if one else SqlPrediction(name) for name, one in pairs]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
-        """The SQL of each prediction, by example."""
-        found = {}
-        for one in predictions:
-            query = self.query(one, examples[one.example_id])
-            found[one.example_id] = NO_QUERY if query is None else write(query, examples[one.example_id].schema)
-        return found
+        """The SQL of each prediction, by example; empty where there is no query."""
+        queries = {one.example_id: one.query(examples[one.example_id]) for one in predictions}
+        return {name: write(query, examples[name].schema) if query else "" for name, query in queries.items()}
+
+    def right(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
+        """Whether the query is the known one, by the official exact-set match."""
+        query = prediction.query(example)
+        return bool(query and example.query and exact_match(query, example.query, example.schema))
+
+    def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
+        """Exact-set match of all questions whose query is known and by how hard they are, and the kinds of errors."""
+        queries = {one.example_id: one.query(examples[one.example_id]) for one in predictions}
+        return score_queries(queries, examples)
+
+    def details(self, prediction: SqlPrediction) -> dict[str, Any]:
+        """The score of the query."""
+        return {"score": prediction.score} if prediction.actions else {}

@@ -20,7 +20,7 @@ from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.table_encoder import Reader, TableEncoder
 from mate_cli.tokenization.layout import gather_tokens
 from mate_cli.tokenization.positions import renumbered
 
@@ -102,7 +102,7 @@ class Dot(TableEncoder):
         """Prepares batches for the pruning transformer; what the other one reads is not known before."""
         return Planner(()) if self.pruner is None else self.pruner.planner
 
-    def reading(self, batch: TableBatch) -> Sequence[tuple[TableEncoder, TableBatch]]:
+    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
         """All tokens for the pruning transformer; of those that the other one reads only the number is known."""
         kept = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)[: self.keep]
         own = self, batch.keep(kept.expand(len(batch.input_ids), -1))

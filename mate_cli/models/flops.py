@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mate_cli.attention.base import Work
     from mate_cli.models.sizes import EncoderSize
-    from mate_cli.models.table_encoder import TableEncoder
+    from mate_cli.models.table_encoder import Reader, TableEncoder
     from mate_cli.tokenization.layout import TableBatch
 
 BACKWARD = 2.5
@@ -27,7 +27,7 @@ def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -
     return sum(_one_flops(*reader, backward=backward) for reader in encoder.reading(batch))
 
 
-def _one_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
+def _one_flops(encoder: Reader, batch: TableBatch, *, backward: bool) -> float:
     plans, tokens, total = encoder.plans(batch), int(batch.attention_mask.sum()), 0.0
     for (size, spec), layers in Counter((layer.size, layer.spec) for layer in encoder.layers).items():
         work = spec.backend.work(plans[spec.pattern])

@@ -6,8 +6,8 @@ Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,14 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.frozen_features import FrozenFeatures
 from mate_cli.models.initialization.schemes import draw
-from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.nodes import NameEncoder, NodePieces
 from mate_cli.models.layers.relation_attention import RelationAttention
 from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.tokenization.layout import WORD, COLUMN, TABLE
-
-RELATIONS = 33
+from mate_cli.models.table_encoder import Reader, TableEncoder
+from mate_cli.tokenization.layout import WORD
+from mate_cli.tokenization.schema.relations import RELATIONS
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 class RelationAware(TableEncoder):
     """A BERT-like encoder of word pieces, and new layers over nodes: the words of a question, tables and columns.
 
-    The output is of nodes: `EncoderOutput.batch` has a token for each. The state of a column has that of its table added.
+    The output is of nodes: `EncoderOutput.batch` has a token for each. States of columns have those of tables added.
 
     Args:
         size: of the encoder of word pieces, a name in `SIZES` or a size.
@@ -78,7 +77,6 @@ class RelationAware(TableEncoder):
         self.extra = ExtraLayers(replace(extra, input_dropout=0.0), width, _relational)
         for module in (self.names, self.word_map, self.name_map):
             draw(module)
-        self.node_pattern = Full(extra.heads)
         self.frozen = frozen
         self.kept = FrozenFeatures(Path(features).expanduser()) if frozen and features else None
         for module in (self.embeddings, self.encoder):
@@ -97,11 +95,10 @@ class RelationAware(TableEncoder):
             return Planner(())
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.encoder.specs)))
 
-    def plans(self, batch: TableBatch) -> Plans:
-        """What the encoder of word pieces sees of a batch of these, and the layers over nodes of one of nodes."""
-        return Plans(
-            (self.node_pattern if batch.places is not None else spec.pattern for spec in self.encoder.specs), batch
-        )
+    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+        """All word pieces for the pre-trained layers, nodes for the others."""
+        assert self.extra is not None
+        return [(_Layers(self.encoder.layers), batch), (_Layers(self.extra.encoder.layers), node_batch(batch))]
 
     def train(self, mode: bool = True) -> RelationAware:
         """Train, or ask; what is frozen is always asked."""
@@ -117,7 +114,7 @@ class RelationAware(TableEncoder):
         vectors = self._vectors(batch)
         words, names = (self.node_dropout(one) for one in vectors)
         nodes = node_batch(batch)
-        plans = self.plans(nodes)
+        plans = _Layers(self.extra.encoder.layers).plans(nodes)
         is_word = (nodes.node_kinds == WORD)[..., None]
         given = torch.where(is_word, self.word_map(words), self.name_map(names))
         states = plans.packing.unpack(self.extra(plans.packing.pack(given), plans))
@@ -142,7 +139,7 @@ class RelationAware(TableEncoder):
             return self.kept.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
 
     def _encode(self, batch: TableBatch) -> Tensor:
-        plans = self.plans(batch)
+        plans = _Layers(self.encoder.layers).plans(batch)
         return plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
 
     def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
@@ -158,8 +155,19 @@ class RelationAware(TableEncoder):
         return words, spread.view(*kinds.shape, -1)
 
 
+@dataclass(frozen=True)
+class _Layers:
+    """Layers that read the same batch."""
+
+    layers: Sequence[EncoderLayer]
+
+    def plans(self, batch: TableBatch) -> Plans:
+        """What they see of it."""
+        return Plans((layer.spec.pattern for layer in self.layers), batch)
+
+
 def _relational(size: EncoderSize) -> LayerSpec:
-    return LayerSpec(Full(size.num_heads), RelationAttention(size, RELATIONS))
+    return LayerSpec(Full(size.num_heads), RelationAttention(size, len(RELATIONS)))
 
 
 def node_batch(batch: TableBatch) -> TableBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from torch import nn
 
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 
 INITIAL_DEVIATION = 0.02
 """Of all weights before training, as in BERT."""
+
+
+class Reader(Protocol):
+    """Layers that read one batch."""
+
+    @property
+    def layers(self) -> Sequence[EncoderLayer]:
+        """They, in their order."""
+
+    def plans(self, batch: TableBatch) -> Plans:
+        """What they see of the batch."""
 
 
 class TableEncoder(nn.Module):
@@ -107,6 +118,11 @@ class TableEncoder(nn.Module):
         """Let a head of the early learner score by what chooses tokens, as far as both score the same."""
 
     @property
+    def states_size(self) -> int:
+        """The width of the states that it returns."""
+        return self.size.hidden_size
+
+    @property
     def layers(self) -> list[EncoderLayer]:
         """All layers in their order, added ones last."""
         return self.encoder.layers + (self.extra.encoder.layers if self.extra is not None else [])
@@ -121,8 +137,8 @@ class TableEncoder(nn.Module):
         """What prepares batches for this network where they are made; it takes no weights there."""
         return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
 
-    def reading(self, batch: TableBatch) -> Sequence[tuple[TableEncoder, TableBatch]]:
-        """Which of its encoders reads what of a batch, as far as work goes: each with as many tokens as it reads."""
+    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+        """Which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
         return [(self, batch)]
 
     def plans(self, batch: TableBatch) -> Plans:

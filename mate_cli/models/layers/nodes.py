@@ -42,12 +42,14 @@ class NodePieces:
 
     @property
     def starts(self) -> Tensor:
-        """The place of every node's first piece among the M, Int64 [B * K]."""
-        return self.counts.cumsum(0) - self.counts
+        """The place of every node's first piece among the M, Int64 [B * K]; the last one where there is no node."""
+        pieces = torch.arange(len(self.nodes), device=self.nodes.device)
+        last = torch.full_like(self.counts, max(0, len(self.nodes) - 1))
+        return last.scatter_reduce(0, self.nodes, pieces, "amin")
 
     def first_tokens(self) -> Tensor:
         """The token of every node's first piece, Int64 [B * K]; any token where there is no node."""
-        return self.tokens[self.starts.clamp(max=len(self.tokens) - 1)]
+        return self.tokens[self.starts]
 
     def means(self, states: Tensor) -> Tensor:
         """The mean of the states [B * T, D] of every node's pieces, [B * K, D]; zero where there is no node."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class RelationAttention(nn.Module, Attention):
     """The attention of one layer, whose heads share two vectors, rK and rV, for each relation.
 
-    Of every head, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets the weighted sum of v_j + rV;
-    rK and rV are those of the relation of i to j. No [K, K, H] tensor is made: queries meet all relations before the
+    In a head, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets the weighted sum of v_j + rV; rK
+    and rV are those of the relation of i to j. No [K, K, H] tensor is made: queries meet all relations before the
     right one is chosen, and weights are summed by relation before they meet the vectors.
 
     Args:
@@ -76,7 +76,7 @@ def attend_in_steps(
     related: Related,
     dropout: float,
 ) -> Tensor:
-    """Attend with some weights dropped, each step's result kept: [B, N, K, H] each, and tables [R, H], to [B, N, K, H]."""
+    """Attend with some weights dropped, each step in the open: [B, N, K, H] each and tables [R, H] to [B, N, K, H]."""
     ids = related.ids.long()[:, None].expand(-1, query.shape[1], -1, -1)
     query = query / query.shape[-1] ** 0.5
     scores = query @ key.transpose(-1, -2) + (query @ relation_key.T).gather(-1, ids)

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.schemes import draw
 from mate_cli.models.layers.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
-from mate_cli.tokenization.layout import COLUMN
+from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
+from mate_cli.tokenization.layout import COLUMN, TABLE
 
 if TYPE_CHECKING:
     from mate_cli.models.encoder_output import EncoderOutput
+    from mate_cli.tokenization.layout import TableBatch
 
 
 class ScoredSteps(NamedTuple):
@@ -50,8 +53,25 @@ class SqlHead(nn.Module):
         return self.decoder.memory(output.states, kinds > 0, columns, real)
 
     def forward(self, output: EncoderOutput) -> ScoredSteps:
-        """Score the steps of known derivations."""
+        """Score the steps of known derivations.
+
+        Raises:
+            ConfigError: there are none.
+        """
         actions = output.batch.actions
-        assert actions is not None
+        if actions is None:
+            raise ConfigError("no query of these is known", where="data", remedy="Use examples with queries")
         memory, steps = self.memory(output), Steps.of(*actions.unbind(-1))
         return ScoredSteps(steps, self.decoder(memory, steps), memory.columns)
+
+
+def schema_shapes(batch: TableBatch) -> list[Schema]:
+    """The schemas of a batch of nodes as far as nodes tell: how many tables and columns, and whose columns."""
+    assert batch.node_kinds is not None
+    counts = [(batch.node_kinds == kind).sum(1).tolist() for kind in (TABLE, COLUMN)]
+    return [schema_shape(tables, columns) for tables, columns in zip(*counts, strict=True)]
+
+
+def schema_shape(tables: int, columns: int) -> Schema:
+    """A schema of so many tables and columns without names, which is all that legal actions depend on."""
+    return Schema("", (SchemaTable("", ""),) * tables, (SchemaColumn(0, "", ""),) * columns)

@@ -1,0 +1,58 @@
+"""Exact-set match of queries, by how hard they are, and what is wrong with those that do not match.
+
+Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup), section 4.4 and table 6, but for the
+matches that the script misses, which only people find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mate_cli.metrics.spec import MetricSpec, SubsetSpec
+from mate_cli.sql.errors import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR, error_of
+from mate_cli.sql.exact_match import exact_match
+from mate_cli.sql.example import SchemaExample
+from mate_cli.sql.hardness import LEVELS
+from mate_cli.sql.ir import Query
+
+EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=40, importance=4)
+ERRORS = (
+    MetricSpec(COLUMN_ERROR, "Wrong columns only", -1, order=95, importance=0),
+    MetricSpec(SKETCH_ERROR, "Wrong structure only", -1, order=96, importance=0),
+    MetricSpec(DOUBLE_ERROR, "Both wrong", -1, order=97, importance=0),
+)
+"""Shares of all questions."""
+BY_HARDNESS = tuple(
+    SubsetSpec(level, level.capitalize(), "by hardness", order=30 + place, many=False)
+    for place, level in enumerate(LEVELS)
+)
+
+
+def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
+    """The share of questions whose query matches, in all and by hardness, and the shares of errors.
+
+    Args:
+        queries: that were found, by question; None, or none at all, matches nothing.
+        examples: those whose query is known count.
+    """
+    known = {name: example for name, example in examples.items() if example.query}
+    if not known:
+        return {}
+    errors = {name: _error(queries.get(name), example) for name, example in known.items()}
+    groups = {"": list(known)} | {f"/{level}": [n for n, e in known.items() if level in e.subsets] for level in LEVELS}
+    shares = {
+        f"{EXACT_SET_MATCH.name}{part}": sum(not errors[name] for name in names) / len(names)
+        for part, names in groups.items()
+        if names
+    }
+    return shares | {spec.name: list(errors.values()).count(spec.name) / len(known) for spec in ERRORS}
+
+
+def _error(query: Query | None, example: SchemaExample) -> str:
+    """What is wrong with a query; empty where nothing is."""
+    assert example.query is not None
+    if query is None:
+        return DOUBLE_ERROR
+    if exact_match(query, example.query, example.schema):
+        return ""
+    return error_of(query, example.query, example.schema)
