@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from mate_cli.sql.derivation import Action
+from mate_cli.sql.exact_match import exact_match
 from mate_cli.sql.hardness import hardness
 from mate_cli.sql.ir import Query
 from mate_cli.sql.schema import Schema
-from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions
+from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions, query_of
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-
-if TYPE_CHECKING:
-    from mate_cli.sql.derivation import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,24 +21,34 @@ class SchemaExample(TableExample):
     Args:
         schema: of the database.
         query: that answers it; None where it is not known, or cannot be read.
+        actions: that make the query; None where it is not known, or the grammar cannot make it.
     """
 
     schema: Schema
     query: Query | None = None
+    actions: tuple[Action, ...] | None = None
 
-    @property
-    def actions(self) -> tuple[Action, ...] | None:
-        """The actions that make the query; None where it is not known, or the grammar lacks a part of it."""
-        if self.query is None:
-            return None
+
+@dataclass(frozen=True, slots=True)
+class KnownQuery:
+    """A query with what is worked out of it once for all questions that it answers; the fields of `SchemaExample`."""
+
+    sql: str
+    query: Query | None = None
+    actions: tuple[Action, ...] | None = None
+
+    @classmethod
+    def of(cls, sql: str, query: Query, schema: Schema) -> KnownQuery:
+        """A query and the actions that make one which is the same by exact-set match."""
         try:
-            return oracle_actions(self.query, self.schema)
+            actions = oracle_actions(query, schema)
         except UnsupportedQueryError:
-            return None
+            return cls(sql, query)
+        return cls(sql, query, actions if exact_match(query_of(actions, schema), query, schema) else None)
 
 
 def schema_example(
-    name: str, question: str, schema: Schema, table: Table, sql: str = "", query: Query | None = None
+    name: str, question: str, schema: Schema, table: Table, known: KnownQuery | None = None
 ) -> SchemaExample:
     """A question about a database; how hard its query is makes a subset of questions.
 
@@ -49,17 +57,14 @@ def schema_example(
         question: as it is asked.
         schema: of the database.
         table: the view of the schema, made once for all its questions.
-        sql: the query as it is written; empty where it is not known.
-        query: the same, read.
+        known: the query that answers it.
     """
+    if known is None:
+        return SchemaExample(name, question, table, schema=schema)
+    subsets = (hardness(known.query),) if known.query else ()
+    answer = Answer((known.sql,))
     return SchemaExample(
-        name,
-        question,
-        table,
-        Answer((sql,)) if sql else None,
-        subsets=(hardness(query),) if query else (),
-        schema=schema,
-        query=query,
+        name, question, table, answer, subsets=subsets, schema=schema, query=known.query, actions=known.actions
     )
 
 

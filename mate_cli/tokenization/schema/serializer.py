@@ -19,7 +19,6 @@ from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import COLUMN, TABLE, WORD, TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces import PieceCache
 from mate_cli.tokenization.schema.linking import question_words
 from mate_cli.tokenization.schema.relations import SchemaRelations
 from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
@@ -34,16 +33,16 @@ class SchemaSerializer(Serializer):
 
     Row ids number the nodes from 1: the words of the question, the columns, the tables, as the schema numbers them;
     tables stand in front of columns in the text. [CLS] and [SEP] are of no node. What is of segment 1 are the names,
-    and the last [SEP].
+    and the last [SEP]. The types are left out where they do not fit.
 
     Args:
-        max_nodes: with more, there is no encoding.
+        max_nodes: with more, or with too many tokens, there is no encoding.
     """
 
     max_nodes: Annotated[int, Field(gt=0, le=MAX_LINES)] = MAX_LINES
 
     def __post_init__(self) -> None:
-        self._pieces = PieceCache(self.tokenizer)
+        self._pieces: dict[str, np.ndarray] = {}
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
@@ -55,7 +54,8 @@ class SchemaSerializer(Serializer):
         schemas = {id(example.schema): example.schema for example in examples if isinstance(example, SchemaExample)}
         known = {key: SchemaRelations(schema) for key, schema in schemas.items()}
         words = [question_words(example.question) for example in examples]
-        self._pieces.add(chain(*words, *(item_texts(schema) for schema in schemas.values())))
+        names = (column.name for schema in schemas.values() for column in schema.columns)
+        self._split({*chain(*words), *chain(*map(item_texts, schemas.values())), *names})
         return [
             self._encode(example, own, known[id(example.schema)])
             if isinstance(example, SchemaExample)
@@ -63,38 +63,51 @@ class SchemaSerializer(Serializer):
             for example, own in zip(examples, words, strict=True)
         ]
 
+    def _split(self, texts: set[str]) -> None:
+        """Remember the pieces of texts; one without any is [EMPTY]."""
+        new = sorted(texts - self._pieces.keys())
+        empty = np.array([self.tokenizer.empty_id], np.int32)
+        pieces = self.tokenizer.pieces(new)
+        self._pieces |= {text: ids if len(ids) else empty for text, ids in zip(new, pieces, strict=True)}
+
     def _encode(
         self, example: SchemaExample, words: list[str], known: SchemaRelations
     ) -> TableEncoding | EncodingFailure:
         schema = example.schema
-        count, columns, tables = len(words), len(schema.columns), len(schema.tables)
-        texts = [(word,) for word in words] + [(text,) for text in item_texts(schema)]
-        pieces = [self._pieces[text] for text in texts]
-        nodes = [*range(count), *range(count + columns, count + columns + tables), *range(count, count + columns)]
-        length = 1 + sum(len(part) for part in pieces) + 1 + columns + tables
-        reason = self._too_large(count, len(nodes), length)
+        counts = len(words), len(schema.columns), len(schema.tables)
+        pieces = [self._pieces[text] for text in (*words, *item_texts(schema))]
+        if _length(pieces, len(words)) > self.max_tokens:
+            pieces[len(words) + len(schema.tables) :] = [self._pieces[column.name] for column in schema.columns]
+        reason = self._too_large(len(words), sum(counts), _length(pieces, len(words)))
         if reason:
             return EncodingFailure(example.example_id, reason)
-        tokens = TokenArrays(length)
-        tokens.fill(input_ids=self.tokenizer.sep_id)
-        tokens.fill(0, 1, input_ids=self.tokenizer.cls_id)
-        place = 1
-        for number, (node, part) in enumerate(zip(nodes, pieces, strict=True)):
-            place += number == count  # [SEP] after the question
-            segment = int(number >= count)
-            tokens.fill(place, place + len(part), input_ids=part, row_ids=node + 1, column_ids=1, segment_ids=segment)
-            place += len(part) + segment
-        tokens.fill(length - 1, length, segment_ids=1)
-        kinds = np.repeat(np.array([WORD, COLUMN, TABLE], np.int16), (count, columns, tables))
-        of_tables = np.full(len(nodes), NONE, np.int16)
-        of_tables[kinds == COLUMN] = [count + columns + column.table for column in schema.columns]
-        return tokens.encoding(
+        kinds = np.repeat(np.array([WORD, COLUMN, TABLE], np.int16), counts)
+        of_tables = np.full(len(kinds), NONE, np.int16)
+        of_tables[kinds == COLUMN] = [sum(counts[:2]) + column.table for column in schema.columns]
+        return self._laid_out(pieces, *counts).encoding(
             example.example_id,
             relations=known.matrix(words),
             node_kinds=kinds,
             node_tables=of_tables,
             actions=action_rows(example.actions, schema) if example.actions else None,
         )
+
+    def _laid_out(self, pieces: Sequence[np.ndarray], words: int, columns: int, tables: int) -> TokenArrays:
+        """The tokens of words, tables and columns, in this order."""
+        nodes = [*range(words), *range(words + columns, words + columns + tables), *range(words, words + columns)]
+        length = _length(pieces, words)
+        tokens = TokenArrays(length)
+        tokens.fill(input_ids=self.tokenizer.sep_id)
+        tokens.fill(0, 1, input_ids=self.tokenizer.cls_id)
+        place = 1
+        for number, (node, part) in enumerate(zip(nodes, pieces, strict=True)):
+            is_name = int(number >= words)
+            place += is_name  # a [SEP] in front of each
+            end = place + len(part)
+            tokens.fill(place, end, input_ids=part, row_ids=node + 1, column_ids=1, segment_ids=is_name)
+            place = end
+        tokens.fill(length - 1, length, segment_ids=1)
+        return tokens
 
     def _too_large(self, words: int, nodes: int, length: int) -> str:
         """Why there is no encoding; empty where there is one."""
@@ -105,6 +118,11 @@ class SchemaSerializer(Serializer):
         if length > self.max_tokens:
             return f"the question and the schema need {length} tokens, {self.max_tokens} are there"
         return ""
+
+
+def _length(pieces: Sequence[np.ndarray], words: int) -> int:
+    """Tokens of words and names: [CLS], and a [SEP] around each name."""
+    return 2 + sum(map(len, pieces)) + len(pieces) - words
 
 
 def item_texts(schema: Schema) -> list[str]:

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 from mate_cli.data.check import Problem, parse_json_as
 from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, text_of
 from mate_cli.data.datasets.release import Release
-from mate_cli.sql.example import SchemaExample, schema_example, schema_table
-from mate_cli.sql.ir import Query, query_from_dict
+from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
+from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import UnreadableQueryError, parse
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
@@ -54,7 +54,7 @@ class Spider(Release):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._queries: dict[tuple[str, str], Query | str] = {}
+        self._queries: dict[tuple[str, str], KnownQuery | str] = {}
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -98,21 +98,21 @@ class Spider(Release):
         key = (database, text)
         if key not in self._queries:
             self._queries[key] = self._query(text, entry.get("sql"), schema)
-        query = self._queries[key]
-        if isinstance(query, str):
-            self.notes.append(Problem(file, name, f"its query cannot be read: {query}"))
-            return schema_example(name, question, schema, table, text)
-        return schema_example(name, question, schema, table, text, query)
+        known = self._queries[key]
+        if isinstance(known, str):
+            self.notes.append(Problem(file, name, f"its query cannot be read: {known}"))
+            known = KnownQuery(text)
+        return schema_example(name, question, schema, table, known)
 
-    def _query(self, text: str, known: object, schema: Schema) -> Query | str:
-        """A query, or why it cannot be read; one of four in the files of the release lacks the OR of a join."""
+    def _query(self, text: str, known: object, schema: Schema) -> KnownQuery | str:
+        """A query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
         try:
             if isinstance(known, dict) and (not _OR.search(text) or '"or"' in json.dumps(known)):
-                return query_from_dict(known, schema)
+                return KnownQuery.of(text, query_from_dict(known, schema), schema)
         except ValueError as error:
             raise DamagedEntryError(str(error)) from error
         try:
-            return parse(text, schema)
+            return KnownQuery.of(text, parse(text, schema), schema)
         except UnreadableQueryError as error:
             return str(error)
 
