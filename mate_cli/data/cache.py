@@ -17,12 +17,15 @@ from datasets import Sequence as ArrowSequence
 from datasets.arrow_writer import ArrowWriter
 from tqdm.auto import tqdm
 
+import mate_cli.sql
 import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.errors import DataError
+from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
 from mate_cli.tokenization.cuts import CUTS
-from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
+from mate_cli.tokenization.layout import OF_NODES, TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.serializer import EncodingFailure, Serializer
 
 CHUNK = 128
@@ -42,13 +45,16 @@ FEATURES = Features(
         "relations": ArrowSequence(Value("uint8")),
         "node_cells": ArrowSequence(Value("int16")),
         "sentence_ids": ArrowSequence(Value("int16")),
+        "node_kinds": ArrowSequence(Value("int8")),
+        "node_tables": ArrowSequence(Value("int16")),
+        "actions": ArrowSequence(Value("int16")),
         "answer_number": Value("float32"),
         "aggregation_id": Value("int8"),
         "class_id": Value("int8"),
     }
 )
 
-OPTIONAL = ("cell_features", "numeric_values", "cut", "relations", "node_cells", "sentence_ids")
+OPTIONAL = ("cell_features", "numeric_values", "cut", "sentence_ids", *OF_NODES)
 """Arrays that an encoding may lack; they are empty then."""
 SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1, "uncut_tokens": 0}
 """Single numbers of an encoding: of the answer as a whole, and of its length; and how it says that it knows none."""
@@ -97,7 +103,7 @@ class EncodedSplit:
 def _in_shape(encoding: TableEncoding, known: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The arrays of an encoding that are not flat, of those that are on disk, where all are."""
     cells, nodes = encoding.cells[-1] + 1, math.isqrt(len(known.get("relations", ())))
-    shapes = {"cell_features": (cells, -1), "relations": (nodes, nodes), "node_cells": (-1, 2)}
+    shapes = {"cell_features": (cells, -1), "relations": (nodes, nodes), "node_cells": (-1, 2), "actions": (-1, 5)}
     return {name: known[name].reshape(shape) for name, shape in shapes.items() if name in known}
 
 
@@ -169,24 +175,31 @@ def digest_of(examples: Sequence[TableExample], maker: str) -> str:
         maker: what else shapes the result.
     """
     digest = hashlib.sha256(f"{maker}|{_code()}".encode())
-    tables: dict[int, bytes] = {}
+    known: dict[int, bytes] = {}
     for example in examples:
-        table = example.table
-        if id(table) not in tables:
-            content = json.dumps([asdict(cell) for cell in table.header], sort_keys=True)
-            content += json.dumps([[(c.text, c.links) for c in row] for row in table.rows])
-            content += json.dumps(dict(table.passages), sort_keys=True) + table.title + table.section_title
-            tables[id(table)] = hashlib.sha256(content.encode()).digest()
-        others = {field.name: getattr(example, field.name) for field in fields(example) if field.name != "table"}
-        digest.update(tables[id(table)])
-        digest.update(json.dumps(others, default=asdict).encode())
+        values = {field.name: getattr(example, field.name) for field in fields(example)}
+        shared = {name: values.pop(name) for name in ("table", "schema") if name in values}
+        for value in shared.values():
+            if id(value) not in known:
+                known[id(value)] = hashlib.sha256(_content(value).encode()).digest()
+            digest.update(known[id(value)])
+        digest.update(json.dumps(values, default=asdict).encode())
     return digest.hexdigest()[:32]
+
+
+def _content(value: Table | Schema) -> str:
+    """All that there is of what many examples share."""
+    if not isinstance(value, Table):
+        return json.dumps(asdict(value))
+    content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
+    content += json.dumps([[(c.text, c.links) for c in row] for row in value.rows])
+    return content + json.dumps(dict(value.passages), sort_keys=True) + value.title + value.section_title
 
 
 def _code() -> str:
     """A digest of the source files that shape encodings, so that a code change never meets an old cache."""
     digest = hashlib.sha256()
-    for package in (mate_cli.tables, mate_cli.tokenization):
+    for package in (mate_cli.sql, mate_cli.tables, mate_cli.tokenization):
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

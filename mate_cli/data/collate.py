@@ -49,6 +49,9 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         class_ids=torch.tensor([encoding.class_id for encoding in encodings], dtype=torch.int64),
         relations=_pad_nodes([e.relations for e in encodings if e.relations is not None], fill=0, square=True),
         node_cells=_pad_nodes([e.node_cells for e in encodings if e.node_cells is not None], fill=-1),
+        node_kinds=_pad_nodes([e.node_kinds for e in encodings if e.node_kinds is not None], fill=0),
+        node_tables=_pad_nodes([e.node_tables for e in encodings if e.node_tables is not None], fill=-1),
+        actions=_pad_actions([e.actions for e in encodings]),
         sentence_ids=_pad([e.sentence_ids for e in encodings if e.sentence_ids is not None], length, fill=0),
     )
 
@@ -68,7 +71,15 @@ def _pad_nodes(values: Sequence[np.ndarray], *, fill: int, square: bool = False)
     if not values:
         return None
     most = max(map(len, values))
-    padded = np.full((len(values), most, most if square else values[0].shape[1]), fill, np.int64)
+    padded = np.full((len(values), most, *((most,) if square else values[0].shape[1:])), fill, np.int64)
     for row, own in enumerate(values):
-        padded[row, : len(own), : own.shape[1]] = own
+        padded[row][tuple(map(slice, own.shape))] = own
     return torch.from_numpy(padded)
+
+
+def _pad_actions(values: Sequence[np.ndarray | None]) -> torch.Tensor | None:
+    """The actions of all examples [A, 5]; of those without any, none; None where no example has any."""
+    some = next((own for own in values if own is not None), None)
+    if some is None:
+        return None
+    return _pad_nodes([some[:0] if own is None else own for own in values], fill=-1)

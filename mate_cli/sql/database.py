@@ -122,7 +122,7 @@ def _only_reading(action: int, first: str | None, second: str | None, *_: str | 
 def _schema(name: str, names: Sequence[str], connection: sqlite3.Connection) -> Schema:
     columns: list[SchemaColumn] = []
     places: dict[tuple[str, str], int] = {}
-    primary: dict[str, list[int]] = {}
+    primary: dict[str, list[int | None]] = {}
     for table, original in enumerate(names, 1):
         for _, column, kind, _, _, key in connection.execute(f"PRAGMA table_info({quoted(original)})"):
             columns.append(SchemaColumn(table, in_words(column), column, _kind(kind)))
@@ -131,12 +131,13 @@ def _schema(name: str, names: Sequence[str], connection: sqlite3.Connection) -> 
     foreign: list[tuple[int, int]] = []
     for original in names:
         for key in connection.execute(f"PRAGMA foreign_key_list({quoted(original)})"):
-            table, own, other = str(key[2]).lower(), str(key[3]).lower(), key[4]
-            source = places.get((original.lower(), own))
-            target = places.get((table, str(other).lower())) if other else next(iter(primary.get(table, [])), None)
+            target_table, target_column = str(key[2]).lower(), str(key[4] or "").lower()
+            source = places.get((original.lower(), str(key[3]).lower()))
+            keys = primary.get(target_table) or [None]
+            target = places.get((target_table, target_column)) if target_column else keys[0]
             foreign += [(source, target)] if source and target else []
     tables = [SchemaTable(in_words(original), original) for original in names]
-    return Schema.expanded(name, tables, columns, [key for keys in primary.values() for key in keys], foreign)
+    return Schema.expanded(name, tables, columns, [key for keys in primary.values() for key in keys if key], foreign)
 
 
 def in_words(name: str) -> str:

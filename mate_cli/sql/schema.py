@@ -51,7 +51,7 @@ class Schema:
     name: str
     tables: tuple[SchemaTable, ...]
     columns: tuple[SchemaColumn, ...]
-    primary_keys: frozenset[int] = frozenset()
+    primary_keys: tuple[int, ...] = ()
     foreign_keys: tuple[tuple[int, int], ...] = ()
 
     @classmethod
@@ -78,7 +78,7 @@ class Schema:
             name,
             (SchemaTable("*", "*"), *tables),
             (*stars, *columns),
-            frozenset(key + count for key in primary_keys),
+            tuple(key + count for key in primary_keys),
             tuple((one + count, other + count) for one, other in foreign_keys),
         )
 

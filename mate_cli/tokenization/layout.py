@@ -39,8 +39,11 @@ no embedding and cannot be selected."""
 ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
 """What every encoding has for each token."""
 
-OF_NODES = ("relations", "node_cells")
-"""What an encoding may have for its nodes, in place of tokens."""
+OF_NODES = ("relations", "node_cells", "node_kinds", "node_tables", "actions")
+"""What an encoding may have for its nodes, or for the actions of a query, in place of tokens."""
+
+WORD, COLUMN, TABLE = 1, 2, 3
+"""What a node of a schema's encoding is: a word of the question, a column, a table; 0 where there is no node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,14 @@ class TableEncoding:
         cut: how much of the table was left out, int32 [4], see `cuts.CUTS`; None where nobody counted.
         uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
         relations: of texts that are read side by side, the nodes of a graph, which row ids number from 1: how node i,
-            which asks, relates to node j, which is asked, uint8 [K, K], 0 being not at all; None where nobody says.
+            which asks, relates to node j, which is asked, uint8 [K, K], None where nobody says. Of evidence 0 is not at
+            all; of a schema all nodes relate, and the kinds are those of `schema.relations.RELATIONS`, from 0.
         node_cells: the body cell that each node is of, (row, column) from 0, int16 [K, 2].
         sentence_ids: of each token of a node's own text, the number of its sentence from 1; 0 elsewhere, int16 [T].
+        node_kinds: what each node is, `WORD`, `COLUMN` or `TABLE`, int16 [K]. The pieces of a node lie side by side,
+            but those of tables in front of those of columns, whose nodes come first.
+        node_tables: of each column's node, the place of its table's node, from 0; -1 of other nodes, int16 [K].
+        actions: how the query is made, int16 [A, 5], see `schema.serializer.action_rows`.
     """
 
     example_id: str
@@ -85,6 +93,9 @@ class TableEncoding:
     relations: np.ndarray | None = None
     node_cells: np.ndarray | None = None
     sentence_ids: np.ndarray | None = None
+    node_kinds: np.ndarray | None = None
+    node_tables: np.ndarray | None = None
+    actions: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -155,6 +166,9 @@ class TableBatch:
         relations: as in `TableEncoding`, [B, K, K], 0 where there is no node; None: every node to every other.
         node_cells: as in `TableEncoding`, [B, K, 2], -1 where there is no node.
         sentence_ids: as in `TableEncoding`.
+        node_kinds: as in `TableEncoding`, [B, K], 0 where there is no node.
+        node_tables: as in `TableEncoding`, [B, K], -1 where there is none.
+        actions: as in `TableEncoding`, [B, A, 5], -1 after the last one.
     """
 
     input_ids: torch.Tensor
@@ -179,6 +193,9 @@ class TableBatch:
     relations: torch.Tensor | None = None
     node_cells: torch.Tensor | None = None
     sentence_ids: torch.Tensor | None = None
+    node_kinds: torch.Tensor | None = None
+    node_tables: torch.Tensor | None = None
+    actions: torch.Tensor | None = None
 
     @property
     def in_body(self) -> torch.Tensor:

@@ -41,7 +41,7 @@ def test_schema(database):
         (2, "by singer", "by_singer", "number"),
         (2, "group", "group", "number"),
     ]
-    assert schema.primary_keys == {3}
+    assert schema.primary_keys == (3,)
     assert set(schema.foreign_keys) == {(9, 3)}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.data.check import CheckReport, Problem, Sizes
 from mate_cli.errors import DataError
+from mate_cli.sql.example import SchemaExample
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
@@ -112,7 +113,7 @@ def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], s
     }
 
 
-KINDS = ("entailed", "refuted", "cells", "number", "cells or number")
+KINDS = ("entailed", "refuted", "query", "cells", "number", "cells or number")
 """What can be learnt from an answer; the last one is for a model to decide (weak supervision)."""
 UNUSABLE, LEFT_OUT = "unusable: ", "left out: "
 """What stands before the reason why nothing is learnt from a question, or why it is not used at all."""
@@ -123,6 +124,9 @@ def outcome(example: TableExample) -> str:
     answer = example.answer
     if answer is None:
         return "not given"
+    if isinstance(example, SchemaExample):
+        reason = "outside the grammar" if example.query else "its query cannot be read"
+        return "query" if example.actions else f"{UNUSABLE}{reason}"
     if answer.label is not None:
         return "entailed" if answer.label else "refuted"
     number = answer.number is not None and not math.isnan(answer.number)

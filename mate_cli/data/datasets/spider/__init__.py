@@ -1,0 +1,1 @@
+"""Spider: questions about databases, each to be answered by a query."""

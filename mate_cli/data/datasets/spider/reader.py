@@ -1,0 +1,136 @@
+"""The files of Spider: questions with their queries, and the schemas of the databases.
+
+Source: Yu et al. 2018, "Spider: A Large-Scale Human-Labeled Dataset for Complex and Cross-Domain Semantic Parsing and
+Text-to-SQL Task".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any, ClassVar
+
+from mate_cli.data.check import Problem, parse_json_as
+from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, text_of
+from mate_cli.data.datasets.release import Release
+from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
+from mate_cli.sql.ir import query_from_dict
+from mate_cli.sql.parse import UnreadableQueryError, parse
+from mate_cli.sql.schema import Schema
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
+
+
+@dataclass(eq=False)
+class Spider(Release):
+    """Questions about databases of which the schema is known; subsets are how hard their queries are.
+
+    A question is named by its file and its place there. Its query is what the file has as `sql`; where there is none,
+    or none with the OR that the text has, the text is read. One that cannot be read teaches nothing and is not scored.
+
+    Args:
+        root: the folder of the files; each may be packed by itself.
+        train_files: of which the first has to be there.
+        dev_file: questions of the dev split.
+        test_file: questions of the test split.
+        tables_file: the schemas of their databases.
+
+    The other arguments are those of `Release`.
+    """
+
+    folders: ClassVar[Sequence[str]] = ("", "spider", "spider_data")
+
+    _: KW_ONLY
+    train_files: Sequence[str] = ("train_spider.json",)
+    dev_file: str | None = "dev.json"
+    test_file: str | None = "test.json"
+    tables_file: str = "tables.json"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._queries: dict[tuple[str, str], KnownQuery | str] = {}
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The file of each split, the first one of train."""
+        files = {"train": next(iter(self.train_files), None), "dev": self.dev_file, "test": self.test_file}
+        return {split: file for split, file in files.items() if file}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of the files; see `Release.read`.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        schemas, damaged = self._schemas
+        problems += damaged
+        found: list[TableExample] = []
+        for file in self.train_files if split == "train" else (self.split_files[split],):
+            stem = PurePosixPath(file).stem
+            for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
+                try:
+                    found.append(self._example(f"{stem}-{place:05}", file, entry, schemas))
+                except DamagedEntryError as error:
+                    problems.append(Problem(file, key, str(error)))
+        return found
+
+    def _example(
+        self, name: str, file: str, entry: Mapping[str, Any], schemas: Mapping[str, tuple[Schema, Table]]
+    ) -> SchemaExample:
+        """Read one entry.
+
+        Raises:
+            DamagedEntryError: it cannot be used.
+        """
+        question, database = text_of(entry, "question"), text_of(entry, "db_id")
+        if database not in schemas:
+            raise DamagedEntryError(f"there is no sound schema of its database {database!r}")
+        schema, table = schemas[database]
+        if entry.get("query") is None:
+            return schema_example(name, question, schema, table)
+        text = text_of(entry, "query")
+        key = (database, text)
+        if key not in self._queries:
+            self._queries[key] = self._query(text, entry.get("sql"), schema)
+        known = self._queries[key]
+        if isinstance(known, str):
+            self.notes.append(Problem(file, name, f"its query cannot be read: {known}"))
+            known = KnownQuery(text)
+        return schema_example(name, question, schema, table, known)
+
+    def _query(self, text: str, known: object, schema: Schema) -> KnownQuery | str:
+        """A query, or why it cannot be read; a few in the files of the release lack the OR of a join."""
+        try:
+            if isinstance(known, dict) and (not _OR.search(text) or '"or"' in json.dumps(known)):
+                return KnownQuery.of(text, query_from_dict(known, schema), schema)
+        except ValueError as error:
+            raise DamagedEntryError(str(error)) from error
+        try:
+            return KnownQuery.of(text, parse(text, schema), schema)
+        except UnreadableQueryError as error:
+            return str(error)
+
+    @cached_property
+    def _schemas(self) -> tuple[dict[str, tuple[Schema, Table]], list[Problem]]:
+        """The sound schemas by the names of their databases, each with its view, and what is wrong with others."""
+        problems: list[Problem] = []
+        file = self.tables_file
+        entries = parse_json_as(list, "a list of schemas", file, self.need(file), problems) or []
+        found: dict[str, tuple[Schema, Table]] = {}
+        for place, entry in enumerate(entries):
+            key = str(entry.get("db_id") or f"entry {place}") if isinstance(entry, dict) else f"entry {place}"
+            try:
+                schema = Schema.from_entry(entry)
+            except (ValueError, AttributeError) as error:
+                problems.append(Problem(file, key, str(error)))
+                continue
+            if schema.name in found:
+                problems.append(Problem(file, key, "the schema occurs twice"))
+            found[schema.name] = (schema, schema_table(schema))
+        return found, problems
