@@ -22,6 +22,8 @@ from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializer import OF_ANSWERS, Label
 
+NO_ANSWER = "no answer"
+
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
 
@@ -209,6 +211,10 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """The examples to learn from; those without a usable label are left out."""
         return [example for example in examples if example.answer and example.answer.coordinates]
 
+    def lack(self, example: ExampleT) -> str:
+        """What is not known of an example, so that it teaches nothing; empty where it teaches something."""
+        return lack_of_answer(example)
+
     def evaluation_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:
         """The examples to predict and score."""
         return list(examples)
@@ -285,6 +291,15 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """What was left of the inputs of examples that have predictions, by name."""
         names = [prediction.example_id for prediction in predictions]
         return {name: self.pruned[name] for name in names if name in self.pruned}
+
+
+def lack_of_answer(example: Example) -> str:
+    """Why an example has neither answer cells nor a number nor a label, as its dataset says; empty where it has one."""
+    answer = example.answer
+    if answer is None:
+        return NO_ANSWER
+    known = answer.coordinates or answer.number is not None or answer.label is not None
+    return "" if known else answer.source or NO_ANSWER
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:

@@ -96,6 +96,12 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         """Questions whose query the grammar has."""
         return [example for example in examples if example.actions]
 
+    def lack(self, example: SchemaExample) -> str:
+        """A query, or one that the grammar can make."""
+        if example.query is None:
+            return "no query"
+        return "" if example.actions else "a query that the grammar cannot make"
+
     def output_loss(self, output: EncoderOutput, head: SqlHead, encoder: TableEncoder) -> torch.Tensor:
         """The mean loss of what one encoder makes of a batch, a scalar."""
         return derivation_loss(head(output), self.smoothing).mean()

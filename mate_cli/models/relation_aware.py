@@ -182,7 +182,7 @@ def node_batch(batch: TableBatch) -> TableBatch:
     pieces = NodePieces.of(batch, kinds.shape[1])
     length = batch.input_ids.shape[1]
     nodes = batch.keep((pieces.first_tokens() % length).view_as(kinds))
-    return replace(nodes, attention_mask=(kinds > 0).long())
+    return replace(nodes, attention_mask=(kinds > 0).long(), places=None)
 
 
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:

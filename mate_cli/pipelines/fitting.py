@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mate_cli.data.table_data_module import TrainingSet
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.cuts import CUTS, describe_cuts
-
-NO_ANSWER = "no answer"
 
 
 def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
@@ -31,26 +30,18 @@ def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
             record.facts[f"cut, {split}"] = describe_cuts(encodings.cuts)
 
 
-def note_unusable(record: RunRecord, examples: Sequence[TableExample]) -> None:
-    """Add to a record how many training questions teach nothing, and why the dataset's reader says so."""
-    reasons = unusable(examples)
+def note_unusable(record: RunRecord, examples: Sequence[TableExample], lack: Callable[[Any], str]) -> None:
+    """Add to a record how many training questions teach nothing, and why.
+
+    Args:
+        record: of the run.
+        examples: the training questions.
+        lack: what the task lacks of one; empty where nothing.
+    """
+    reasons = Counter(reason for reason in map(lack, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
         record.facts["unusable, train"] = f"{listed(reasons)}; of {len(examples):,}"
-
-
-def unusable(examples: Iterable[TableExample]) -> Counter[str]:
-    """How many examples have neither answer cells nor a number nor a label, by the reason."""
-    reasons = (_unusable(example) for example in examples)
-    return Counter(reason for reason in reasons if reason)
-
-
-def _unusable(example: TableExample) -> str:
-    answer = example.answer
-    if answer is None:
-        return NO_ANSWER
-    known = answer.coordinates or answer.number is not None or answer.label is not None
-    return "" if known else answer.source or NO_ANSWER
 
 
 def plain_reason(reason: str) -> str:

@@ -103,7 +103,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         "dev": len(development),
         "failures": len(training.failures) + len(development.failures),
     }
-    note_unusable(run.record, data.dataset.examples("train"))
+    note_unusable(run.record, data.dataset.examples("train"), task.lack)
     note_fit(run.record, "train", training)
     run.record.facts |= data.facts
     prepared = {} if checkpoint else prepare(parts, cfg.hardware)

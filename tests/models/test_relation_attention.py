@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from golden import others
 from torch import Tensor
 
 from mate_cli.attention.patterns.full import Full
@@ -14,7 +15,6 @@ from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.relation_attention import RelationAttention, attend_in_steps, find_relations
 from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import ARRAYS, TableBatch
-from golden import others
 
 RELATIONS = 33
 SIZE = EncoderSize(16, 2, 4, 64)

@@ -1,6 +1,7 @@
 """What was cut, not encoded or not usable is counted in the record and said in words."""
 
 from mate_cli.data.cache import encode_split
+from mate_cli.lit_modules.base import lack_of_answer
 from mate_cli.pipelines.fitting import note_fit, note_unusable, plain_reason
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
@@ -61,7 +62,8 @@ def test_nothing_is_said_of_what_nobody_counts_or_nothing_cuts(tmp_path):
 
 def test_questions_that_teach_nothing_are_counted_by_reason():
     own = record()
-    note_unusable(own, [*EXAMPLES, TableExample("unknown", "who", table(1, 1)), example("label", table(1, 1), label=0)])
+    others = TableExample("unknown", "who", table(1, 1)), example("label", table(1, 1), label=0)
+    note_unusable(own, [*EXAMPLES, *others], lack_of_answer)
     assert own.data == {"train/unusable": 3}
     assert own.facts == {"unusable, train": "2 no answer, 1 several cells hold the answer; of 7"}
 
