@@ -1,4 +1,4 @@
-"""`mate predict`: answer questions about one's own tables, or those of a dataset's file."""
+"""`mate predict`: answer questions about one's own tables or databases, or those of a dataset's file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.schema import Predict
+    from mate_cli.tables.answered import Session
 
 CONFIG = "predict"
 SEVERAL = ("table", "question")
 """Keys that may be written more than once."""
-TEXTS = (*SEVERAL, "questions", "sheet", "run", "checkpoint", "input", "output")
+TEXTS = (*SEVERAL, "database", "schema", "questions", "sheet", "run", "checkpoint", "input", "output")
 """Keys whose values are taken as they are typed: names of files, and sentences with commas and apostrophes."""
 
 
@@ -50,15 +51,18 @@ def run(cfg: Predict) -> None:
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
-    own = [key for key in ("table", "question", "questions") if getattr(cfg, key) is not None]
+    own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) is not None]
     if cfg.input is not None:
         if own:
             raise ConfigError(f"excludes {own[0]}", where="input", remedy="Ask about a dataset or about your own table")
         predict_dataset(cfg)
+    elif cfg.database is not None and cfg.table is not None:
+        raise ConfigError("excludes table", where="database", remedy="Ask about one of them")
     elif own:
         predict_tables(cfg)
     else:
-        raise ConfigError("needs a value", where="table", remedy='Write table=FILE question="...", or input=FILE')
+        remedy = 'Write table=FILE question="...", database=FILE question="...", or input=FILE'
+        raise ConfigError("needs a value", where="table", remedy=remedy)
 
 
 def predict_dataset(cfg: Predict) -> None:
@@ -98,7 +102,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 
 def predict_tables(cfg: Predict) -> None:
-    """Answer questions about tables: in the terminal, and in the file of `output`."""
+    """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
     from mate_cli.reports.answers import check_output, write_answers
     from mate_cli.reports.answers_terminal import print_session
     from mate_cli.reports.terminal import report_console
@@ -106,25 +110,37 @@ def predict_tables(cfg: Predict) -> None:
     check_output(cfg.output)
     with progress() as say:
         say("starting")
-        from mate_cli.cli.schema import modules
-        from mate_cli.pipelines.finished import Here
-        from mate_cli.pipelines.opened import open_model
-        from mate_cli.pipelines.own_tables import Asking, answer_tables
-        from mate_cli.tables.limits import Limits
-
-        asking = Asking(
-            tables=listed(cfg.table),
-            questions=listed(cfg.question),
-            questions_file=cfg.questions,
-            sheet=None if cfg.sheet is None else str(cfg.sheet),
-            conversation=cfg.conversation,
-            abstain=cfg.abstain,
-            output=cfg.output,
-            limits=Limits(**cfg.limits.model_dump()),
-        )
-        here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
-        session = answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
+        session = answered(cfg, say)
     console = report_console()
     print_session(session, console)
     if cfg.output is not None:
         console.print(f"answers: {write_answers(session, cfg.output)}", soft_wrap=True)
+
+
+def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
+    """Ask the model that is named about the tables, or the database, that are."""
+    from mate_cli.cli.schema import modules
+    from mate_cli.pipelines.finished import Here
+    from mate_cli.pipelines.opened import open_model
+
+    here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
+    questions = listed(cfg.question)
+    if cfg.database is not None:
+        from mate_cli.pipelines.own_databases import AskingDatabase, answer_database
+
+        about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions)
+        return answer_database(about, lambda: open_model(cfg.run, cfg.checkpoint, here, "databases"), say)
+    from mate_cli.pipelines.own_tables import Asking, answer_tables
+    from mate_cli.tables.limits import Limits
+
+    asking = Asking(
+        tables=listed(cfg.table),
+        questions=questions,
+        questions_file=cfg.questions,
+        sheet=None if cfg.sheet is None else str(cfg.sheet),
+        conversation=cfg.conversation,
+        abstain=cfg.abstain,
+        output=cfg.output,
+        limits=Limits(**cfg.limits.model_dump()),
+    )
+    return answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)

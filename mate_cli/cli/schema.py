@@ -73,6 +73,8 @@ class Predict(Section):
     run: str | None
     checkpoint: str | None
     table: str | list[str] | None
+    database: str | None
+    schema_: str | None = Field(alias="schema")
     question: str | list[str] | None
     questions: str | None
     sheet: str | int | None

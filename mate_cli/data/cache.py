@@ -156,7 +156,10 @@ def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -
                     yield {"example_id": encoding.example_id, "failure": encoding.reason, **empty, **SCALARS}
                 else:
                     arrays = {name: getattr(encoding, name) for name in empty}
-                    given = {name: empty[name] if array is None else array.ravel() for name, array in arrays.items()}
+                    given = {
+                        name: empty[name] if array is None else array.ravel().astype(empty[name].dtype, copy=False)
+                        for name, array in arrays.items()
+                    }
                     scalars = {name: getattr(encoding, name) for name in SCALARS}
                     yield {"example_id": encoding.example_id, "failure": "", **given, **scalars}
             bar.update(len(chunk))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.door import reading
@@ -34,17 +35,20 @@ class Model:
     calibration: Calibration | None
 
 
-def open_model(run: str | None, checkpoint: str | None, here: Here) -> Model:
+def open_model(
+    run: str | None, checkpoint: str | None, here: Here, about: Literal["tables", "databases"] = "tables"
+) -> Model:
     """Load the run or checkpoint that is named.
 
     Args:
         run: a run folder, or None.
         checkpoint: an exported folder or one of transformers, or None.
         here: the machine and the folders of now.
+        about: what it will be asked about.
 
     Raises:
         ConfigError: neither or both of them are given.
-        RunError: the run is a chain of stages, left no weights, or does not answer from tables.
+        RunError: the run is a chain of stages, left no weights, or does not answer about such things.
         CheckpointError: there is no such checkpoint.
     """
     if run is not None and checkpoint is None:
@@ -55,6 +59,11 @@ def open_model(run: str | None, checkpoint: str | None, here: Here) -> Model:
         problem = "needs a value" if run is None else "is given beside checkpoint"
         raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
     task = model.parts.task
+    if about == "databases":
+        if task.label != "sql":
+            problem = f"{type(task).__name__} does not answer with SQL"
+            raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
+        return model
     if task.about_tables is None:
         raise RunError(
             f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",

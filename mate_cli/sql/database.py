@@ -20,6 +20,7 @@ SECONDS = 5.0
 ROWS = 100
 """The most rows that are fetched."""
 
+_MAGIC = b"SQLite format 3\0"
 _STEPS = 10_000
 """Steps of SQLite's machine between two looks at the clock."""
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION})
@@ -51,6 +52,12 @@ class Rows:
     names: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]
     more: bool = False
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file begins as databases of SQLite do."""
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def read_database_schema(path: Path) -> Schema:

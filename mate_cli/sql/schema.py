@@ -5,9 +5,14 @@ Source: Xu et al. 2021 (DT-Fixup), the released code; Yu et al. 2018 (Spider), `
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from mate_cli.errors import DataError
+from mate_cli.files.door import reading
 
 STAR = 0
 """The number of the column "*" that is of no table of its own, and of the table "*" that it is of."""
@@ -142,3 +147,18 @@ def _place(key: Any, columns: Sequence[SchemaColumn]) -> int:  # noqa: ANN401 - 
     if type(key) is not int or not 1 <= key <= len(columns):
         raise ValueError(f"a key names column {key!r}, which is not there")
     return key
+
+
+def read_schemas(path: Path) -> dict[str, Schema]:
+    """Read all schemas of a file in the layout of `tables.json`, by the names of their databases.
+
+    Raises:
+        DataError: it cannot be read, or holds none.
+    """
+    remedy = "A file of schemas is a list of objects, as Spider's tables.json is"
+    with reading(path, DataError, "these schemas cannot be read", remedy):
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
+    if not schemas:
+        raise DataError("there is no schema in it", where=str(path), remedy=remedy)
+    return {schema.name: schema for schema in schemas}

@@ -152,7 +152,7 @@ class _Writer:
         elif isinstance(value, float | int):
             text = f"{value:.15g}"
         else:
-            text = _literal(value)
+            text = literal(value)
         return f"({text})" if bracketed else text
 
 
@@ -166,7 +166,7 @@ def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
     return texts[0] + "".join(rest)
 
 
-def _literal(value: str | None) -> str:
+def literal(value: str | None) -> str:
     """A text in single quotes; those of the other kind around it are not its own."""
     text = value or ""
     inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
