@@ -44,12 +44,14 @@ class RelationAware(TableEncoder):
         attention: how it computes attention.
         extra: the layers over nodes, and what they begin with.
         frozen: learn nothing in the encoder of word pieces, whose states are then computed once for every input.
-        features: a folder where they are kept; None: they are computed each time.
+        cache: a folder where the states of inputs whose queries are known are kept; None: they are computed each time.
         **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: the layers over nodes have no width.
     """
+
+    takes = ("cache",)
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class RelationAware(TableEncoder):
         attention: AttentionBackend,
         extra: Extra,
         frozen: bool = False,
-        features: str | None = None,
+        cache: Path | None = None,
         **options: Any,  # noqa: ANN401 - passed on
     ) -> None:
         shape = encoder_size(size)
@@ -78,7 +80,7 @@ class RelationAware(TableEncoder):
         for module in (self.names, self.word_map, self.name_map):
             draw(module)
         self.frozen = frozen
-        self.kept = FrozenFeatures(Path(features).expanduser()) if frozen and features else None
+        self.kept = FrozenFeatures(cache / "features") if frozen and cache else None
         for module in (self.embeddings, self.encoder):
             module.requires_grad_(not frozen)
 
@@ -134,7 +136,7 @@ class RelationAware(TableEncoder):
         if not self.frozen:
             return self._encode(batch)
         with torch.no_grad():
-            if self.kept is None:
+            if self.kept is None or batch.actions is None:  # what people ask is nothing to keep
                 return self._encode(batch)
             return self.kept.states(batch, nn.ModuleList([self.embeddings, self.encoder]), self._encode)
 

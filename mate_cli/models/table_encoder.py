@@ -59,6 +59,9 @@ class TableEncoder(nn.Module):
             network that cannot have any.
     """
 
+    takes: ClassVar[tuple[str, ...]] = ()
+    """What its constructor is given by name beside its own options: `cache`, a folder for what is worked out once."""
+
     max_tokens: int | None = None
     """Tokens of the longest input; None where any length will do."""
 

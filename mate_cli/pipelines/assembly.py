@@ -67,10 +67,11 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer))
     build_task = instantiate(cfg.task, _partial_=True)
     backend: AttentionBackend = instantiate(cfg.attention)
-    encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size)
-    _check_attention(encoder, backend)
     cache = Path(cfg.paths.cache).expanduser()
     given = {"serializer": serializer, "cache": cache}
+    build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
+    encoder: TableEncoder = build_encoder(**{name: given[name] for name in getattr(build_encoder.func, "takes", ())})
+    _check_attention(encoder, backend)
     task: TableTask[Any, Any] = build_task(encoder, **{name: given[name] for name in build_task.func.takes})
     initializer: Initializer = instantiate(cfg.init, _convert_="all")  # options of its parts are no containers of Hydra
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))

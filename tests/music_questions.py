@@ -1,0 +1,47 @@
+"""Questions about a database of singers and songs: as examples, and as a release of Spider's layout."""
+
+import json
+from pathlib import Path
+
+from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
+from mate_cli.sql.parse import parse
+from mate_cli.sql.schema import Schema
+
+ENTRY = {
+    "db_id": "music",
+    "table_names": ["singer", "song"],
+    "table_names_original": ["singer", "song"],
+    "column_names": [[-1, "*"], [0, "id"], [0, "name"], [0, "age"], [1, "title"], [1, "singer"], [1, "sales"]],
+    "column_names_original": [[-1, "*"], [0, "id"], [0, "name"], [0, "age"], [1, "title"], [1, "singer"], [1, "sales"]],
+    "column_types": ["text", "number", "text", "number", "text", "number", "number"],
+    "primary_keys": [1],
+    "foreign_keys": [[5, 1]],
+}
+QUESTIONS = {
+    "how many singers are there?": "SELECT count(*) FROM singer",
+    "what are the names of all singers?": "SELECT name FROM singer",
+    "which title sold most?": "SELECT title FROM song ORDER BY sales DESC LIMIT 1",
+    "names of singers of songs above 5 sales": (
+        "SELECT T1.name FROM singer AS T1 JOIN song AS T2 ON T1.id = T2.singer WHERE T2.sales > 5"
+    ),
+    "average age by name": "SELECT avg(age), name FROM singer GROUP BY name",
+}
+
+
+def examples() -> list[SchemaExample]:
+    """The questions with their queries."""
+    schema = Schema.from_entry(ENTRY)
+    table = schema_table(schema)
+    return [
+        schema_example(str(place), question, schema, table, KnownQuery.of(sql, parse(sql, schema), schema))
+        for place, (question, sql) in enumerate(QUESTIONS.items())
+    ]
+
+
+def write_release(root: Path) -> Path:
+    """Write train and dev, of the same questions, without parsed queries."""
+    root.mkdir(parents=True, exist_ok=True)
+    asked = [{"db_id": "music", "question": question, "query": sql} for question, sql in QUESTIONS.items()]
+    for name, content in (("tables", [ENTRY]), ("train_spider", asked), ("dev", asked)):
+        (root / f"{name}.json").write_text(json.dumps(content))
+    return root

@@ -1,0 +1,100 @@
+"""Text to SQL from the command line: a run of 24 layers, killed and resumed, and a database of one's own."""
+
+import json
+import signal
+import sqlite3
+import time
+from contextlib import closing
+
+import forked_commands
+import pytest
+from music_questions import write_release
+
+ARGUMENTS = [
+    "experiment=spider_sql",
+    "init=random",
+    "init.tokenizer=sample",
+    "model.size=tiny",
+    "model.frozen=true",
+    "model.extra.layers=24",
+    "model.extra.width=16",
+    "model.extra.heads=4",
+    "model.extra.inner=32",
+    "task.state_width=32",
+    "task.attention_width=16",
+    "task.readout_width=16",
+    "task.heads=4",
+    "task.steps=40",
+    "trainer.batch_size=2",
+    "trainer.max_steps=12",
+    "trainer.val_every=2.0",
+    "trainer.checkpoint_every=3",
+    "trainer.log_every=1",
+    "hardware.micro_batch=2",
+    "hardware.threads=1",
+    "logger=none",
+]
+
+
+def train(folder, *more):
+    data = write_release(folder / "data")
+    given = (f"data.root={data}", f"paths.outputs={folder / 'outputs'}", f"paths.cache={folder / 'cache'}")
+    return forked_commands.start("train", *ARGUMENTS, *given, *more)
+
+
+def finish(process):
+    output, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, output + errors
+    return output
+
+
+def run_of(folder):
+    (path,) = folder.glob("outputs/train/spider_sql/*")
+    return path
+
+
+def steps(folder):
+    files = folder.glob("outputs/train/spider_sql/*/metrics.jsonl")
+    return [
+        json.loads(line).get("step", 0) for file in files for line in file.read_text().splitlines() if line[-1] == "}"
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sql")
+    finish(train(folder))
+    return folder
+
+
+@pytest.mark.long
+def test_a_killed_run_of_24_layers_ends_with_the_same_weights(whole, tmp_path):
+    process = train(tmp_path)
+    while max(steps(tmp_path), default=0) < 5:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    finish(train(tmp_path, "resume=last"))
+    for name in ("final", "best"):
+        ours, theirs = (run_of(folder) / "checkpoints" / f"{name}.safetensors" for folder in (tmp_path, whole))
+        assert ours.read_bytes() == theirs.read_bytes()
+    record = json.loads((run_of(tmp_path) / "record.json").read_text())
+    assert record["resumed"] == 1
+    assert record["facts"]["dt_fixup"].startswith("mu ")
+
+
+@pytest.mark.long
+def test_a_database_of_ones_own(whole, tmp_path):
+    path = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(
+            "CREATE TABLE orders (customer TEXT, price REAL); INSERT INTO orders VALUES ('Ann', 2)"
+        )
+    asked = [f"run={run_of(whole)}", f"database={path}", "question=how many orders are there?", "hardware.threads=1"]
+    kept = len(list((whole / "cache").rglob("*.npy")))
+    output = tmp_path / "answers.json"
+    finish(forked_commands.start("predict", *asked, f"output={output}", f"paths.cache={whole / 'cache'}"))
+    (answer,) = json.loads(output.read_text())["answers"]
+    assert answer["answer"].startswith("SELECT") or answer["failure"]
+    assert len(list((whole / "cache").rglob("*.npy"))) == kept
