@@ -88,7 +88,7 @@ def test_weights_and_states_of_a_loop_get_the_gradients_of_autograd():
     torch.manual_seed(0)
     weight = torch.randn(5, 10, dtype=torch.float64, requires_grad=True)
     first = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
-    parents = torch.tensor([[0, 0, 0], [0, 1, 0], [2, 0, 1], [1, 3, 3]])
+    parents = torch.tensor([[0, 0, 0], [0, 0, 0], [1, 0, 1], [0, 2, 1]])
 
     def fast():
         layer, history, state, made = TimedLinear(weight), History(4, first), first, []

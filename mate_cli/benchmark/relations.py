@@ -1,0 +1,105 @@
+"""What relations cost: relation-aware attention beside plain attention of the same size, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from rich.table import Table as RichTable
+
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.base import Attention
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.benchmark.timing import Call, NotRun, Timing, interleaved
+from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.models.layers.relation_attention import RelationAttention
+from mate_cli.models.sizes import EncoderSize
+from mate_cli.terminal.console import Console
+from mate_cli.tokenization.layout import ARRAYS, TableBatch
+from mate_cli.tokenization.schema.relations import RELATIONS
+
+PLAIN, RELATIONAL = "eager", "relations"
+
+
+class RelationsBenchmark:
+    """Time the attention of one layer, with its projections and without them, over nodes that relate at random.
+
+    Args:
+        nodes: of an example.
+        examples: of a batch.
+        width: of the states.
+        heads: of the layer.
+        rounds: each variant is timed so often, in turns; the median counts.
+        seconds: at most.
+    """
+
+    def __init__(
+        self,
+        nodes: Annotated[int, Field(gt=0)] = 64,
+        examples: Annotated[int, Field(gt=0)] = 16,
+        width: Annotated[int, Field(gt=0)] = 256,
+        heads: Annotated[int, Field(gt=0)] = 8,
+        rounds: Annotated[int, Field(gt=0)] = 50,
+        seconds: Annotated[float, Field(gt=0)] = 60.0,
+    ) -> None:
+        self.size, self.rounds, self.seconds = EncoderSize(width, 1, heads, 4 * width), rounds, seconds
+        self.batch = _related(examples, nodes)
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        """Yield milliseconds, of the wall and of the processor, memory, and both in shares of plain attention's."""
+        backends: dict[str, Attention] = {PLAIN: Eager(), "sdpa": Sdpa()}
+        backends[RELATIONAL] = RelationAttention(self.size, len(RELATIONS))
+        table = RichTable(title="One layer's attention, forward and backward")
+        for heading in ("", "ms", "CPU ms", "MB", "of plain, time", "of plain, memory"):
+            table.add_column(heading, justify="right" if heading else "left")
+        for kind, make in (("attention", self._alone), ("layer", self._projected)):
+            calls = {name: make(backend) for name, backend in backends.items()}
+            found = interleaved(calls, rounds=self.rounds, seconds=self.seconds, device=torch.device("cpu"))
+            plain = found[PLAIN]
+            for name, timing in found.items():
+                if isinstance(timing, NotRun) or isinstance(plain, NotRun):
+                    continue
+                shares = timing.cpu_ms / plain.cpu_ms, (timing.peak_mb or 0.0) / (plain.peak_mb or 1.0)
+                table.add_row(f"{kind}, {name}", *_row(timing, shares))
+                place = f"relations/{kind}/{name}"
+                yield {f"{place}/cpu_ms": timing.cpu_ms, f"{place}/time": shares[0], f"{place}/memory": shares[1]}
+        Console().print(table)
+
+    def _alone(self, backend: Attention) -> Call:
+        plan = AttentionPlan(Full(self.size.num_heads), self.batch)
+        nodes = self.batch.input_ids.numel()
+        qkv = torch.randn(nodes, 3, self.size.num_heads, self.size.head_size, requires_grad=True)
+
+        def call() -> None:
+            backend.forward(qkv, plan).sum().backward()  # type: ignore[no-untyped-call]
+            qkv.grad = None
+
+        return call
+
+    def _projected(self, backend: Attention) -> Call:
+        plan = AttentionPlan(Full(self.size.num_heads), self.batch)
+        layer = SelfAttention(self.size, backend, 0.0)
+        states = torch.randn(self.batch.input_ids.numel(), self.size.hidden_size, requires_grad=True)
+
+        def call() -> None:
+            layer(states, plan, None).sum().backward()
+            states.grad = None
+
+        return call
+
+
+def _row(timing: Timing, shares: tuple[float, float]) -> tuple[str, ...]:
+    memory = "-" if timing.peak_mb is None else f"{timing.peak_mb:.1f}"
+    return (f"{timing.ms:.2f}", f"{timing.cpu_ms:.2f}", memory, *(f"x{share:.2f}" for share in shares))
+
+
+def _related(examples: int, nodes: int) -> TableBatch:
+    """A batch of nodes that relate at random."""
+    ids = torch.zeros(examples, nodes, dtype=torch.int64)
+    batch = TableBatch(**dict.fromkeys(ARRAYS, ids), position_ids=ids, attention_mask=torch.ones_like(ids))
+    return replace(batch, relations=torch.randint(0, len(RELATIONS), (examples, nodes, nodes)))
