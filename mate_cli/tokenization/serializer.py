@@ -14,11 +14,11 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.vocabulary import Vocabulary
 
-Label = Literal["cells", "span", "pieces", "nodes", "hops", "evidence", "rows", "answer", "sql"]
+Label = Literal["cells", "span", "pieces", "nodes", "hops", "evidence", "rows", "answer", "options", "sql"]
 """What `label_ids` can mark: the cells of an answer, its text in one cell, masked word pieces, the right ones of
-candidates (nodes that a question is linked to, ends of a hop), or of evidence the cells or documents that hold the
-answer, the rows that do, and the answer's text with the sentences that support it; "sql" is a query, of which no token
-is a part."""
+candidates (nodes that a question is linked to, ends of a hop, options), or of evidence the cells or documents that hold
+the answer, the rows that do, and the answer's text with the sentences that support it; "sql" is a query, of which no
+token is a part."""
 
 OF_ANSWERS: tuple[Label, ...] = ("cells", "span")
 """Labels that mark tokens of an answer."""
@@ -33,6 +33,7 @@ LABELLED: Mapping[Label, str] = {
     "rows": "encoding=rows",
     "answer": "encoding=documents",
     "sql": "encoding=schema",
+    "options": "encoding=options",
 }
 """What to type for an encoding with each label; others may have it too."""
 
