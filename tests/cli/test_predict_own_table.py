@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from finished_runs import finished_run
@@ -50,6 +52,13 @@ def predict(*words):
 
 def answers(path):
     return json.loads(path.read_text())["answers"]
+
+
+def test_a_model_of_tables_is_not_asked_about_databases(run, tmp_path, capsys):
+    with closing(sqlite3.connect(tmp_path / "sales.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE sales (region TEXT)")
+    assert predict(f"run={run}", f"database={tmp_path / 'sales.sqlite'}", "question=which region?") == 2
+    assert "TableQA does not answer with SQL" in capsys.readouterr().err
 
 
 def test_an_answer_is_shown_and_written(run, sales, tmp_path, capsys):

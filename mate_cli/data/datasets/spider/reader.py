@@ -54,7 +54,7 @@ class Spider(Release):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._queries: dict[tuple[str, str], KnownQuery | str] = {}
+        self._queries: dict[tuple[str, str, str], KnownQuery | str] = {}
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -95,7 +95,7 @@ class Spider(Release):
         if entry.get("query") is None:
             return schema_example(name, question, schema, table)
         text = text_of(entry, "query")
-        key = (database, text)
+        key = (database, text, json.dumps(entry.get("sql")))
         if key not in self._queries:
             self._queries[key] = self._query(text, entry.get("sql"), schema)
         known = self._queries[key]
