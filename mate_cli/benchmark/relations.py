@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -101,5 +100,6 @@ def _row(timing: Timing, shares: tuple[float, float]) -> tuple[str, ...]:
 def _related(examples: int, nodes: int) -> TableBatch:
     """A batch of nodes that relate at random."""
     ids = torch.zeros(examples, nodes, dtype=torch.int64)
-    batch = TableBatch(**dict.fromkeys(ARRAYS, ids), position_ids=ids, attention_mask=torch.ones_like(ids))
-    return replace(batch, relations=torch.randint(0, len(RELATIONS), (examples, nodes, nodes)))
+    arrays: dict[str, Any] = dict.fromkeys(ARRAYS, ids)
+    relations = torch.randint(0, len(RELATIONS), (examples, nodes, nodes))
+    return TableBatch(**arrays, position_ids=ids, attention_mask=torch.ones_like(ids), relations=relations)

@@ -110,7 +110,9 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         """The best derivation of each example."""
         fitting = self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
         search = self.greedy if fitting else self.search
-        found = best_derivations(self.head.decoder, self.head.memory(output), schema_shapes(output.batch), search)
+        head = self.head
+        assert isinstance(head, SqlHead)
+        found = best_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
         pairs = zip(output.batch.example_ids, found, strict=True)
         return [SqlPrediction(name, *one) if one else SqlPrediction(name) for name, one in pairs]
 

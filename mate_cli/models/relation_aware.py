@@ -23,7 +23,7 @@ from mate_cli.models.frozen_features import FrozenFeatures
 from mate_cli.models.initialization.schemes import draw
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.models.layers.nodes import NameEncoder, NodePieces
+from mate_cli.models.layers.nodes import NameEncoder, NodePieces, node_batch, node_kinds
 from mate_cli.models.layers.relation_attention import RelationAttention
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.models.table_encoder import Reader, TableEncoder
@@ -77,8 +77,8 @@ class RelationAware(TableEncoder):
         self.node_dropout = nn.Dropout(extra.input_dropout)
         self.before_map = extra.mu_source == "pre_map"
         self.extra = ExtraLayers(replace(extra, input_dropout=0.0), width, _relational)
-        for module in (self.names, self.word_map, self.name_map):
-            draw(module)
+        for new in (self.names, self.word_map, self.name_map):
+            draw(new)
         self.frozen = frozen
         self.kept = FrozenFeatures(cache / "features") if frozen and cache else None
         for module in (self.embeddings, self.encoder):
@@ -117,7 +117,7 @@ class RelationAware(TableEncoder):
         words, names = (self.node_dropout(one) for one in vectors)
         nodes = node_batch(batch)
         plans = _Layers(self.extra.encoder.layers).plans(nodes)
-        is_word = (nodes.node_kinds == WORD)[..., None]
+        is_word = (node_kinds(batch) == WORD)[..., None]
         given = torch.where(is_word, self.word_map(words), self.name_map(names))
         states = plans.packing.unpack(self.extra(plans.packing.pack(given), plans))
         states = _with_tables(states, nodes)
@@ -126,7 +126,7 @@ class RelationAware(TableEncoder):
     def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
         """The vectors of words and those of names, real ones only, each [nodes, width]."""
         words, names = self._vectors(batch)
-        kinds = node_batch(batch).node_kinds
+        kinds = node_kinds(batch)
         if not self.before_map:
             words, names = self.word_map(words), self.name_map(names)
         return [words[kinds == WORD], names[kinds > WORD]]
@@ -146,7 +146,7 @@ class RelationAware(TableEncoder):
 
     def _vectors(self, batch: TableBatch) -> tuple[Tensor, Tensor]:
         """Words [B, K, D] and names [B, K, width], zero for nodes of the other kind."""
-        kinds = batch.node_kinds
+        kinds = node_kinds(batch)
         pieces = NodePieces.of(batch, kinds.shape[1])
         states = self.token_states(batch).flatten(0, 1)
         words = pieces.means(states).view(*kinds.shape, -1)
@@ -170,21 +170,6 @@ class _Layers:
 
 def _relational(size: EncoderSize) -> LayerSpec:
     return LayerSpec(Full(size.num_heads), RelationAttention(size, len(RELATIONS)))
-
-
-def node_batch(batch: TableBatch) -> TableBatch:
-    """A batch whose tokens are the nodes of another one, each with what its first word piece has.
-
-    Raises:
-        ConfigError: the other one has no nodes.
-    """
-    kinds = batch.node_kinds
-    if kinds is None:
-        raise ConfigError("these encodings have no nodes", where="encoding", remedy="Use encoding=schema")
-    pieces = NodePieces.of(batch, kinds.shape[1])
-    length = batch.input_ids.shape[1]
-    nodes = batch.keep((pieces.first_tokens() % length).view_as(kinds))
-    return replace(nodes, attention_mask=(kinds > 0).long(), places=None)
 
 
 def _with_tables(states: Tensor, nodes: TableBatch) -> Tensor:

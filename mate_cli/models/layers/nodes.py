@@ -6,12 +6,14 @@ its last one. Of its backward half, the last output has seen the last piece only
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch
@@ -92,3 +94,27 @@ class NameEncoder(nn.Module):
         last = (counts - 1)[:, None, None].expand(-1, 1, outputs.shape[-1])
         total: Tensor = outputs.gather(1, last).squeeze(1) + outputs.sum(1) / counts[:, None]
         return total
+
+
+def node_kinds(batch: TableBatch) -> Tensor:
+    """What the nodes of a batch are, Int64 [B, K], 0 where there is none.
+
+    Raises:
+        ConfigError: it has no nodes.
+    """
+    if batch.node_kinds is None:
+        raise ConfigError("these encodings have no nodes", where="encoding", remedy="Use encoding=schema")
+    return batch.node_kinds
+
+
+def node_batch(batch: TableBatch) -> TableBatch:
+    """A batch whose tokens are the nodes of another one, each with what its first word piece has.
+
+    Raises:
+        ConfigError: the other one has no nodes.
+    """
+    kinds = node_kinds(batch)
+    pieces = NodePieces.of(batch, kinds.shape[1])
+    length = batch.input_ids.shape[1]
+    nodes = batch.keep((pieces.first_tokens() % length).view_as(kinds))
+    return replace(nodes, attention_mask=(kinds > 0).long(), places=None)

@@ -61,10 +61,11 @@ class RelationAttention(nn.Module, Attention):
             raise ConfigError("relations cannot weigh single nodes", where="model", remedy="Use another model")
         related = plan.derive("relations", find_relations)
         query, key, value = plan.heads(qkv)
-        tables = [table.to(qkv.dtype) for table in (self.relation_key, self.relation_value)]
+        of_keys, of_values = self.relation_key.to(qkv.dtype), self.relation_value.to(qkv.dtype)
         if dropout:
-            return plan.pack_heads(attend_in_steps(query, key, value, *tables, related, dropout))
-        return plan.pack_heads(_Attend.apply(query, key, value, *tables, related))  # type: ignore[no-untyped-call]
+            return plan.pack_heads(attend_in_steps(query, key, value, of_keys, of_values, related, dropout))
+        found: Tensor = _Attend.apply(query, key, value, of_keys, of_values, related)  # type: ignore[no-untyped-call]
+        return plan.pack_heads(found)
 
 
 def attend_in_steps(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.schemes import draw
+from mate_cli.models.layers.nodes import node_kinds
 from mate_cli.models.layers.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
@@ -42,8 +43,7 @@ class SqlHead(nn.Module):
 
     def memory(self, output: EncoderOutput) -> Memory:
         """What the decoder looks at: all nodes, and columns in the order of the schema."""
-        kinds = output.batch.node_kinds
-        assert kinds is not None
+        kinds = node_kinds(output.batch)
         is_column = kinds == COLUMN
         count = is_column.sum(1)
         most = int(count.max())
@@ -67,8 +67,7 @@ class SqlHead(nn.Module):
 
 def schema_shapes(batch: TableBatch) -> list[Schema]:
     """The schemas of a batch of nodes as far as nodes tell: how many tables and columns, and whose columns."""
-    assert batch.node_kinds is not None
-    counts = [(batch.node_kinds == kind).sum(1).tolist() for kind in (TABLE, COLUMN)]
+    counts = [(node_kinds(batch) == kind).sum(1).tolist() for kind in (TABLE, COLUMN)]
     return [schema_shape(tables, columns) for tables, columns in zip(*counts, strict=True)]
 
 

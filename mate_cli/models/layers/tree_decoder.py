@@ -101,9 +101,9 @@ class Steps(NamedTuple):
     @classmethod
     def of(cls, rules: Tensor, columns: Tensor, parents: Tensor, productions: Tensor, types: Tensor) -> Steps:
         """Those of actions, and of what is expanded by them, all Int64 [B, A]."""
-        last = (pad(actions[:, :-1], (1, 0), value=NONE) for actions in (rules, columns))
+        rule, column = (pad(actions[:, :-1], (1, 0), value=NONE) for actions in (rules, columns))
         types = torch.cat([torch.full_like(types[:, :1], NONE), types[:, 1:]], 1)  # at first all is zero, as released
-        return cls(rules, columns, Frontier(*last, parents, productions, types))
+        return cls(rules, columns, Frontier(rule, column, parents, productions, types))
 
 
 class StepWeights(NamedTuple):
@@ -223,7 +223,7 @@ class TreeDecoder(nn.Module):
 
     def _input_weights(self) -> tuple[Tensor, ...]:
         s = self.size
-        return self.lstm.weight_ih.split([s.action, s.attention, s.action, s.type, s.state], 1)
+        return torch.split(self.lstm.weight_ih, [s.action, s.attention, s.action, s.type, s.state], dim=1)
 
     def step_weights(self) -> StepWeights:
         """The weights of a step, made once for all steps of a batch."""
@@ -246,7 +246,7 @@ class TreeDecoder(nn.Module):
         entry, forget, update, exit_ = gates.chunk(4, -1)
         cell = forget.sigmoid() * carried.cell + entry.sigmoid() * update.tanh()
         state = exit_.sigmoid() * cell.tanh()
-        query = weights.query(state).unflatten(-1, (self.size.heads, 1, -1))
+        query = weights.query(state).view(len(state), self.size.heads, 1, -1)
         shares = (query @ memory.keys + memory.hidden).softmax(-1)  # not scaled, as released
         context = weights.context((shares @ memory.values).flatten(1)) + self.context.bias
         attended = self.dropout(weights.attended(torch.cat([state, context], -1)).tanh())

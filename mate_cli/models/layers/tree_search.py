@@ -73,7 +73,8 @@ def best_derivations(
     if search.width == 1:
         return greedy
     beam = _Beam(decoder, memory, search).run(schemas)
-    return [max((a, b), key=lambda one: one.score if one else -np.inf) for a, b in zip(greedy, beam, strict=True)]
+    pairs = (filter(None, pair) for pair in zip(greedy, beam, strict=True))
+    return [max(pair, key=lambda one: one.score, default=None) for pair in pairs]
 
 
 class _Beam:
@@ -95,8 +96,8 @@ class _Beam:
             rows = torch.tensor([one.rows[-1] if one.rows else place for place, one in enumerate(open_)])
             carried = self._step(open_, Carried(*(tensor.index_select(0, rows) for tensor in carried)))
             open_ = self._extended(open_, carried)
-        best = ((self.done.get(place) or [None]) for place in range(len(schemas)))
-        return [max(found, key=lambda one: one.score if one else -np.inf) for found in best]
+        found = (self.done.get(place, []) for place in range(len(schemas)))
+        return [max(some, key=lambda one: one.score, default=None) for some in found]
 
     def _step(self, open_: Sequence[_Hypothesis], carried: Carried) -> Carried:
         self.looked_at = self.memory.at(torch.tensor([one.example for one in open_]))
