@@ -137,6 +137,8 @@ class MateModel(PreTrainedModel):
         position_ids: Tensor | None = None,
         cell_features: Tensor | None = None,
         relations: Tensor | None = None,
+        node_kinds: Tensor | None = None,
+        node_tables: Tensor | None = None,
     ) -> BaseModelOutputWithPooling:
         """Encode a batch.
 
@@ -146,11 +148,14 @@ class MateModel(PreTrainedModel):
             token_type_ids: in the order of `TOKEN_TYPES`, [B, T, 7]; zeros when it is None.
             position_ids: [B, T]; those that the network was trained with when it is None.
             cell_features: of networks that read them, [B, T, F].
-            relations: of networks that hop between rows, [B, K, K], see `TableBatch`; all to all when it is None.
+            relations: of networks that hop between rows, [B, K, K], see `TableBatch`; all to all when it is None. Of
+                networks over the nodes of a schema, how these relate.
+            node_kinds: of networks over the nodes of a schema, what each is, [B, K], see `TableBatch`.
+            node_tables: of the same, the node of the table of each column, [B, K].
 
         Returns:
-            `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, and
-            `pooler_output` [B, D].
+            `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, or of nodes
+            [B, K, D]; and `pooler_output` [B, D].
         """
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
@@ -165,6 +170,8 @@ class MateModel(PreTrainedModel):
             attention_mask=mask,
             cell_features=cell_features,
             relations=relations,
+            node_kinds=node_kinds,
+            node_tables=node_tables,
         )
         output = self.encoder(batch)
         states = output.spread(input_ids.shape[1])

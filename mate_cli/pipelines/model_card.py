@@ -138,6 +138,8 @@ def _loading(model: Exported, folder: str) -> str:
     ]
     if model.about_tables:
         lines.insert(0, f'mate predict checkpoint={folder} table=sales.csv question="{model.about_tables.question}"')
+    if model.settings["encoding"]["_target_"].endswith(".SchemaSerializer"):
+        lines.insert(0, f'mate predict checkpoint={folder} database=shop.sqlite question="who paid more than 10?"')
     shell = "\n".join(lines)
     return f"```bash\n{shell}\n```\n\n```python\n{_in_python(model, folder)}\n```"
 

@@ -96,5 +96,11 @@ def test_a_database_of_ones_own(whole, tmp_path):
     output = tmp_path / "answers.json"
     finish(forked_commands.start("predict", *asked, f"output={output}", f"paths.cache={whole / 'cache'}"))
     (answer,) = json.loads(output.read_text())["answers"]
+    exported = tmp_path / "exported"
+    finish(forked_commands.start("export", f"run={run_of(whole)}", f"to={exported}"))
+    assert "database=shop.sqlite" in (exported / "README.md").read_text()
+    again = tmp_path / "again.json"
+    finish(forked_commands.start("predict", f"checkpoint={exported}", *asked[1:], f"output={again}"))
+    assert json.loads(again.read_text())["answers"] == [answer]
     assert answer["answer"] is None or answer["answer"].startswith("SELECT")
     assert len(list((whole / "cache").rglob("*.npy"))) == kept
