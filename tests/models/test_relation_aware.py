@@ -111,7 +111,8 @@ def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path)
     assert all(one.grad is None for part in (kept.embeddings, kept.encoder) for one in part.parameters())
     assert kept.word_map.weight.grad.any()
     kept._encode = encode
-    kept.embeddings.word_embeddings.weight.data.add_(1)
+    with torch.no_grad():
+        kept.embeddings.word_embeddings.weight.add_(1)
     kept(batch)
     assert len(list(tmp_path.rglob("*.npy"))) == 2 * len(encodings)
     kept(replace(batch, input_ids=batch.input_ids + 1, actions=None))  # nobody knows the queries
