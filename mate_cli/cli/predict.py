@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CONFIG = "predict"
 SEVERAL = ("table", "question")
 """Keys that may be written more than once."""
-TEXTS = (*SEVERAL, "questions", "sheet", "run", "checkpoint", "input", "output")
+TEXTS = (*SEVERAL, "questions", "sheet", "text_encoding", "run", "checkpoint", "input", "output")
 """Keys whose values are taken as they are typed: names of files, and sentences with commas and apostrophes."""
 
 
@@ -110,6 +110,7 @@ def predict_tables(cfg: Predict) -> None:
         from mate_cli.pipelines.finished import Here
         from mate_cli.pipelines.opened import open_model
         from mate_cli.pipelines.own_tables import Asking, answer_tables
+        from mate_cli.tables.formats.encoding import known_encoding
         from mate_cli.tables.limits import Limits
 
         asking = Asking(
@@ -120,6 +121,7 @@ def predict_tables(cfg: Predict) -> None:
             conversation=cfg.conversation,
             abstain=cfg.abstain,
             output=cfg.output,
+            encoding=None if cfg.text_encoding is None else known_encoding(cfg.text_encoding),
             limits=Limits(**cfg.limits.model_dump()),
         )
         here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))

@@ -179,9 +179,11 @@ def test_letters_of_ascii_that_stand_for_others_are_read_or_told_of(tmp_path):
     (tmp_path / "t.csv").write_bytes(text.encode("iso2022_jp"))
     table = open_table(tmp_path / "t.csv")
     assert [list(table.header), *map(list, table)] == rows
-    assert table.notes == ["The file is not in UTF-8; it was read as iso2022_jp."]
+    assert table.notes == [
+        "The file is not in UTF-8; it was read as iso2022_jp; if letters look wrong, write text_encoding=NAME."
+    ]
     (tmp_path / "t.csv").write_bytes(text.encode("utf-7"))
-    assert "might be UTF-7; if it should be 地域" in open_table(tmp_path / "t.csv").notes[0]
+    assert "may be UTF-7; if it should be 地域" in open_table(tmp_path / "t.csv").notes[0]
     (tmp_path / "t.csv").write_text("phone,b\n+4930-1,+123-\n")
     assert open_table(tmp_path / "t.csv").notes == []
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import cell_text
-from mate_cli.tables.formats.encoding import find_encoding
+from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
 
@@ -46,17 +46,17 @@ class _Decoder(json.JSONDecoder):
         return None if name == "NaN" else float(name.replace("Infinity", "inf"))
 
 
-def read_jsonl(path: Path, limits: Limits) -> Grid:
+def read_jsonl(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
     """Open a file with a JSON object or list per line.
 
     Raises:
         DataError: it is not text. A line that is not JSON is refused when it is read.
     """
-    encoding, notes = find_encoding(path)
-    return _of_values(_values_of_lines(path, encoding, limits, _Decoder(notes)), path, notes)
+    text = text_file(path, encoding)
+    return _of_values(_values_of_lines(text, limits, _Decoder(text.notes)), path, text.notes)
 
 
-def read_json(path: Path, limits: Limits) -> Grid:
+def read_json(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
     """Read a JSON file; the objects of a list are decoded one by one.
 
     Raises:
@@ -64,8 +64,8 @@ def read_json(path: Path, limits: Limits) -> Grid:
     """
     size = path.stat().st_size
     limits.check_bytes(path, size // 2, whole=True)  # of a list only the text is there at once, not its values
-    encoding, notes = find_encoding(path)
-    text = path.read_text(encoding=encoding, errors="replace")
+    file = text_file(path, encoding)
+    text, notes = file.read(), file.notes
     start = _after_space(text, 0)
     if text.startswith("[", start):
         return _of_values(_values_of_list(text, start + 1, path, _Decoder(notes)), path, notes)
@@ -75,7 +75,7 @@ def read_json(path: Path, limits: Limits) -> Grid:
             content = _Decoder(notes).decode(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            return _of_values(_values_of_lines(path, encoding, limits, _Decoder(notes)), path, notes)
+            return _of_values(_values_of_lines(file, limits, _Decoder(notes)), path, notes)
         raise _not_json(path, error.lineno, error.msg) from error
     if not isinstance(content, dict):
         raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
@@ -149,14 +149,14 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
         yield [cell_text(one) for one in value]
 
 
-def _values_of_lines(path: Path, encoding: str, limits: Limits, decoder: _Decoder) -> Iterator[Any]:
-    with path.open(encoding=encoding, errors="replace") as file:
-        for number, line in enumerate(limits.lines(file, path), 1):
+def _values_of_lines(text: Text, limits: Limits, decoder: _Decoder) -> Iterator[Any]:
+    with text.open() as file:
+        for number, line in enumerate(limits.lines(file, text.path), 1):
             if line.strip():
                 try:
                     yield decoder.decode(line)
                 except json.JSONDecodeError as error:
-                    raise _not_json(path, number, error.msg) from error
+                    raise _not_json(text.path, number, error.msg) from error
 
 
 def _values_of_list(text: str, place: int, path: Path, decoder: _Decoder) -> Iterator[Any]:
