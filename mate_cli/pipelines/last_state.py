@@ -44,8 +44,8 @@ def read_state(path: Path) -> Mapping[str, Any]:
         if not isinstance(state, dict):
             raise _damaged(path, "it holds no mapping")
         for name, kind in KINDS.items():
-            if not isinstance(state.get(name), kind) or state[name] is True:
-                raise _damaged(path, f"no {name} in it that is a {kind.__name__}")
+            if not isinstance(state.get(name), kind) or state[name] in (True, []):
+                raise _damaged(path, f"there is no {name} in it")
         if state["global_step"] < 0:
             raise _damaged(path, "its step is negative")
         return state

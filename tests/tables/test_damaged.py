@@ -110,7 +110,14 @@ LARGE = {
     "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "in memory whole has more than 0 MB"),
     "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "field larger than field limit"),
     "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "in memory whole has more than 0 MB"),
-    "a list of JSON": (*of_text("t.json", json.dumps([{"a": 1}] * 30_000)), "in memory whole has more than 0 MB"),
+    "an entry of JSON": (*of_text("t.json", json.dumps([{"a": 1}, {"a": "x" * 20_000}])), "more than 15,625 letters"),
+    "half an entry of JSON": (*of_text("t.json", '[{"a": "' + "x" * 200_000), "more than 15,625 letters"),
+    "cells of a row": (
+        *of_workbook(b'<row r="6"', b"<row>" + b"<c/>" * 60 + b'</row><row r="6"'),
+        "more than 50 columns",
+    ),
+    "a cell in a workbook": (*of_workbook(b"</c>", b" " * 200_000 + b"</c>"), "in memory whole has more than 0 MB"),
+    "a line of cells": (*of_text("t.csv", 'a,b\n"1' + ",1" * 90 + '",1\n' + "1," * 90 + "\n"), "more than 50 columns"),
     "a file": (*of_text("t.csv", "a\n" + "1" * 1_000_001), "more than 1 MB"),
     "packed Parquet": ("t.parquet", of_parquet, "more than"),
 }

@@ -45,8 +45,10 @@ def read_delimited(path: Path, limits: Limits, encoding: str | None = None) -> G
     if delimiter in DELIMITERS and delimiter != usual:
         notes.append(f"Columns are parted by {DELIMITERS[delimiter]}.")
     csv.field_size_limit(limits.whole)
-    is_even, lines = _look_through(text, limits), _texts(text, limits, 1 if hint else 0)
-    return Grid(_lines(lines, delimiter) if is_even else _lines_with_unclosed(lines, delimiter, notes), notes=notes)
+    is_even, lines = _look_through(text, limits), _texts(text, limits, delimiter, 1 if hint else 0)
+    return Grid(
+        _lines(lines, delimiter) if is_even else _lines_with_unclosed(lines, delimiter, limits, notes), notes=notes
+    )
 
 
 def find_delimiter(sample: str, usual: str) -> str:
@@ -81,9 +83,16 @@ def _widths(sample: str, delimiter: str) -> list[int]:
     return [len(line) for line in (lines[:-1] if len(sample) >= SAMPLE and len(lines) > 1 else lines)]
 
 
-def _texts(text: Text, limits: Limits, skip: int = 0) -> Iterator[str]:
+def _texts(text: Text, limits: Limits, delimiter: str, skip: int = 0) -> Iterator[str]:
+    """The lines, as long as none has more columns than are read: their cells would be in memory all at once."""
+    within = 0
     with text.open(newline="") as file:
-        yield from (line.replace("\0", "") for line in islice(limits.lines(file, text.path), skip, None))
+        for line in islice(limits.lines(file, text.path), skip, None):
+            if line.count(delimiter) > limits.columns:
+                outside = line.split('"')[within::2]
+                limits.check(text.path, columns=sum(part.count(delimiter) for part in outside))
+            within = (within + line.count('"')) % 2
+            yield line.replace("\0", "")
 
 
 def _look_through(text: Text, limits: Limits) -> bool:
@@ -102,12 +111,15 @@ def _lines(texts: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     yield from csv.reader(texts, delimiter=delimiter)
 
 
-def _lines_with_unclosed(texts: Iterator[str], delimiter: str, notes: list[str]) -> Iterator[list[str]]:
+def _lines_with_unclosed(texts: Iterator[str], delimiter: str, limits: Limits, notes: list[str]) -> Iterator[list[str]]:
     """Lines of which some hold quotation marks that the next lines do not close: in these they are text."""
     waiting = deque[str]()
     said = False
     while True:
-        waiting.extend(islice(texts, LONGEST_QUOTATION - len(waiting)))
+        while len(waiting) < LONGEST_QUOTATION and sum(map(len, waiting)) <= limits.whole:
+            if (text := next(texts, None)) is None:
+                break
+            waiting.append(text)
         if not waiting:
             return
         marks = accumulate(line.count('"') for line in waiting)
