@@ -98,6 +98,7 @@ def of_parquet(file):
 
 
 SMALL = Limits(rows=1000, columns=50, cells=20_000, megabytes=1)
+LONG_CELL = b'<row><c t="inlineStr"><is><t>' + b"x" * 200_000 + b"</t></is></c></row>"
 LARGE = {
     "rows in a sheet": (*of_workbook(b'<row r="6"', b'<row r="99999999"'), "more than 1,000 rows"),
     "a packed sheet": (*of_workbook(b"</sheetData>", b"</sheetData>" + b" " * 1_200_000), "more than 1 MB unpacked"),
@@ -116,7 +117,10 @@ LARGE = {
         *of_workbook(b'<row r="6"', b"<row>" + b"<c/>" * 60 + b'</row><row r="6"'),
         "more than 50 columns",
     ),
-    "a cell in a workbook": (*of_workbook(b"</c>", b" " * 200_000 + b"</c>"), "in memory whole has more than 0 MB"),
+    "a cell in a workbook": (
+        *of_workbook(b"</sheetData>", LONG_CELL + b"</sheetData>"),
+        "in memory whole has more than 0 MB",
+    ),
     "a line of cells": (*of_text("t.csv", 'a,b\n"1' + ",1" * 90 + '",1\n' + "1," * 90 + "\n"), "more than 50 columns"),
     "a file": (*of_text("t.csv", "a\n" + "1" * 1_000_001), "more than 1 MB"),
     "packed Parquet": ("t.parquet", of_parquet, "more than"),

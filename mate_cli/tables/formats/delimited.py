@@ -116,7 +116,7 @@ def _lines_with_unclosed(texts: Iterator[str], delimiter: str, limits: Limits, n
     waiting = deque[str]()
     said = False
     while True:
-        while len(waiting) < LONGEST_QUOTATION and sum(map(len, waiting)) <= limits.whole:
+        while len(waiting) < LONGEST_QUOTATION and sum(map(len, waiting)) <= limits.whole // 2:
             if (text := next(texts, None)) is None:
                 break
             waiting.append(text)
