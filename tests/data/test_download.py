@@ -103,7 +103,7 @@ def test_giving_up_keeps_the_part_and_says_how_to_go_on(server, tmp_path):
 
 def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "SILENT", 0.1)
-    server.cuts, server.stalls = [100_000] * download.ATTEMPTS, True
+    server.cuts, server.stalls = [20_000] * download.ATTEMPTS, True
     with pytest.raises(DataError, match="could not be fetched") as raised:
         fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path)
     assert "\n" not in str(raised.value)

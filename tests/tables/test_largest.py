@@ -77,14 +77,6 @@ LARGEST = {
     "styles.xlsx": lambda: workbook(
         "xl/styles.xml", lambda old: old.replace(b"<cellXfs", b"<xf/>" * 700_000 + b"<cellXfs")
     ),
-    "strings.xlsx": lambda: workbook(
-        "xl/sharedStrings.xml",
-        lambda _: (
-            SHEET.replace(b"worksheet", b"sst").replace(b"<sheetData>", b"")
-            + b"<si><t>1</t></si>" * 5_500_000
-            + b"</sst>"
-        ),
-    ),
 }
 
 
