@@ -6,7 +6,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-versio
 # Two processes; a module stays in one of them, so that what it trains is trained once.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-.PHONY: quickstart test test-long lint wheel docs constraints clean
+.PHONY: quickstart test test-long lint wheel docs constraints lock audit clean
 
 quickstart: .venv/.user  ## install, train the small example, compare the runs
 	$(BIN)/mate train experiment=quickstart
@@ -35,11 +35,31 @@ constraints: .venv/.dev  ## write the installed versions to constraints.txt
 	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable | sed '/^pip=/d; s/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 
+lock: .venv/.tools  ## write the sums of what constraints.txt pins to requirements.lock
+	sed -n '/^#/p' requirements.lock > lock.new
+	.venv/tools/bin/uv pip compile pyproject.toml --quiet --extra dev --extra spreadsheets --extra tensorflow --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
+		--constraints constraints.txt --generate-hashes --no-annotate --no-header | \
+		awk '/^[^ ]/ {skip = /^(torch==|nvidia-|cuda-)/} !skip' >> lock.new
+	mv lock.new requirements.lock
+
+audit: .venv/.tools  ## known weaknesses of what is locked; says so where their database cannot be reached
+	.ci/audit .venv/tools/bin/pip-audit
+
 clean:  ## remove the environment and what was built; outputs/ stays
 	rm -rf .venv build dist
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
+
+.venv/.tools: | .venv/bin/python
+	$(BIN)/python -m venv .venv/tools
+	.venv/tools/bin/python -m pip install --quiet --disable-pip-version-check pip-audit uv
+	touch $@
+
+# What CI begins with: nothing is installed whose sum is not the one that was tested, but for torch.
+.venv/.locked: requirements.lock | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	touch $@
 
 .venv/.user: pyproject.toml constraints.txt | .venv/bin/python
 	$(INSTALL) -e .

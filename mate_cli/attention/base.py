@@ -134,6 +134,13 @@ class AttentionBackend(Attention):
         """What a record should say of its work so far, in words."""
         return {}
 
+    def counts(self) -> dict[str, int]:
+        """What `facts` tell, for a run that is resumed to count on from."""
+        return {}
+
+    def count_on(self, counts: Mapping[str, int]) -> None:
+        """Go on from `counts`."""
+
 
 def global_tokens(batch: TableBatch) -> Tensor:
     """Tokens that see and are seen by all: segment 0 and not padding (never the header row), Bool [B, T].

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 CONFIG = "predict"
 SEVERAL = ("table", "question")
 """Keys that may be written more than once."""
-TEXTS = (*SEVERAL, "database", "schema", "questions", "sheet", "run", "checkpoint", "input", "output")
+TEXTS = (
+    *SEVERAL,
+    "database",
+    "schema",
+    "questions",
+    "sheet",
+    "text_encoding",
+    "run",
+    "checkpoint",
+    "input",
+    "output",
+)
 """Keys whose values are taken as they are typed: names of files, and sentences with commas and apostrophes."""
 
 
@@ -131,6 +142,7 @@ def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
         about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions)
         return answer_database(about, lambda: open_model(cfg.run, cfg.checkpoint, here, "databases"), say)
     from mate_cli.pipelines.own_tables import Asking, answer_tables
+    from mate_cli.tables.formats.encoding import known_encoding
     from mate_cli.tables.limits import Limits
 
     asking = Asking(
@@ -141,6 +153,7 @@ def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
         conversation=cfg.conversation,
         abstain=cfg.abstain,
         output=cfg.output,
+        encoding=None if cfg.text_encoding is None else known_encoding(cfg.text_encoding),
         limits=Limits(**cfg.limits.model_dump()),
     )
     return answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)

@@ -78,6 +78,7 @@ class Predict(Section):
     question: str | list[str] | None
     questions: str | None
     sheet: str | int | None
+    text_encoding: str | None
     conversation: bool
     abstain: float | None = Field(ge=0, le=1)
     input: str | None

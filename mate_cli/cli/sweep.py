@@ -205,7 +205,7 @@ def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
         try:
             code = process.wait()
         except KeyboardInterrupt:  # the process has been told too, and saves its state
-            process.wait()
+            wait_or_kill(process)
             raise
     said = errors.read_text(encoding="utf-8", errors="replace")
     if code:
@@ -215,6 +215,15 @@ def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
         record.status, record.reason = "failed", reason(code, said)
         folder.write_record(record)
     return record
+
+
+def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a process, and end it where the user would not: it may hang."""
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        process.kill()
+        raise
 
 
 def is_follower() -> bool:

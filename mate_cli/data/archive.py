@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from mate_cli.errors import DataError
+from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.atomic import beside
 
 SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".zip")
@@ -58,13 +58,25 @@ def _content(stream: IO[bytes], where: Path | str) -> bytes:
     Raises:
         DataError: they are.
     """
-    most = int(os.environ.get(LARGEST, MEGABYTES))
+    most = _most()
     content = stream.read(most * 1_000_000 + 1)
     if len(content) > most * 1_000_000:
         raise DataError(
             f"it has more than {most:,} MB unpacked", where=str(where), remedy=f"If it is right, set {LARGEST} to more"
         )
     return content
+
+
+def _most() -> int:
+    """Megabytes of a file that are read.
+
+    Raises:
+        ConfigError: the environment says something else than a number.
+    """
+    told = os.environ.get(LARGEST, str(MEGABYTES))
+    if not (told.isascii() and told.isdigit()):
+        raise ConfigError(f"{told!r} is no number of megabytes", where=LARGEST, remedy=f"Write {LARGEST}={MEGABYTES}")
+    return int(told)
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:

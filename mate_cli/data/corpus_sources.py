@@ -118,7 +118,7 @@ def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
         for one in read_shard(file):
             yield replace(one, source=one.source or source)
         return
-    opened = open_table(file)
+    opened = open_table(file, encoding="utf-8")  # nobody would see what was guessed of one among thousands
     table = opened.table(range(min(len(opened), MOST_ROWS)))
     yield CorpusTable.of(table, source, () if table.title else _words_of(file.stem))
 

@@ -18,6 +18,8 @@ from mate_cli.errors import DataError
 MANIFEST = "downloads.json"
 CHUNK = 1 << 18
 ATTEMPTS = 5
+SILENT = 30.0
+"""Seconds without a byte after which a connection counts as broken."""
 PAUSE = 1.0
 """Seconds before the second attempt; each later pause is twice as long."""
 
@@ -115,7 +117,7 @@ def _receive(url: str, part: Path) -> None:
 def _receive_once(url: str, part: Path) -> None:
     have = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
-    with requests.get(url, headers=headers, stream=True, timeout=30) as response:
+    with requests.get(url, headers=headers, stream=True, timeout=SILENT) as response:
         if response.status_code == requests.codes.requested_range_not_satisfiable:
             return  # nothing is left to fetch; the checksum decides
         response.raise_for_status()

@@ -48,7 +48,9 @@ def reason(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "it does not fit into memory"
     if isinstance(error, UnicodeDecodeError):
-        return "it is not in UTF-8"
+        return f"it is not in {error.encoding.upper()}"
+    if isinstance(error, KeyError) and error.args:
+        return f"it has no {error.args[0]!r}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     told = str(getattr(error, "problem", None) or error)  # errors of YAML have theirs apart

@@ -26,6 +26,8 @@ NO_ANSWER = "no answer"
 
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
+COUNTS = "attention"
+"""Of a checkpoint: what the backends have counted."""
 
 
 class OptimizerRecipe(Protocol):
@@ -260,6 +262,15 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
                 remedy="Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true",
             )
         return loss
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep what the backends have counted."""
+        checkpoint[COUNTS] = [backend.counts() for backend in self.encoder.backends]
+
+    def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
+        """Let the backends count on."""
+        for backend, counts in zip(self.encoder.backends, checkpoint[COUNTS], strict=True):
+            backend.count_on(counts)
 
     def validation_step(self, batch: TableBatch, batch_index: int) -> None:
         """Keep the predictions of one batch."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from torch import nn
 
-from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.plan import Planner, Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.encoder_output import EncoderOutput
@@ -163,10 +163,14 @@ class TableEncoder(nn.Module):
             layers.setdefault(spec.pattern, []).append(place)
         return {_said(places, len(self.specs)): pattern for pattern, places in layers.items()}
 
+    @property
+    def backends(self) -> list[AttentionBackend]:
+        """What computes its layers, each once."""
+        return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
+
     def facts(self) -> Mapping[str, str]:
         """What a record should say of the work of its backends so far, in words."""
-        backends = dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None)
-        return {name: fact for backend in backends for name, fact in backend.facts().items()}
+        return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
 
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch; no work is spent on padding, whose states are zero."""

@@ -55,6 +55,7 @@ class Asking:
         abstain: answers with less confidence (0 to 1) are withheld; None for none.
         output: where answers are written, which is no table.
         limits: the largest table that is read.
+        encoding: of files of text; None to find it out.
     """
 
     tables: Sequence[str]
@@ -65,6 +66,7 @@ class Asking:
     abstain: float | None = None
     output: str | None = None
     limits: Limits = LIMITS
+    encoding: str | None = None
 
 
 def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None) -> Session:
@@ -111,7 +113,7 @@ def _pairs(asking: Asking) -> dict[Path, list[str]]:
     if not all(map(str.strip, asking.questions)):
         raise ConfigError("is blank", where="question", remedy='Write question="..."')
     asked = [Asked(valid(question)) for question in asking.questions]
-    asked += read_questions(asking.questions_file) if asking.questions_file else []
+    asked += read_questions(asking.questions_file, asking.encoding) if asking.questions_file else []
     beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
     # Questions and earlier answers may lie in the folder of the tables.
     others = {os.path.realpath(Path(file).expanduser()) for file in (asking.questions_file, asking.output) if file}
@@ -127,7 +129,7 @@ def _open_all(
     for path in paths:
         say(f"reading {path}")
         try:
-            files[path] = open_table(path, asking.sheet, asking.limits)
+            files[path] = open_table(path, asking.sheet, asking.limits, asking.encoding)
         except MateError as error:
             if len(paths) == 1:
                 raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import pytorch_lightning as pl
@@ -13,7 +12,6 @@ from hydra.utils import instantiate
 
 from mate_cli.data.batching import check_shares, plan_schedule
 from mate_cli.data.table_data_module import TableDataModule
-from mate_cli.errors import CheckpointError
 from mate_cli.lit_modules.base import Optimization
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.sharding import load_whole
@@ -23,6 +21,7 @@ from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
+from mate_cli.pipelines.last_state import continuing, last_step, read_state
 from mate_cli.pipelines.placement import placement, prepare
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
@@ -54,26 +53,10 @@ def train(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     check_shares(cfg.trainer.batch_size, ranks.count())
     parts = assemble(cfg, instantiate(cfg.data))
     run.record.monitor = parts.task.monitor
-    run.open_trackers(cfg.logger, config, checkpoint_step(checkpoint))
+    run.open_trackers(cfg.logger, config, last_step(checkpoint))
     _fit(run, cfg, parts, checkpoint)
     _score(run, cfg, parts)
     run.record.peak_memory_mb = ranks.total([peak_memory_mb()])[0]
-
-
-def checkpoint_step(path: Path | None) -> int | None:
-    """The optimizer step of a checkpoint, or None without one.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
-    if path is None:
-        return None
-    try:
-        return int(torch.load(path, map_location="cpu", weights_only=True, mmap=True)["global_step"])
-    except (RuntimeError, OSError, EOFError, KeyError, UnpicklingError) as error:
-        raise CheckpointError(
-            "the checkpoint is damaged", where=str(path), remedy="Move it away to train this run from the beginning"
-        ) from error
 
 
 def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> None:
@@ -88,7 +71,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         ranks=ranks.count(),
     )
     development = ranks.first_then_all(lambda: data.encodings("dev"))
-    done = (checkpoint_step(checkpoint) or 0) * schedule.accumulate
+    done = (last_step(checkpoint) or 0) * schedule.accumulate
     data.follow(schedule, first_batch=done)
     task.fit_with(
         Optimization(
@@ -118,11 +101,15 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         run.record.device = device_name(trainer)
         run.folder.write_record(run.record)
         if done < schedule.total_batches:
-            trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+            with continuing(checkpoint, lambda: follow.steps > 0):
+                trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
             flops = training_flops(task.encoder, data)
             run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
         elif checkpoint:
-            load_whole(task, torch.load(checkpoint, map_location="cpu", weights_only=True)["state_dict"])
+            with continuing(checkpoint, lambda: False):
+                state = read_state(checkpoint)
+                load_whole(task, state["state_dict"])
+                task.on_load_checkpoint(state)
     final = run.folder.checkpoints / "final.safetensors"
     save_module(task, final)
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
@@ -158,7 +145,8 @@ def build_trainer(
     task: Any,  # noqa: ANN401
 ) -> pl.Trainer:
     """A Lightning trainer that sees the whole run as one epoch, so that resuming always happens inside it."""
-    checkpoints = Checkpoints(run.folder, task.monitor, cfg.trainer.checkpoint_every, cfg.trainer.early_stopping)
+    every, patience = cfg.trainer.checkpoint_every, cfg.trainer.early_stopping
+    checkpoints = Checkpoints(run.folder, task.monitor, every, patience, run.record.started)
     return pl.Trainer(
         max_epochs=1,
         max_steps=total_steps,

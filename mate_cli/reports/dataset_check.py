@@ -8,6 +8,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mate_cli.data.check import LEVELS, CheckReport
+from mate_cli.data.datasets.release_check import ALL, LEFT_OUT, UNUSABLE
 from mate_cli.reports.format import NOTHING
 from mate_cli.terminal.console import Console
 
@@ -35,12 +36,23 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
     for note in report.notes:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     if not report.problems:
-        console.print(Text("No problems.", style="green"))
+        console.print(_no_problems(report))
         return
     shown = min(SHOWN_PROBLEMS, len(report.problems))
     console.print(Text(f"Problems: {len(report.problems)}, the first {shown}:", style="bold red"))
     for problem in report.problems[:shown]:
         console.print(Text(f"  {problem}"), soft_wrap=True)
+
+
+def _no_problems(report: CheckReport) -> Text:
+    """That there are none; and how many questions are of no use all the same."""
+    splits = [row for split, row in report.counts.items() if split != ALL]
+    unused = sum(number for row in splits for name, number in row.items() if name.startswith((LEFT_OUT, UNUSABLE)))
+    questions = sum(row.get("questions", 0) for row in splits)
+    if not unused:
+        return Text("No problems.", style="green")
+    said = f"No problems in the files; {unused:,} of {questions:,} questions are left out or unusable."
+    return Text(said, style="yellow" if 2 * unused > questions else "green")
 
 
 def _counts(report: CheckReport) -> Table:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.door import reading
+from mate_cli.tables.formats.encoding import text_file
 from mate_cli.tables.read import LIMITS, SUFFIXES, open_table, valid
 
 QUESTION_COLUMNS = ("question", "statement")
@@ -57,8 +58,12 @@ def _is_plain(file: Path) -> bool:
     return file.is_file() and not file.name.startswith((".", "~$"))
 
 
-def read_questions(path: str) -> list[Asked]:
+def read_questions(path: str, encoding: str | None = None) -> list[Asked]:
     """Read questions: a line each (.txt), or csv, tsv, json, jsonl with `question` and perhaps `table`.
+
+    Args:
+        path: the file.
+        encoding: of text; None for UTF-8, or what its mark says: nobody would see what was guessed of a question.
 
     Raises:
         DataError: the file is missing or holds no question.
@@ -66,27 +71,27 @@ def read_questions(path: str) -> list[Asked]:
     file = Path(path).expanduser()
     with reading(path, DataError, "questions cannot be read", "Write one per line"):
         if file.suffix.lower() == ".txt":
-            asked = [Asked(line.strip()) for line in _text(file).splitlines() if line.strip()]
+            asked = [Asked(line.strip()) for line in _text(file, encoding).splitlines() if line.strip()]
         else:
-            asked = _plain_list(file) or _of_table(file)
+            asked = _plain_list(file, encoding) or _of_table(file, encoding)
     if not asked:
         raise DataError("there is no question in it", where=path, remedy="Write one per line")
     return asked
 
 
-def _text(file: Path) -> str:
+def _text(file: Path, encoding: str | None) -> str:
     with reading(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
             raise DataError("this is no file", where=str(file), remedy="Save the questions in one")
         LIMITS.check_bytes(file, file.stat().st_size, whole=True)
-        return valid(file.read_text(encoding="utf-8-sig"))
+        return valid(text_file(file, encoding or "utf-8").read())
 
 
-def _plain_list(file: Path) -> list[Asked]:
+def _plain_list(file: Path, encoding: str | None) -> list[Asked]:
     """The questions of a JSON list of texts; none where the file is something else."""
     if file.suffix.lower() not in (".json", ".jsonl"):
         return []
-    text = _text(file)
+    text = _text(file, encoding)
     try:
         values: Any = json.loads(text) if file.suffix.lower() == ".json" else [json.loads(x) for x in text.splitlines()]
     except json.JSONDecodeError:
@@ -96,8 +101,8 @@ def _plain_list(file: Path) -> list[Asked]:
     return []
 
 
-def _of_table(file: Path) -> list[Asked]:
-    table = open_table(file)
+def _of_table(file: Path, encoding: str | None) -> list[Asked]:
+    table = open_table(file, encoding=encoding or "utf-8")
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:

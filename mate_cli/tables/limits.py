@@ -53,6 +53,11 @@ class Limits:
         """Bytes of what has to be in memory whole: a line, a cell, a JSON file."""
         return self.megabytes * MEGABYTE // WHOLE
 
+    @property
+    def entry(self) -> int:
+        """Letters of an entry of a JSON list, of which a few are in memory at a time."""
+        return max(self.whole // 8, 1000)
+
     def lines(self, file: TextIO, path: Path) -> Iterator[str]:
         """The lines of a text file.
 

@@ -62,24 +62,27 @@ def read_table(path: str | Path, sheet: str | None = None) -> tuple[Table, list[
     return file.table(), file.notes
 
 
-def open_table(path: str | Path, sheet: str | None = None, limits: Limits = LIMITS) -> TableFile:
+def open_table(
+    path: str | Path, sheet: str | None = None, limits: Limits = LIMITS, encoding: str | None = None
+) -> TableFile:
     """Read a table into a store of rows, at the memory of a few rows; see `read_table`.
 
     Args:
         path: the file.
         sheet: of a workbook, name or number from 1.
         limits: the largest table that is read.
+        encoding: of text without a mark of another one; None to find it out.
 
     Raises:
         DataError: whatever is wrong with the file, or it is too large.
         MissingDependencyError: what reads this kind is not installed.
     """
     with reading(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
-        return _open(Path(path).expanduser(), sheet, limits)
+        return _open(Path(path).expanduser(), sheet, limits, encoding)
 
 
-def _open(path: Path, sheet: str | None, limits: Limits) -> TableFile:
-    grid = _grid(path, sheet, limits)
+def _open(path: Path, sheet: str | None, limits: Limits, encoding: str | None) -> TableFile:
+    grid = _grid(path, sheet, limits, encoding)
     survey = Survey(path, grid, limits)
     lines: Iterator[list[str]] = (
         [_clean(cell) if cell else cell for cell in line] for line in survey.counted(grid.lines)
@@ -92,7 +95,7 @@ def _open(path: Path, sheet: str | None, limits: Limits) -> TableFile:
     return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))
 
 
-def _grid(path: Path, sheet: str | None, limits: Limits) -> Grid:
+def _grid(path: Path, sheet: str | None, limits: Limits, encoding: str | None) -> Grid:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -106,10 +109,13 @@ def _grid(path: Path, sheet: str | None, limits: Limits) -> Grid:
     if not start.strip(b" \t\r\n\0"):
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _kind(path, start)
-    if READERS[suffix] is read_spreadsheet:
+    reader = READERS[suffix]
+    if reader is read_spreadsheet:
         grid = read_spreadsheet(path, sheet, limits)
+    elif reader is read_parquet:
+        grid = read_parquet(path, limits)
     else:
-        grid = READERS[suffix](path, limits)
+        grid = reader(path, limits, encoding)
     grid.notes[:0] = notes
     return grid
 

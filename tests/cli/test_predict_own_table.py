@@ -242,6 +242,7 @@ def test_nothing_to_predict(capsys):
         (["question='tis the season?"], ["question='\\'tis the season?'"]),
         (["question='who, and when?'"], ["question='who, and when?'"]),
         (['question="A" or "B"'], ['question=\'"A" or "B"\'']),
+        (["question=${oc.env:HOME}?"], ["question='\\${oc.env:HOME}?'"]),
         (["table=C:\\data\\"], ["table='C:\\data\\\\'"]),
     ],
 )

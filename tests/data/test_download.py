@@ -32,6 +32,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body[: self.server.cuts.pop(0)] if self.server.cuts else body)
+        if self.server.stalls:
+            self.wfile.flush()
+            self.server.goes_on.wait(10)
 
     def log_message(self, *args):
         pass
@@ -45,10 +48,12 @@ def server(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         running.ranges, running.cuts, running.knows_ranges = [], [], True
+        running.stalls, running.goes_on = False, threading.Event()
         running.url = f"http://127.0.0.1:{running.server_port}/file"
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
         yield running
+        running.goes_on.set()
         running.shutdown()
         thread.join()
 
@@ -94,6 +99,19 @@ def test_giving_up_keeps_the_part_and_says_how_to_go_on(server, tmp_path):
         fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path)
     assert (tmp_path / "file.bin.part").stat().st_size > 0
     assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "SILENT", 0.1)
+    server.cuts, server.stalls = [20_000] * download.ATTEMPTS, True
+    with pytest.raises(DataError, match="could not be fetched") as raised:
+        fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path)
+    assert "\n" not in str(raised.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["file.bin.part"]
+    server.stalls = False
+    server.goes_on.set()
+    assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
+    assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
 
 
 def test_a_wrong_checksum_is_refused_and_the_file_kept_for_a_look(server, tmp_path):

@@ -1,6 +1,7 @@
 """Runs that are killed at any moment, on full disks and in folders that cannot be written."""
 
 import json
+import os
 import random
 import subprocess
 import time
@@ -19,7 +20,7 @@ def left_behind(folder):
     return [*folder.rglob(".*"), *empty]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("MATE_KILLS", "20"))))
 def test_a_run_that_is_killed_at_any_moment_ends_as_one_that_is_not(whole, tmp_path, seed):
     chance, folder = random.Random(seed), tmp_path / "outputs"
     resume: list[str] = []

@@ -110,7 +110,13 @@ LARGE = {
     "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "in memory whole has more than 0 MB"),
     "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "field larger than field limit"),
     "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "in memory whole has more than 0 MB"),
-    "a list of JSON": (*of_text("t.json", json.dumps([{"a": 1}] * 30_000)), "in memory whole has more than 0 MB"),
+    "an entry of JSON": (*of_text("t.json", json.dumps([{"a": 1}, {"a": "x" * 20_000}])), "more than 15,625 letters"),
+    "half an entry of JSON": (*of_text("t.json", '[{"a": "' + "x" * 200_000), "more than 15,625 letters"),
+    "cells of a row": (
+        *of_workbook(b'<row r="6"', b"<row>" + b"<c/>" * 60 + b'</row><row r="6"'),
+        "more than 50 columns",
+    ),
+    "a line of cells": (*of_text("t.csv", 'a,b\n"1' + ",1" * 90 + '",1\n' + "1," * 90 + "\n"), "more than 50 columns"),
     "a file": (*of_text("t.csv", "a\n" + "1" * 1_000_001), "more than 1 MB"),
     "packed Parquet": ("t.parquet", of_parquet, "more than"),
 }
@@ -179,9 +185,11 @@ def test_letters_of_ascii_that_stand_for_others_are_read_or_told_of(tmp_path):
     (tmp_path / "t.csv").write_bytes(text.encode("iso2022_jp"))
     table = open_table(tmp_path / "t.csv")
     assert [list(table.header), *map(list, table)] == rows
-    assert table.notes == ["The file is not in UTF-8; it was read as iso2022_jp."]
+    assert table.notes == [
+        "The file is not in UTF-8; it was read as iso2022_jp; if letters look wrong, write text_encoding=NAME."
+    ]
     (tmp_path / "t.csv").write_bytes(text.encode("utf-7"))
-    assert "might be UTF-7; if it should be 地域" in open_table(tmp_path / "t.csv").notes[0]
+    assert "may be UTF-7; if it should be 地域" in open_table(tmp_path / "t.csv").notes[0]
     (tmp_path / "t.csv").write_text("phone,b\n+4930-1,+123-\n")
     assert open_table(tmp_path / "t.csv").notes == []
 

@@ -121,6 +121,10 @@ def read(tmp_path, data: bytes | str, name: str = "t.csv"):
     return contents(table), notes, table.title
 
 
+def guessed(encoding):
+    return f"The file is not in UTF-8; it was read as {encoding}; if letters look wrong, write text_encoding=NAME."
+
+
 RUSSIAN = "имя,город\nИван,Москва\nПётр,Казань\nЮлия,Новосибирск\n"  # noqa: RUF001
 HANDLED = {
     "semicolons and decimal commas": (
@@ -140,13 +144,13 @@ HANDLED = {
     "cp1252": (
         "ville;été\nÎle-de-France;1\n".encode("cp1252"),
         [["ville", "été"], ["Île-de-France", "1"]],
-        ["The file is not in UTF-8; it was read as cp1252.", "Columns are parted by semicolons."],
+        [guessed("cp1252"), "Columns are parted by semicolons."],
     ),
     "letters that many encodings share": (
         "Straße;Anteil\nKölner Straße in München;12,5%\nZürcher Straße in Düsseldorf;7,25 %\n".encode("cp1252"),
         [["Straße", "Anteil"], ["Kölner Straße in München", "12.5%"], ["Zürcher Straße in Düsseldorf", "7.25 %"]],
         [
-            "The file is not in UTF-8; it was read as cp1252.",
+            guessed("cp1252"),
             "Columns are parted by semicolons.",
             "Decimal commas were read as points in 'Anteil'.",
         ],
@@ -154,7 +158,7 @@ HANDLED = {
     "cp1251": (
         RUSSIAN.encode("cp1251"),
         [line.split(",") for line in RUSSIAN.splitlines()],
-        ["The file is not in UTF-8; it was read as cp1251."],
+        [guessed("cp1251")],
     ),
     "UTF-16 without a mark": (
         "région,n\nnord,1\n".encode("utf-16-le"),

@@ -58,6 +58,14 @@ class Auto(AttentionBackend):
         counts = [f"{name} in {count:,}" for name, count in self.chosen.most_common()]
         return {"attention": f"{', '.join(counts)} of {self.chosen.total():,} batches"}
 
+    def counts(self) -> dict[str, int]:
+        """The batches of each backend."""
+        return dict(self.chosen)
+
+    def count_on(self, counts: Mapping[str, int]) -> None:
+        """Go on from the batches of each backend."""
+        self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
+
     def choose(self, plan: AttentionPlan) -> str:
         """The backend for this batch, by its name in `conf/attention`; decided once per batch."""
         return plan.derive("auto", lambda plan: fastest(plan, on_gpu=plan.batch.input_ids.is_cuda))

@@ -25,8 +25,8 @@ def quoted_list(texts: Iterable[str]) -> str:
 
 
 def is_written(value: str) -> bool:
-    """Say whether one value is in the grammar already: a quoted string, null, an interpolation, or nothing."""
-    if value in ("", "null", "???") or value.startswith("${"):
+    """Say whether one value is in the grammar already: a quoted string, null, or nothing."""
+    if value in ("", "null", "???"):
         return True
     return value[0] in "'\"" and _is_quoted_string(value)
 

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from mate_cli.errors import RunError
+from mate_cli.errors import CheckpointError, RunError
 from mate_cli.files.atomic import beside
 from mate_cli.metrics.names import spec_to_follow
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import save_module
+
+STATE = ("best_score", "best_step", "validations_since_best")
+FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
 class Interrupted(BaseException):
@@ -28,12 +31,14 @@ class Checkpoints(pl.Callback):
         monitor: the metric that chooses the best weights; its spec says whether more or less is better.
         every_steps: optimizer steps between two saves of the last state.
         patience: validations without improvement after which training stops; None for never.
+        run: what tells the run from others, such as when it was started; a state of another one is refused.
 
     Raises:
         ConfigError: nobody says which way the metric is better.
     """
 
-    def __init__(self, folder: RunFolder, monitor: str, every_steps: int, patience: int | None) -> None:
+    def __init__(self, folder: RunFolder, monitor: str, every_steps: int, patience: int | None, run: str = "") -> None:
+        self.run = run
         self.folder, self.monitor, self.every_steps, self.patience = folder, monitor, every_steps, patience
         self.spec = spec_to_follow(monitor)
         self.best_score: float | None = None
@@ -44,14 +49,28 @@ class Checkpoints(pl.Callback):
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs to know."""
         return {
+            "run": self.run,
             "best_score": self.best_score,
             "best_step": self.best_step,
             "validations_since_best": self.validations_since_best,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from `state_dict`."""
-        self.__dict__.update(state_dict)
+        """Continue from `state_dict`.
+
+        Raises:
+            CheckpointError: it is another run's, or no state of this kind.
+        """
+        score, step, validations = (state_dict.get(name) for name in STATE)
+        if not isinstance(score, (float, type(None))) or type(step) is not int or type(validations) is not int:
+            raise CheckpointError("the checkpoint is damaged", where=self._last, remedy=FROM_THE_BEGINNING)
+        if ranks.is_first() and state_dict.get("run") != self.run:
+            raise CheckpointError("the checkpoint is that of another run", where=self._last, remedy=FROM_THE_BEGINNING)
+        self.best_score, self.best_step, self.validations_since_best = score, step, validations
+
+    @property
+    def _last(self) -> str:
+        return str(self.folder.checkpoints / "last.ckpt")
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take over Ctrl-C and the signals by which schedulers stop a job."""

@@ -33,7 +33,7 @@ class FollowTraining(pl.Callback):
     def __init__(self, trackers: Trackers, clock: Clock, log_every: int, console: Console) -> None:
         self.trackers, self.clock, self.log_every, self.console = trackers, clock, log_every, console
         self.examples = self.tokens = self._new_tokens = 0
-        self.seconds = 0.0
+        self.seconds, self.steps = 0.0, 0  # steps since this process began
         self._losses: list[torch.Tensor] = []
         self._loss: float | None = None
         self._began = self._shown = time.monotonic()
@@ -46,8 +46,9 @@ class FollowTraining(pl.Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`."""
-        self._losses = [torch.tensor(loss) for loss in state_dict.pop("losses")]
-        self.__dict__.update(state_dict)
+        self._losses = [torch.tensor(float(loss)) for loss in state_dict["losses"]]
+        self.examples, self.tokens = int(state_dict["examples"]), int(state_dict["tokens"])
+        self.seconds = float(state_dict["seconds"])
 
     def throughput(self) -> Row:
         """Examples and real tokens per second of training, without validation."""
@@ -94,6 +95,7 @@ class FollowTraining(pl.Callback):
             return
         self.tokens += int(ranks.total([self._new_tokens])[0])
         self._new_tokens = 0
+        self.steps += 1
         if trainer.global_step % self.log_every == 0:
             self._log(trainer)
         self._show(trainer)

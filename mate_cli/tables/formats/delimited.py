@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice
 from pathlib import Path
 
-from mate_cli.tables.formats.encoding import SAMPLE, find_encoding
+from mate_cli.tables.formats.encoding import SAMPLE, Text, text_file
 from mate_cli.tables.formats.grid import Grid, numbered
 from mate_cli.tables.limits import Limits
 
@@ -23,14 +23,20 @@ LONGEST_QUOTATION = 100
 _HINT = re.compile(r"sep=(.)\r?\n")
 
 
-def read_delimited(path: Path, limits: Limits) -> Grid:
+def read_delimited(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
     """Open a file of delimited text.
+
+    Args:
+        path: the file.
+        limits: the longest line and cell that are read.
+        encoding: of the file; None to find it out.
 
     Raises:
         DataError: it is not text.
     """
-    encoding, notes = find_encoding(path)
-    with path.open(encoding=encoding, errors="replace", newline="") as file:
+    text = text_file(path, encoding)
+    notes = text.notes
+    with text.open(newline="") as file:
         sample = file.read(SAMPLE)
     hint = _HINT.match(sample)
     sample = sample[hint.end() :] if hint else sample
@@ -39,9 +45,10 @@ def read_delimited(path: Path, limits: Limits) -> Grid:
     if delimiter in DELIMITERS and delimiter != usual:
         notes.append(f"Columns are parted by {DELIMITERS[delimiter]}.")
     csv.field_size_limit(limits.whole)
-    if _look_through(path, encoding, limits, notes):
-        return Grid(_lines(_texts(path, encoding, limits, 1 if hint else 0), delimiter), notes=notes)
-    return Grid(_lines_with_unclosed(_texts(path, encoding, limits, 1 if hint else 0), delimiter, notes), notes=notes)
+    is_even, lines = _look_through(text, limits), _texts(text, limits, delimiter, 1 if hint else 0)
+    return Grid(
+        _lines(lines, delimiter) if is_even else _lines_with_unclosed(lines, delimiter, limits, notes), notes=notes
+    )
 
 
 def find_delimiter(sample: str, usual: str) -> str:
@@ -76,20 +83,27 @@ def _widths(sample: str, delimiter: str) -> list[int]:
     return [len(line) for line in (lines[:-1] if len(sample) >= SAMPLE and len(lines) > 1 else lines)]
 
 
-def _texts(path: Path, encoding: str, limits: Limits, skip: int = 0) -> Iterator[str]:
-    with path.open(encoding=encoding, errors="replace", newline="") as file:
-        yield from (line.replace("\0", "") for line in islice(limits.lines(file, path), skip, None))
+def _texts(text: Text, limits: Limits, delimiter: str, skip: int = 0) -> Iterator[str]:
+    """The lines, as long as none has more columns than are read: their cells would be in memory all at once."""
+    within = 0
+    with text.open(newline="") as file:
+        for line in islice(limits.lines(file, text.path), skip, None):
+            if line.count(delimiter) > limits.columns:
+                outside = line.split('"')[within::2]
+                limits.check(text.path, columns=sum(part.count(delimiter) for part in outside))
+            within = (within + line.count('"')) % 2
+            yield line.replace("\0", "")
 
 
-def _look_through(path: Path, encoding: str, limits: Limits, notes: list[str]) -> bool:
+def _look_through(text: Text, limits: Limits) -> bool:
     """Whether the quotation marks are even in number; notes what is left out."""
     marks = nothing = 0
-    with path.open(encoding=encoding, errors="replace", newline="") as file:
-        for line in limits.lines(file, path):
+    with text.open(newline="") as file:
+        for line in limits.lines(file, text.path):
             marks += line.count('"')
             nothing += line.count("\0")
     if nothing:
-        notes.append(f"{numbered(nothing, 'NUL character')} left out.")
+        text.notes.append(f"{numbered(nothing, 'NUL character')} left out.")
     return marks % 2 == 0
 
 
@@ -97,12 +111,15 @@ def _lines(texts: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     yield from csv.reader(texts, delimiter=delimiter)
 
 
-def _lines_with_unclosed(texts: Iterator[str], delimiter: str, notes: list[str]) -> Iterator[list[str]]:
+def _lines_with_unclosed(texts: Iterator[str], delimiter: str, limits: Limits, notes: list[str]) -> Iterator[list[str]]:
     """Lines of which some hold quotation marks that the next lines do not close: in these they are text."""
     waiting = deque[str]()
     said = False
     while True:
-        waiting.extend(islice(texts, LONGEST_QUOTATION - len(waiting)))
+        while len(waiting) < LONGEST_QUOTATION and sum(map(len, waiting)) <= limits.whole // 2:
+            if (text := next(texts, None)) is None:
+                break
+            waiting.append(text)
         if not waiting:
             return
         marks = accumulate(line.count('"') for line in waiting)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
-from mate_cli.errors import DataError
+from mate_cli.errors import ConfigError, DataError
+from mate_cli.tables.formats.grid import numbered
+from mate_cli.tables.formats.old_encodings import first_word, guess, natural_as_unicode
 
 CHUNK = 1 << 20
 SAMPLE = 1 << 16
@@ -19,53 +24,158 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 """How files begin that say their encoding; the longer marks come before those that they begin with."""
-CANDIDATES = ["cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp932", "gb18030", "big5", "euc_kr"]
-"""What spreadsheets write where they do not write Unicode."""
-ENOUGH = 40
-"""Bytes of lines with letters beyond ASCII from which their encoding can be guessed."""
-_SWITCHES, _UTF_7 = re.compile(rb"\x1b\$[@B].*\x1b\([BJ]", re.DOTALL), re.compile(rb"\+[A-Za-z0-9+/]{3,}-?")
-CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x1b") | {127}
+SWITCHES = (
+    (re.compile(rb"\x1b\$[@B].*\x1b\([BJ]", re.DOTALL), "iso2022_jp"),
+    (re.compile(rb"\x1b\$\)C.*\x0e", re.DOTALL), "iso2022_kr"),
+    (re.compile(rb"~\{(?:[!-}][!-~])+~\}"), "hz"),
+)
+"""What switches letters of ASCII to others, and the encoding that does so."""
+_UTF_7 = re.compile(rb"\+[A-Za-z0-9+/]{3,}-?")
+CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r\f\v\x0e\x0f\x1b") | {127}
 MOST_CONTROL = 0.02
 """Text has fewer control characters than this share."""
+FEW = 40
+"""So many letters beyond ASCII can be valid UTF-8 by chance, and mean others."""
+LIKELY = 0.6
+"""How natural a text is at least in the encoding that it may be in."""
+HINT = "if letters look wrong, write text_encoding=NAME."
 
 
-def find_encoding(path: Path) -> tuple[str, list[str]]:
-    """Find the encoding of a text file; the whole file is checked, in pieces.
+@dataclass(frozen=True)
+class Text:
+    """A text file whose encoding is known.
 
-    Returns:
-        Its name for Python, and what to tell about it: nothing where it is UTF-8.
+    Args:
+        path: the file.
+        encoding: Python's name of it.
+        errors: what becomes of bytes that mean nothing in it, as in `open`.
+        notes: what to tell about it.
+    """
+
+    path: Path
+    encoding: str = "utf-8"
+    errors: str = "replace"
+    notes: list[str] = field(default_factory=list)
+
+    def open(self, newline: str | None = None) -> TextIO:
+        """Open it to be read."""
+        return self.path.open(encoding=self.encoding, errors=self.errors, newline=newline)
+
+    def read(self) -> str:
+        """All of it."""
+        with self.open() as file:
+            return file.read()
+
+
+def known_encoding(name: str) -> str:
+    """Return Python's name of a text encoding.
 
     Raises:
-        DataError: the file is not text.
+        ConfigError: there is none of that name.
+    """
+    try:
+        "".encode(name)
+        if not name.lower().replace("-", "_").endswith(("escape", "punycode", "idna")):
+            return codecs.lookup(name).name
+    except (LookupError, UnicodeError, ValueError):
+        pass
+    remedy = "Known are utf-8, utf-16, cp1252, cp1251, koi8-r, shift_jis, gb18030, big5, euc-kr and others of Python"
+    raise ConfigError(f"there is no encoding {name!r}", where="text_encoding", remedy=remedy)
+
+
+def text_file(path: Path, encoding: str | None = None) -> Text:
+    """Find the encoding of a text file; the whole file is checked, in pieces.
+
+    Args:
+        path: the file.
+        encoding: of a file that does not begin with the mark of another one; None to find it out.
+
+    Raises:
+        DataError: the file is not text, or not in that encoding.
     """
     with path.open("rb") as file:
         start = file.read(SAMPLE)
-    marked = next((name for mark, name in MARKS if start.startswith(mark)), None) or _unmarked_utf16(start)
+    marked = next((name for mark, name in MARKS if start.startswith(mark)), None)
+    if encoding and not marked:
+        return _typed(path, encoding)
+    marked = marked or _unmarked_utf16(start)
     if marked:
-        return marked, [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
+        said = [] if marked == "utf-8-sig" else [f"The file is in {marked.upper()}."]
+        return Text(path, marked, notes=said + _what_is_broken(path, marked))
     if sum(byte in CONTROL for byte in start) > MOST_CONTROL * len(start):
         raise DataError("this is not text", where=str(path), remedy="Save it as CSV (UTF-8) or .xlsx")
     place = _first_undecodable(path)
     if place is None:
-        return _of_ascii(start)
-    name = _guess(path, place)
-    return name, [f"The file is not in UTF-8; it was read as {name}."]
+        return Text(path, *_of_ascii(start)) if start.isascii() else Text(path, notes=_by_chance(start))
+    sample = _lines_from(path, place)
+    if _is_damaged_utf8(sample):
+        return Text(path, notes=_what_is_broken(path, "utf-8"))
+    name, _ = guess(sample)
+    said = [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
+    return Text(path, name, notes=said + _what_is_broken(path, name))
 
 
-def _of_ascii(start: bytes) -> tuple[str, list[str]]:
-    """UTF-8, unless what begins a file switches to Japanese, or might be UTF-7, in letters of ASCII."""
-    if _SWITCHES.search(start):
-        text = start.decode("iso2022_jp", errors="replace")
-        if text.count("\ufffd") <= 1:  # where the beginning was cut off
-            return "iso2022_jp", ["The file is not in UTF-8; it was read as iso2022_jp."]
-    words = _UTF_7.findall(start) if start.isascii() else []
+def _typed(path: Path, encoding: str) -> Text:
+    try:
+        for _ in _pieces(path, encoding, "strict"):
+            pass
+    except UnicodeError as error:
+        remedy = "Save it as UTF-8, or write text_encoding=NAME"
+        raise DataError(f"it is not in {encoding.upper()}", where=str(path), remedy=remedy) from error
+    return Text(path, encoding, "strict")
+
+
+def _pieces(path: Path, encoding: str, errors: str) -> Iterator[str]:
+    with path.open(encoding=encoding, errors=errors, newline="") as file:
+        while piece := file.read(CHUNK):
+            yield piece
+
+
+def _what_is_broken(path: Path, encoding: str) -> list[str]:
+    count = sum(piece.count("\ufffd") for piece in _pieces(path, encoding, "replace"))
+    if not count or encoding == "utf-8-sig":
+        return []
+    return [f"{numbered(count, 'place')} in the file cannot be read as {encoding}: \ufffd stands there."]
+
+
+def _of_ascii(start: bytes) -> tuple[str, str, list[str]]:
+    """UTF-8, unless what begins a file switches to other letters, or might be UTF-7, in letters of ASCII."""
+    for pattern, name in SWITCHES:
+        if pattern.search(start):
+            text = start.decode(name, errors="replace")
+            if text.count("\ufffd") <= 1 and not text.isascii():  # one where the beginning was cut off
+                return name, "replace", [f"The file is not in UTF-8; it was read as {name}; {HINT}"]
+    words = _UTF_7.findall(start)
     try:
         meant = [word.decode("utf-7") for word in words]
     except UnicodeDecodeError:
-        meant = []
-    if len(meant) > 1 and all(text.isalpha() and not text.isascii() for text in meant):
-        return "utf-8", [f"{words[0].decode()} might be UTF-7; if it should be {meant[0]}, save the file as UTF-8."]
-    return "utf-8", []
+        return "utf-8", "replace", []
+    is_sure = len(words) > 1 or (words and words[0].endswith(b"-") and max(meant[0]) < "\u0250")
+    if is_sure and all(text.isalpha() and not text.isascii() for text in meant):
+        said = f"{words[0].decode()} may be UTF-7; if it should be {meant[0]}, write text_encoding=utf-7."
+        return "utf-8", "replace", [said]
+    return "utf-8", "replace", []
+
+
+def _by_chance(start: bytes) -> list[str]:
+    """What to say of the few letters of a text that is UTF-8, but no words in it, as those of another encoding are."""
+    sample = b"\n".join(line for line in start.splitlines() if not line.isascii())
+    text = sample.decode("utf-8", errors="ignore")
+    letters = [letter for letter in text if not letter.isascii()]
+    if len(letters) > FEW or max(letters, default="") > "\u07ff" or natural_as_unicode(text):
+        return []
+    name, natural = guess(sample)
+    if natural < LIKELY:
+        return []
+    is_word, meant = first_word(text), first_word(sample.decode(name, errors="replace"))
+    return [f"{is_word} is UTF-8 by chance, perhaps; if it should be {meant}, write text_encoding={name}."]
+
+
+def _is_damaged_utf8(sample: bytes) -> bool:
+    """Whether most letters beyond ASCII are UTF-8 all the same."""
+    text = sample.decode("utf-8", errors="replace")
+    broken = text.count("\ufffd")
+    return sum(not letter.isascii() for letter in text) - broken >= 2 * broken
 
 
 def _unmarked_utf16(start: bytes) -> str | None:
@@ -94,22 +204,11 @@ def _first_undecodable(path: Path) -> int | None:
     return None
 
 
-def _guess(path: Path, place: int) -> str:
-    """The likeliest encoding of the lines with letters beyond ASCII, from the first of them on."""
-    from charset_normalizer import from_bytes
-
+def _lines_from(path: Path, place: int) -> bytes:
+    """The lines with letters beyond ASCII, from that of a place on."""
+    start = max(0, place - SAMPLE)
     with path.open("rb") as file:
-        file.seek(max(0, place - 200))
-        lines = file.read(4 * SAMPLE).splitlines()
-    sample = b"\n".join(line for line in lines if not line.isascii())[:SAMPLE]
-    best = from_bytes(sample, cp_isolation=CANDIDATES).best() if len(sample) > ENOUGH else None
-    try:
-        western = sample.decode("cp1252")
-    except UnicodeDecodeError:
-        return _plain_name(best.encoding) if best else "latin-1"
-    # Alphabets share letters: where both readings are the same, the commonest name is the better one.
-    return "cp1252" if best is None or str(best) == western else _plain_name(best.encoding)
-
-
-def _plain_name(encoding: str) -> str:
-    return encoding.replace("_", "-") if encoding.startswith("euc") else encoding
+        file.seek(start)
+        before, after = file.read(place - start), file.read(4 * SAMPLE)
+    line = before[max(before.rfind(b"\n"), before.rfind(b"\r")) + 1 :]
+    return b"\n".join(one for one in (line + after).splitlines() if not one.isascii())[:SAMPLE]

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import cell_text
-from mate_cli.tables.formats.encoding import find_encoding
+from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
 
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
+PIECE = 1 << 16
 HEADERS, ROWS = ("header", "columns"), ("rows", "data")
 
 
@@ -46,36 +47,34 @@ class _Decoder(json.JSONDecoder):
         return None if name == "NaN" else float(name.replace("Infinity", "inf"))
 
 
-def read_jsonl(path: Path, limits: Limits) -> Grid:
+def read_jsonl(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
     """Open a file with a JSON object or list per line.
 
     Raises:
         DataError: it is not text. A line that is not JSON is refused when it is read.
     """
-    encoding, notes = find_encoding(path)
-    return _of_values(_values_of_lines(path, encoding, limits, _Decoder(notes)), path, notes)
+    text = text_file(path, encoding)
+    return _of_values(_values_of_lines(text, limits, _Decoder(text.notes)), path, text.notes)
 
 
-def read_json(path: Path, limits: Limits) -> Grid:
+def read_json(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
     """Read a JSON file; the objects of a list are decoded one by one.
 
     Raises:
         DataError: it is not JSON, or holds no table.
     """
-    size = path.stat().st_size
-    limits.check_bytes(path, size // 2, whole=True)  # of a list only the text is there at once, not its values
-    encoding, notes = find_encoding(path)
-    text = path.read_text(encoding=encoding, errors="replace")
-    start = _after_space(text, 0)
-    if text.startswith("[", start):
-        return _of_values(_values_of_list(text, start + 1, path, _Decoder(notes)), path, notes)
-    limits.check_bytes(path, size, whole=True)
+    file = text_file(path, encoding)
+    notes = file.notes
+    if _is_list(file):
+        return _of_values(_values_of_list(file, limits.entry, _Decoder(notes)), path, notes)
+    limits.check_bytes(path, path.stat().st_size, whole=True)
+    text = file.read()
     try:
         with _uncollected():
             content = _Decoder(notes).decode(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            return _of_values(_values_of_lines(path, encoding, limits, _Decoder(notes)), path, notes)
+            return _of_values(_values_of_lines(file, limits, _Decoder(notes)), path, notes)
         raise _not_json(path, error.lineno, error.msg) from error
     if not isinstance(content, dict):
         raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
@@ -149,32 +148,96 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
         yield [cell_text(one) for one in value]
 
 
-def _values_of_lines(path: Path, encoding: str, limits: Limits, decoder: _Decoder) -> Iterator[Any]:
-    with path.open(encoding=encoding, errors="replace") as file:
-        for number, line in enumerate(limits.lines(file, path), 1):
+def _values_of_lines(text: Text, limits: Limits, decoder: _Decoder) -> Iterator[Any]:
+    with text.open() as file:
+        for number, line in enumerate(limits.lines(file, text.path), 1):
             if line.strip():
                 try:
                     yield decoder.decode(line)
                 except json.JSONDecodeError as error:
-                    raise _not_json(path, number, error.msg) from error
+                    raise _not_json(text.path, number, error.msg) from error
 
 
-def _values_of_list(text: str, place: int, path: Path, decoder: _Decoder) -> Iterator[Any]:
-    """The entries of a JSON list, without ever holding all of them."""
-    place = _after_space(text, place)
-    while not text.startswith("]", place):
-        try:
-            value, place = decoder.raw_decode(text, place)
-        except json.JSONDecodeError as error:
-            raise _not_json(path, error.lineno, error.msg) from error
-        yield value
-        place = _after_space(text, place)
-        if text.startswith(",", place):
-            place = _after_space(text, place + 1)
-        elif not text.startswith("]", place):
-            raise _not_json(path, text.count("\n", 0, place) + 1, "Expecting ',' or ']'")
-    if text[place + 1 :].strip():
-        raise _not_json(path, text.count("\n", 0, place) + 1, "Extra data")
+def _is_list(file: Text) -> bool:
+    with file.open() as stream:
+        while piece := stream.read(PIECE):
+            if (start := _after_space(piece, 0)) < len(piece):
+                return piece[start] == "["
+    return False
+
+
+class _Window:
+    """A part of a text that moves over it from front to back.
+
+    Args:
+        stream: the text.
+        ahead: letters that are there beyond the place, as long as the text has so many.
+    """
+
+    def __init__(self, stream: TextIO, ahead: int) -> None:
+        self._stream, self._ahead = stream, ahead
+        self.text, self.place, self.at_end, self._lines = "", 0, False, 1
+        self.fill()
+
+    def fill(self) -> None:
+        """Have enough letters ahead."""
+        if self.at_end or len(self.text) - self.place > self._ahead:
+            return
+        piece = self._stream.read(4 * self._ahead)
+        self.at_end = not piece
+        self._lines += self.text.count("\n", 0, self.place)
+        self.text, self.place = self.text[self.place :] + piece, 0
+        self.fill()
+
+    def line(self, place: int) -> int:
+        """The number of the line at a place in the part that is there."""
+        return self._lines + self.text.count("\n", 0, place)
+
+    def skip_space(self, more: int = 0) -> str:
+        """Go on to the next letter that is no space, after so many letters; return it, or nothing at the end."""
+        self.place += more
+        while True:
+            self.place = _after_space(self.text, self.place)
+            if self.place < len(self.text) or self.at_end:
+                self.fill()
+                return self.text[self.place : self.place + 1]
+            self.fill()
+
+
+def _values_of_list(file: Text, longest: int, decoder: _Decoder) -> Iterator[Any]:
+    """The entries of a JSON list, of which a few are in memory at a time."""
+    with file.open() as stream:
+        window = _Window(stream, longest)
+        window.skip_space()
+        sign = window.skip_space(1)  # after the bracket
+        while sign != "]":
+            yield _next_value(window, file.path, longest, decoder)
+            sign = window.skip_space()
+            if sign == ",":
+                sign = window.skip_space(1)
+            elif sign != "]":
+                raise _not_json(file.path, window.line(window.place), "Expecting ',' or ']'")
+        if window.skip_space(1):
+            raise _not_json(file.path, window.line(window.place), "Extra data")
+
+
+def _next_value(window: _Window, path: Path, longest: int, decoder: _Decoder) -> Any:  # noqa: ANN401 - any of JSON
+    try:
+        value, end = decoder.raw_decode(window.text, window.place)
+    except json.JSONDecodeError as error:
+        if window.at_end or window.text[window.place] not in "[{" or _ends_early(error, window.text):
+            raise _not_json(path, window.line(error.pos), error.msg) from error
+        end = len(window.text)
+    if end - window.place > longest:
+        remedy = "Give a part of it, or raise limits.megabytes"
+        raise DataError(f"an entry has more than {longest:,} letters", where=str(path), remedy=remedy)
+    window.place = end
+    return value
+
+
+def _ends_early(error: json.JSONDecodeError, text: str) -> bool:
+    """Whether an error is one of the text itself, and not that the rest of it is not there."""
+    return error.pos < len(text) - 10 and not error.msg.startswith("Unterminated")
 
 
 def _after_space(text: str, place: int) -> int:

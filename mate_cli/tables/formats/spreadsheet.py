@@ -16,16 +16,24 @@ from mate_cli.files.door import reading
 from mate_cli.tables.formats.cell_text import cell_text
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.formats.number_format import formatted_date, formatted_number
-from mate_cli.tables.limits import Limits
+from mate_cli.tables.limits import MEGABYTE, Limits
 
 DAMAGED = "this workbook cannot be read", "Open it in a spreadsheet program and save it again"
 _MERGED = re.compile(rb'<mergeCell\s[^<>]{0,100}?ref="([A-Z]+)(\d+):([A-Z]+)(\d+)"')
 _UNSAVED = re.compile(rb"</f>\s{0,40}(?:<v\s?/>|<v></v>)?\s{0,40}</c>")
+_CELL = re.compile(rb"<(?:\w+:)?c[\s/>]")
 _CHUNK, _OVERLAP = 1 << 20, 200
+SHEETS = "xl/worksheets/"
+UNREAD = ("xl/media/", "xl/drawings/", "xl/embeddings/", "xl/pivot", "xl/externalLinks/", "xl/model/", "customXml/")
+"""Where parts lie that nobody here reads."""
+LARGEST_PART = 4 * MEGABYTE
+"""Bytes of what describes a workbook, such as its styles: each of them becomes an object."""
 LOOKED_AT = 100
 """Rows of a sheet in which its table is looked for."""
 LARGEST_AREA = 10_000
 """Cells of a merged area; larger ones are no part of a table."""
+MOST_AREAS = 200_000
+"""Merged areas of a sheet."""
 MOST_MERGED = 1_000_000
 """Cells of all of them."""
 Merged = dict[tuple[int, int], tuple[int, int]]
@@ -58,7 +66,7 @@ def _open(file: BinaryIO, path: Path) -> Any:  # noqa: ANN401 - openpyxl has no 
         ) from error
     with reading(path, DataError, *DAMAGED), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return openpyxl.load_workbook(file, read_only=True, data_only=True)
+        return openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
 
 
 def _choose(book: Any, wanted: str | None, path: Path, notes: list[str]) -> Any:  # noqa: ANN401
@@ -111,7 +119,31 @@ def _lines(path: Path, wanted: str | None, notes: list[str], limits: Limits) -> 
 def _check_size(file: BinaryIO, path: Path, limits: Limits) -> None:
     """Refuse a workbook that would be too large unpacked; no more of a part is unpacked than it says it has."""
     with reading(path, DataError, *DAMAGED), zipfile.ZipFile(file) as archive:
-        limits.check_bytes(path, sum(part.file_size for part in archive.infolist()))
+        parts = archive.infolist()
+        limits.check_bytes(path, sum(part.file_size for part in parts))
+        for part in parts:
+            if part.filename.startswith(SHEETS):
+                _check_sheet(archive, part.filename, path, limits)
+            elif part.filename.endswith("sharedStrings.xml"):
+                limits.check_bytes(path, part.file_size // 4, whole=True)
+            elif not part.filename.startswith(UNREAD) and part.file_size > LARGEST_PART:
+                what = f"{part.filename} in it has more than {LARGEST_PART // MEGABYTE} MB"
+                raise DataError(what, where=str(path), remedy="Save the table as CSV")
+
+
+def _check_sheet(archive: zipfile.ZipFile, name: str, path: Path, limits: Limits) -> None:
+    """Refuse a sheet of which a row or a cell is too large; openpyxl has each of them in memory whole."""
+    cells = text = 0
+    with archive.open(name) as file:
+        while piece := file.read(_CHUNK):
+            first, *rows = piece.split(b"<row")
+            text = len(piece) - piece.rfind(b"<") if b"<" in piece else text + len(piece)
+            cells += len(_CELL.findall(first))
+            limits.check(path, columns=cells)
+            limits.check_bytes(path, text, whole=True)
+            for row in rows:
+                cells = len(_CELL.findall(row))
+                limits.check(path, columns=cells)
 
 
 def _filled(line: list[str], number: int, merged: Merged, firsts: dict[tuple[int, int], str]) -> list[str]:
@@ -163,6 +195,9 @@ def _scan(archive: zipfile.ZipFile, place: str) -> tuple[set[tuple[bytes, ...]],
         while piece := file.read(_CHUNK):
             piece = before + piece
             found |= set(_MERGED.findall(piece))
+            if len(found) > MOST_AREAS:
+                what = f"it has more than {MOST_AREAS:,} merged areas"
+                raise DataError(what, where=str(archive.filename), remedy="Save the table as CSV")
             unsaved = unsaved or _UNSAVED.search(piece) is not None
             before = piece[-_OVERLAP:]
     return found, unsaved

@@ -50,7 +50,7 @@ def check_hybridqa(dataset: HybridQA) -> CheckReport:
     for why, count in dataset.repeated.items():
         counts["train"][f"{LEFT_OUT}{why}"] = count
     notes = (*_shared(splits, "table_id", "tables"), *_contaminated(splits, dataset.near_duplicate))
-    return CheckReport(tuple(problems), counts, _sizes(splits, tables), notes)
+    return CheckReport(tuple(problems), counts, _sizes(splits, tables), notes, dataset.published)
 
 
 def _check_reference(

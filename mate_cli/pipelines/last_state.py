@@ -1,0 +1,74 @@
+"""The last state of a run, `last.ckpt`: it may be damaged, of another run, or written by somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mate_cli.errors import CheckpointError, MateError
+from mate_cli.files.door import reading, reason
+
+REMEDY = "Move it away to train this run from the beginning"
+KINDS: dict[str, type] = {
+    "global_step": int,
+    "state_dict": dict,
+    "loops": dict,
+    "callbacks": dict,
+    "optimizer_states": list,
+    "lr_schedulers": list,
+}
+"""What Lightning goes on from."""
+
+
+def last_step(path: Path | None) -> int | None:
+    """The optimizer step of a last state, or None without one.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    return None if path is None else int(read_state(path)["global_step"])
+
+
+def read_state(path: Path) -> Mapping[str, Any]:
+    """The parts of a last state; its tensors are read when they are used.
+
+    Raises:
+        CheckpointError: the file is damaged, or holds something else.
+    """
+    with reading(path, CheckpointError, "the checkpoint is damaged", REMEDY):
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        if not isinstance(state, dict):
+            raise _damaged(path, "it holds no mapping")
+        for name, kind in KINDS.items():
+            if not isinstance(state.get(name), kind) or state[name] in (True, []):
+                raise _damaged(path, f"there is no {name} in it")
+        if state["global_step"] < 0:
+            raise _damaged(path, "its step is negative")
+        return state
+
+
+@contextmanager
+def continuing(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
+    """Go on from a last state; until the first step is done, what fails without a name is its misfit.
+
+    Args:
+        path: the last state; None where there is none.
+        has_begun: whether a step has been done since.
+
+    Raises:
+        CheckpointError: the state does not fit the run.
+    """
+    try:
+        yield
+    except Exception as error:
+        if path is None or isinstance(error, (MateError, torch.OutOfMemoryError)) or has_begun():
+            raise
+        raise CheckpointError(f"it does not fit this run: {reason(error)}", where=str(path), remedy=REMEDY) from error
+
+
+def _damaged(path: Path, problem: str) -> CheckpointError:
+    return CheckpointError(f"the checkpoint is damaged: {problem}", where=str(path), remedy=REMEDY)

@@ -1,0 +1,79 @@
+"""A sweep whose jobs end in every way: killed, without a number for a loss, hanging, and stopped by its user."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from test_sweep import SMALL
+
+pytestmark = pytest.mark.long
+SECONDS = 600
+RATES = {"finishes": "0.001", "is killed": "0.002", "explodes": "1e38", "hangs": "0.003"}
+
+
+def start(folder, *words):
+    words = [*SMALL, "trainer.max_steps=24", "trainer.max_epochs=null", "trainer.checkpoint_every=3", *words]
+    command = [sys.executable, "-m", "mate_cli", "train", "-m", *words, f"paths.outputs={folder}"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def records(folder):
+    """The records of runs by their learning rate, with their folders."""
+    found = {}
+    for path in folder.glob("train/*/*/record.json"):
+        record = json.loads(path.read_text())
+        found[record["overrides"][-1].partition("=")[2]] = (path.parent, record)
+    return found
+
+
+def process_of(folder, rate, sweep):
+    """The process of a job, once it has trained for a few steps."""
+    until = time.monotonic() + SECONDS
+    while time.monotonic() < until:
+        assert sweep.poll() is None, sweep.communicate()
+        path, record = records(folder).get(rate, (None, {}))
+        if path and (path / "checkpoints/last.ckpt").exists() and record["status"] == "running":
+            return int(record["process"].partition(":")[0])
+        time.sleep(0.01)
+    pytest.fail(f"the job with {rate} never began")
+
+
+def weights(folder):
+    return {
+        rate: (path / "checkpoints/final.safetensors").read_bytes()
+        for rate, (path, record) in records(folder).items()
+        if record["status"] == "finished"
+    }
+
+
+def test_whatever_ends_its_jobs_a_sweep_is_completed(tmp_path):
+    folder, whole = tmp_path / "outputs", tmp_path / "whole"
+    sweep = start(folder, f"optimizer.lr={','.join(RATES.values())}")
+    os.kill(process_of(folder, RATES["is killed"], sweep), signal.SIGKILL)
+    hanging = process_of(folder, RATES["hangs"], sweep)
+    os.kill(hanging, signal.SIGSTOP)
+    sweep.send_signal(signal.SIGINT)
+    time.sleep(2)
+    assert sweep.poll() is None  # it waits for its job to save its state
+    sweep.send_signal(signal.SIGINT)
+    said, _ = sweep.communicate(timeout=SECONDS)
+    assert (sweep.returncode, "Traceback" in said) == (130, False), said
+    with pytest.raises(ProcessLookupError):
+        os.kill(hanging, 0)
+    found = {name: records(folder)[rate][1] for name, rate in RATES.items()}
+    assert [found[name]["status"] for name in ("finishes", "is killed", "explodes")] == ["finished", "failed", "failed"]
+    assert "killed by SIGKILL" in found["is killed"]["reason"]
+    assert "the loss is" in found["explodes"]["reason"]
+
+    good = [rate for name, rate in RATES.items() if name != "explodes"]
+    for place, words in ((folder, ["resume=missing"]), (whole, [])):
+        again = start(place, f"optimizer.lr={','.join(good)}", *words)
+        said, _ = again.communicate(timeout=SECONDS)
+        assert again.returncode == 0, said
+    assert weights(folder) == weights(whole)
+    assert sorted(weights(whole)) == sorted(good)
+    assert not [path for path in folder.rglob(".*") if path.is_file()]

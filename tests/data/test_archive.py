@@ -1,0 +1,61 @@
+"""Packed files of strangers: no more of them is unpacked than may be."""
+
+import gzip
+import io
+import tarfile
+import tracemalloc
+import zipfile
+
+import pytest
+
+from mate_cli.data.archive import LARGEST, read_file, read_members
+from mate_cli.errors import ConfigError, DataError
+
+ZEROS = bytes(30_000_000)
+
+
+def tar(path):
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
+        for name, content in (("d/small", b"x"), ("d/large", ZEROS)):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
+def zipped(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("d/small", b"x")
+        archive.writestr("d/large", ZEROS)
+
+
+def plain(path):
+    path.mkdir()
+    (path / "small").write_bytes(b"x")
+    (path / "large").write_bytes(ZEROS)
+
+
+@pytest.mark.parametrize(("name", "make"), [("d.tar.gz", tar), ("d.zip", zipped), ("d", plain)])
+def test_a_member_that_is_too_large_is_refused_before_it_is_in_memory(tmp_path, monkeypatch, name, make):
+    make(tmp_path / name)
+    monkeypatch.setenv(LARGEST, "1")
+    assert dict(read_members(tmp_path / name, "d", ["small"])) == {"small": b"x"}
+    tracemalloc.start()
+    with pytest.raises(
+        DataError, match=f"large: it has more than 1 MB unpacked. If it is right, set {LARGEST} to more"
+    ):
+        dict(read_members(tmp_path / name, "d", ["large"]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
+    monkeypatch.setenv(LARGEST, "30")
+    assert len(dict(read_members(tmp_path / name, "d"))["large"]) == len(ZEROS)
+
+
+def test_so_is_a_file(tmp_path, monkeypatch):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(ZEROS, 1))
+    monkeypatch.setenv(LARGEST, "29")
+    with pytest.raises(DataError, match="more than 29 MB unpacked"):
+        read_file(tmp_path / "a.gz")
+    monkeypatch.setenv(LARGEST, "lots")
+    with pytest.raises(ConfigError, match="MATE_LARGEST_FILE: 'lots' is no number of megabytes"):
+        read_file(tmp_path / "a.gz")
