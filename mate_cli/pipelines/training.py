@@ -21,7 +21,7 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
-from mate_cli.pipelines.placement import placement
+from mate_cli.pipelines.placement import placement, prepare
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
@@ -86,8 +86,10 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     note_unusable(run.record, data.dataset.examples("train"))
     note_fit(run.record, "train", training)
     run.record.facts |= data.facts
-    if checkpoint is None:
-        run.record.facts |= parts.initializer.prepare(task.encoder, data.some_batches())
+    prepared = {} if checkpoint else prepare(parts, cfg.hardware)
+    run.record.facts |= prepared
+    for name, done_to_weights in prepared.items():
+        run.console.print(f"{name}: {done_to_weights}")
     print_start(run, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
