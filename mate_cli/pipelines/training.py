@@ -16,6 +16,7 @@ from mate_cli.lit_modules.base import Optimization
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.sharding import load_whole
 from mate_cli.models.flops import encoder_flops
+from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
@@ -73,7 +74,9 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     done = (last_step(checkpoint) or 0) * schedule.accumulate
     data.follow(schedule, first_batch=done)
     task.fit_with(
-        Optimization(optimizer_recipe(cfg.optimizer), schedule_recipe(cfg.scheduler), schedule.total_steps),
+        Optimization(
+            optimizer_recipe(cfg.optimizer, pretrained(parts)), schedule_recipe(cfg.scheduler), schedule.total_steps
+        ),
         {example.example_id: example for example in data.examples("dev")},
     )
     run.record.total_steps = schedule.total_steps
@@ -110,6 +113,11 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     final = run.folder.checkpoints / "final.safetensors"
     save_module(task, final)
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
+
+
+def pretrained(parts: Parts) -> set[str]:
+    """The parameters of a task that were loaded, wholly or in part, by name."""
+    return {parameter_named(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:

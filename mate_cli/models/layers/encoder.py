@@ -123,6 +123,18 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
             state[f"{prefix}projections.{leaf}"] = joined
 
 
+def parameter_named(name: str) -> str:
+    """The parameter that a tensor of a state dict is part of: the product of queries, keys and values for one of them.
+
+    Args:
+        name: of the tensor, such as encoder.layer.0.attention.self.query.weight.
+    """
+    owner, _, leaf = name.rpartition(".")
+    attention, _, projection = owner.rpartition(".")
+    within = projection in PROJECTIONS and attention.endswith("attention.self")
+    return f"{attention}.projections.{leaf}" if within else name
+
+
 class ResidualOutput(nn.Module):
     """The end of a sub-layer: dense layer, dropout, and the sum with what came in before; and where the norm is.
 
