@@ -60,6 +60,11 @@ class Vocabulary:
         """How many pieces there are."""
         return len(self.tokens)
 
+    @property
+    def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """What stands before, between and behind two texts."""
+        return (self.cls_id,), (self.sep_id,), (self.sep_id,)
+
     @cached_property
     def fingerprint(self) -> str:
         """Equal for vocabularies that split every text alike."""
