@@ -11,7 +11,7 @@ from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.plan import Planner, Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.embeddings import TableEmbeddings
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.sizes import EncoderSize, encoder_size
@@ -36,6 +36,7 @@ class TableEncoder(nn.Module):
         activation: of the feed-forward layers, by its name in transformers.
         hidden_dropout: after every dense layer and the embeddings.
         attention_dropout: on attention weights.
+        layer_norm_epsilon: added to variances; 1e-12 in BERT, 1e-5 in RoBERTa.
         gradient_checkpointing: recompute layers in the backward pass, to save memory.
         token_types: those that are embedded.
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
@@ -63,6 +64,7 @@ class TableEncoder(nn.Module):
         activation: str = "gelu",
         hidden_dropout: float = 0.1,
         attention_dropout: float = 0.1,
+        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         gradient_checkpointing: bool = False,
         token_types: Collection[str] = tuple(TOKEN_TYPES),
         lexical_features: bool = False,
@@ -71,11 +73,16 @@ class TableEncoder(nn.Module):
         extra_spec: Callable[[EncoderSize], LayerSpec] | None = None,
     ) -> None:
         super().__init__()
-        self.size, self.activation = encoder_size(size), activation
+        self.size, self.activation, self.layer_norm_epsilon = encoder_size(size), activation, layer_norm_epsilon
         self.embeddings = TableEmbeddings(
-            self.size, vocab_size, hidden_dropout, token_types=token_types, lexical_features=lexical_features
+            self.size,
+            vocab_size,
+            hidden_dropout,
+            token_types=token_types,
+            lexical_features=lexical_features,
+            epsilon=layer_norm_epsilon,
         )
-        options = LayerOptions(activation, hidden_dropout, attention_dropout)
+        options = LayerOptions(activation, hidden_dropout, attention_dropout, epsilon=layer_norm_epsilon)
         built = (spec.build(self.size, options) for spec in layers)
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size) if pooler else FirstState()

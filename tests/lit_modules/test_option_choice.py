@@ -87,7 +87,7 @@ def test_24_layers_go_on_bit_for_bit_and_are_scaled_once(release, tmp_path, monk
         *(f"data.root={release}", "logger=none", "hardware.threads=1", "hardware.micro_batch=4"),
         *("model.extra.layers=24", "model.extra.heads=2", "model.extra.inner=16", "encoding.option_tokens=32"),
         *("trainer.batch_size=4", "trainer.max_steps=4", "trainer.checkpoint_every=2", "trainer.val_every=0.7"),
-        "optimizer.factors={new: 0.5}",
+        "optimizer.factors.new=0.5",
     ]
     assert main([*typed, f"paths.outputs={tmp_path / 'whole'}"]) == 0
     (whole,) = (tmp_path / "whole" / "train" / "logiqa_deeper").iterdir()

@@ -31,8 +31,9 @@ def optimizer_recipe(node: Mapping[str, Any], pretrained: Collection[str] = ()) 
     """
     made = instantiate(node, _partial_=True)
     recipe: OptimizerRecipe = made() if hasattr(made.func, "build") else _TorchOptimizer(made)
-    factors = getattr(recipe, "factors", None)
-    return RatesPerPart(recipe, factors, pretrained) if factors else recipe
+    factors = getattr(recipe, "factors", None) or {}
+    apart = any(factor != 1 for factor in factors.values())
+    return RatesPerPart(recipe, factors, pretrained) if apart else recipe
 
 
 def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:

@@ -63,6 +63,7 @@ class LayerOptions:
         norm: where the LayerNorms are; one that is not used does not exist.
         omega: learn a weight of what each sub-layer is added to, one at first: LN(omega * x + f(x)).
         projection_bias: queries, keys and values have one.
+        epsilon: of the norms.
     """
 
     activation: str = "gelu"
@@ -71,6 +72,7 @@ class LayerOptions:
     norm: Norm = "post"
     omega: bool = False
     projection_bias: bool = True
+    epsilon: float = LAYER_NORM_EPSILON
 
 
 PROJECTIONS = ("query", "key", "value")
@@ -149,7 +151,7 @@ class ResidualOutput(nn.Module):
         self.norm = options.norm
         self.dense = nn.Linear(inputs, size.hidden_size)
         if self.norm != "none":
-            self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
+            self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=options.epsilon)
         self.omega = nn.Parameter(torch.ones(size.hidden_size)) if options.omega else None
         self.dropout = nn.Dropout(options.hidden_dropout)
 
