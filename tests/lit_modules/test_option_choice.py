@@ -80,6 +80,7 @@ def release(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_24_layers_go_on_bit_for_bit_and_are_scaled_once(release, tmp_path, monkeypatch):
     monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
     typed = [
