@@ -99,6 +99,10 @@ class Attention(ABC):
     def work(self, plan: AttentionPlan) -> Work:
         """What it computes on a batch, counted."""
 
+    def value_tables(self) -> tuple[Tensor, ...]:
+        """Weights of its own of which rows are added to values [rows, H], such as those of relations; none mostly."""
+        return ()
+
     @abstractmethod
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend among the P real tokens of a batch.

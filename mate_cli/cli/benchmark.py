@@ -29,6 +29,7 @@ def run(cfg: Benchmark) -> None:
     try:
         folder = measure(name, cfg.model_dump(), Path(cfg.paths.outputs), seed=cfg.seed, overrides=overrides)
         results = read_results(folder.path)
+        show_depth(folder.path)
     except BenchmarkStopped as stop:
         show_stopped(stop.folder.path)
         raise
@@ -50,8 +51,20 @@ def show(folder: str | Path) -> None:
     results = parse_results(benchmark)
     if results is None:
         print_figures(benchmark, report_console())
+        show_depth(Path(folder))
     else:
         show_results(results)
+
+
+def show_depth(folder: Path) -> None:
+    """Write the figure of a benchmark of depths into its folder; nothing for another one."""
+    from mate_cli.reports.benchmark_depth import write_depth_figure
+    from mate_cli.reports.load import load_runs
+    from mate_cli.reports.terminal import report_console
+
+    for file in write_depth_figure(load_runs([folder]).runs[0], folder):
+        if file.suffix == ".png":
+            report_console().print(f"figure: {file}", soft_wrap=True)
 
 
 def show_stopped(folder: Path) -> None:

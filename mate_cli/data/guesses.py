@@ -72,8 +72,8 @@ def tfidf_cell(examples: Mapping[str, TableExample]) -> dict[str, Guess]:
 
 
 def majority_label(training: Iterable[TableExample]) -> int:
-    """The commonest label of statements; 1, entailed, at a tie."""
+    """The commonest label of statements or options; at a tie the last: 1, entailed, of statements."""
     counts = Counter(
         example.answer.label for example in training if example.answer and example.answer.label is not None
     )
-    return max((1, 0), key=lambda label: counts[label])
+    return max(sorted(counts, reverse=True), key=counts.__getitem__, default=1)

@@ -32,6 +32,8 @@ MOST_LANES = 64
 """More are not read side by side."""
 SAMPLE = 64
 """Examples whose lengths stand for all."""
+KNOWN_BY = 1024
+"""Examples of the beginning of a stream that stand for all of it, where new weights depend on the data."""
 
 Masks = Literal["dynamic", "static"]
 
@@ -231,6 +233,10 @@ class StreamDataModule(TableDataModule):
         made = self.stream.some(count)
         for start in range(0, len(made), size):
             yield self.stream.batch(made[start : start + size])
+
+    def every_batch(self) -> Iterator[TableBatch]:
+        """Batches of so many examples of the beginning that a stream is known by them."""
+        return self.some_batches(KNOWN_BY)
 
     def train_dataloader(self) -> DataLoader[TableBatch]:
         """The whole run as one pass, or the rest of it."""

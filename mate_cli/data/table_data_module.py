@@ -190,6 +190,10 @@ class TableDataModule(pl.LightningDataModule):
         for start in range(0, len(places), size):
             yield batches[list(places[start : start + size])]
 
+    def every_batch(self) -> Iterator[TableBatch]:
+        """Batches of all training examples, made one by one as they are asked for; the same for any schedule."""
+        return self.some_batches(len(self.training()))
+
     def follow(self, schedule: Schedule, first_batch: int = 0) -> None:
         """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
         self._schedule, self._first_batch = schedule, first_batch

@@ -222,7 +222,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def configure_model(self) -> None:
         """Cut the weights in shards where the strategy is made for it; Lightning calls this before training."""
         if self.device_mesh is not None:
-            shard(self, self.encoder.encoder.layer, self.device_mesh["data_parallel"])
+            shard(self, self.encoder.layers, self.device_mesh["data_parallel"])
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""

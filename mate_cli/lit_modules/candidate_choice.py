@@ -1,4 +1,4 @@
-"""What Hybrider's first two stages share: one candidate is chosen of those that stand side by side."""
+"""One candidate is chosen of those that stand side by side: options, or what Hybrider's first two stages link."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import ClassVar
 import torch
 
 from mate_cli.data.links import link_examples
-from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.base import ExampleT, TableTask
 from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
 from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.candidates import CandidateHead
+from mate_cli.models.layers.candidates import CandidateHead, OptionHead
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.examples import LinkedExample
@@ -34,8 +34,25 @@ class Choice:
     probability: float
 
 
-class CandidateChoice(TableTask[LinkedExample, Choice]):
-    """Softmax over the candidates of a question, cross entropy towards all right ones alike.
+class Choosing(TableTask[ExampleT, Choice]):
+    """Softmax over the candidates of a question, cross entropy towards all right ones alike."""
+
+    def output_loss(
+        self, output: EncoderOutput, head: CandidateHead | OptionHead, encoder: TableEncoder
+    ) -> torch.Tensor:
+        """The mean loss of what one encoder makes of a batch, a scalar."""
+        found = head(output, encoder.pooler)
+        return soft_cross_entropy(found.logits, found.mask, found.right).mean()
+
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Choice]:
+        """Choose a candidate of each example."""
+        found = self.head(output, self.encoder.pooler)
+        best, places = found.logits.masked_fill(~found.mask, -torch.inf).softmax(-1).max(-1)
+        return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]
+
+
+class CandidateChoice(Choosing[LinkedExample]):
+    """Chooses of what a question is linked to.
 
     Args:
         encoder: any network; `model=candidates` reads each candidate by itself.
@@ -57,14 +74,3 @@ class CandidateChoice(TableTask[LinkedExample, Choice]):
     def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """The questions with their nodes, linked once and read from the cache ever after."""
         return link_examples(examples, self.links)
-
-    def output_loss(self, output: EncoderOutput, head: CandidateHead, encoder: TableEncoder) -> torch.Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
-        found = head(output, encoder.pooler)
-        return soft_cross_entropy(found.logits, found.mask, found.right).mean()
-
-    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Choice]:
-        """Choose a candidate of each example."""
-        found = self.head(output, self.encoder.pooler)
-        best, places = found.logits.masked_fill(~found.mask, -torch.inf).softmax(-1).max(-1)
-        return [Choice(*one) for one in zip(output.batch.example_ids, places.tolist(), best.tolist(), strict=True)]

@@ -5,7 +5,7 @@ What is saved does not tell in how many processes, or by which strategy, it was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
 from torch.utils._pytree import tree_map_only
 
 
-def shard(task: nn.Module, layers: nn.ModuleList, mesh: DeviceMesh) -> None:
+def shard(task: nn.Module, layers: Iterable[nn.Module], mesh: DeviceMesh) -> None:
     """Cut the weights of each layer, and of what else the task is made of; once.
 
     Args:

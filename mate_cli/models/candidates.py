@@ -31,6 +31,10 @@ class Candidates(TableEncoder):
         attention: AttentionBackend,
         **options: Any,  # noqa: ANN401 - passed on
     ) -> None:
+        def spec(size: EncoderSize) -> LayerSpec:
+            return LayerSpec(CandidateBlocks(size.num_heads), attention)
+
         shape = encoder_size(size)
-        layers = [LayerSpec(CandidateBlocks(shape.num_heads), attention)] * shape.num_layers
-        super().__init__(size, layers, token_types=("segment_ids",), **options)
+        super().__init__(
+            size, [spec(shape)] * shape.num_layers, token_types=("segment_ids",), extra_spec=spec, **options
+        )

@@ -29,10 +29,10 @@ def encoder_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -
 
 def _one_flops(encoder: TableEncoder, batch: TableBatch, *, backward: bool) -> float:
     plans, tokens, total = encoder.plans(batch), int(batch.attention_mask.sum()), 0.0
-    for spec, layers in Counter(encoder.specs).items():
+    for (size, spec), layers in Counter((layer.size, layer.spec) for layer in encoder.layers).items():
         work = spec.backend.work(plans[spec.pattern])
-        dense = _layer_flops(encoder.size, tokens + work.memory, backward=backward)
-        total += layers * (dense + work_flops(work, encoder.size.head_size, backward=backward))
+        dense = _layer_flops(size, tokens + work.memory, backward=backward)
+        total += layers * (dense + work_flops(work, size.head_size, backward=backward))
     return total
 
 

@@ -32,6 +32,8 @@ class Mate(TableEncoder):
         row_head_ratio: float = 0.5,
         **options: Any,  # noqa: ANN401 - passed on
     ) -> None:
+        def spec(size: EncoderSize) -> LayerSpec:
+            return LayerSpec(RowColumnHeads(size.num_heads, row_head_ratio), attention)
+
         shape = encoder_size(size)
-        pattern = RowColumnHeads(shape.num_heads, row_head_ratio)
-        super().__init__(size, [LayerSpec(pattern, attention)] * shape.num_layers, **options)
+        super().__init__(size, [spec(shape)] * shape.num_layers, extra_spec=spec, **options)

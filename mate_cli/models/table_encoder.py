@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from torch import nn
 
 from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.plan import Planner, Plans
+from mate_cli.errors import ConfigError
 from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.embeddings import TableEmbeddings
-from mate_cli.models.layers.encoder import Encoder, FirstState, LayerOptions, LayerSpec, Pooler
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
+from mate_cli.models.layers.encoder import Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
+from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from mate_cli.tokenization.layout import TableBatch
 
 INITIAL_DEVIATION = 0.02
@@ -32,13 +36,17 @@ class TableEncoder(nn.Module):
         activation: of the feed-forward layers, by its name in transformers.
         hidden_dropout: after every dense layer and the embeddings.
         attention_dropout: on attention weights.
+        layer_norm_epsilon: added to variances; 1e-12 in BERT, 1e-5 in RoBERTa.
         gradient_checkpointing: recompute layers in the backward pass, to save memory.
         token_types: those that are embedded.
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
         pooler: have one; where nothing would learn from it, the first token's state is the pooled one.
+        extra: layers that are added behind the others, and the scheme they begin by; None for none.
+        extra_spec: what these see and how, for layers of a size; None where the network cannot have any.
 
     Raises:
-        ConfigError: there is no such size or activation, or a backend cannot compute its pattern.
+        ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
+            network that cannot have any.
     """
 
     max_tokens: int | None = None
@@ -56,21 +64,41 @@ class TableEncoder(nn.Module):
         activation: str = "gelu",
         hidden_dropout: float = 0.1,
         attention_dropout: float = 0.1,
+        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
         gradient_checkpointing: bool = False,
         token_types: Collection[str] = tuple(TOKEN_TYPES),
         lexical_features: bool = False,
         pooler: bool = True,
+        extra: Extra | None = None,
+        extra_spec: Callable[[EncoderSize], LayerSpec] | None = None,
     ) -> None:
         super().__init__()
-        self.size, self.activation = encoder_size(size), activation
+        self.size, self.activation, self.layer_norm_epsilon = encoder_size(size), activation, layer_norm_epsilon
         self.embeddings = TableEmbeddings(
-            self.size, vocab_size, hidden_dropout, token_types=token_types, lexical_features=lexical_features
+            self.size,
+            vocab_size,
+            hidden_dropout,
+            token_types=token_types,
+            lexical_features=lexical_features,
+            epsilon=layer_norm_epsilon,
         )
-        options = LayerOptions(activation, hidden_dropout, attention_dropout)
+        options = LayerOptions(activation, hidden_dropout, attention_dropout, epsilon=layer_norm_epsilon)
         built = (spec.build(self.size, options) for spec in layers)
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size) if pooler else FirstState()
         self.apply(initialise)
+        self.extra: ExtraLayers | None = None
+        if extra is not None:
+            self.extra = self._added(extra, extra_spec, gradient_checkpointing=gradient_checkpointing)
+
+    def _added(
+        self, extra: Extra, spec: Callable[[EncoderSize], LayerSpec] | None, *, gradient_checkpointing: bool
+    ) -> ExtraLayers:
+        if spec is None:
+            problem = f"{type(self).__name__} cannot have added layers"
+            raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
+        width = self.size.hidden_size
+        return ExtraLayers(extra, width, spec, returned=width, gradient_checkpointing=gradient_checkpointing)
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
@@ -86,9 +114,14 @@ class TableEncoder(nn.Module):
         """Let a head of the early learner score by what chooses tokens, as far as both score the same."""
 
     @property
+    def layers(self) -> list[EncoderLayer]:
+        """All layers in their order, added ones last."""
+        return self.encoder.layers + (self.extra.encoder.layers if self.extra is not None else [])
+
+    @property
     def specs(self) -> list[LayerSpec]:
         """What each layer sees, and how."""
-        return self.encoder.specs
+        return [layer.spec for layer in self.layers]
 
     @property
     def planner(self) -> Planner:
@@ -123,8 +156,17 @@ class TableEncoder(nn.Module):
     def forward(self, batch: TableBatch) -> EncoderOutput:
         """Encode a batch; no work is spent on padding, whose states are zero."""
         plans = self.plans(batch)
-        states = plans.packing.unpack(self.encoder(self.embeddings(batch, plans.packing), plans))
+        packed = self.encoder(self.embeddings(batch, plans.packing), plans)
+        if self.extra is not None:
+            packed = self.extra(packed, plans)
+        states = plans.packing.unpack(packed)
         return EncoderOutput(states, self.pooler(states), batch)
+
+    def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
+        """What added layers are given of a batch, as far as their scheme measures it: real tokens only, [P, width]."""
+        assert self.extra is not None
+        plans = self.plans(batch)
+        return [self.extra.measured(self.encoder(self.embeddings(batch, plans.packing), plans))]
 
 
 def _said(layers: Sequence[int], count: int) -> str:

@@ -31,7 +31,7 @@ class TableEtcLayer(EncoderLayer):
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__(size, spec, options)
-        self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options.hidden_dropout)
+        self.attention["slot_output"] = ResidualOutput(size.hidden_size, size, options)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """States of tokens and, behind them, of slots, [P + B * G, D]."""

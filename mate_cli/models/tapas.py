@@ -30,5 +30,8 @@ class Tapas(TableEncoder):
         attention: AttentionBackend,
         **options: Any,  # noqa: ANN401 - passed on
     ) -> None:
+        def spec(size: EncoderSize) -> LayerSpec:
+            return LayerSpec(Full(size.num_heads), attention)
+
         shape = encoder_size(size)
-        super().__init__(size, [LayerSpec(Full(shape.num_heads), attention)] * shape.num_layers, **options)
+        super().__init__(size, [spec(shape)] * shape.num_layers, extra_spec=spec, **options)

@@ -78,7 +78,7 @@ class TransformerXh(TableEncoder):
     @property
     def hopping_layers(self) -> list[HopLayer]:
         """The layers after which hubs hop."""
-        return [layer for layer in self.encoder.layer if isinstance(layer, HopLayer)]
+        return [layer for layer in self.layers if isinstance(layer, HopLayer)]
 
     def edge_weights(self, batch: TableBatch) -> list[Tensor]:
         """How much of each node every node takes in each layer that hops: [B, N, K, K], each."""

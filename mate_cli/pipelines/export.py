@@ -28,7 +28,7 @@ from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import write_tensors
 from mate_cli.terminal.console import Console
-from mate_cli.tokenization.vocabulary import Vocabulary
+from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary
 
 OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
 """Parts of the configuration that are left out."""
@@ -67,6 +67,8 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
         tokenizer = "TapasTokenizer" if name.startswith("Tapas") else "BertTokenizerFast"
+        if isinstance(parts.serializer.tokenizer, ByteVocabulary):
+            tokenizer = "RobertaTokenizerFast"
         write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
         if (folder.path / CALIBRATION).is_file():
@@ -159,8 +161,13 @@ def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name:
         )
     }
     own = {"tokenizer_class": name, "do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens}
+    if isinstance(vocabulary, ByteVocabulary):
+        own["add_prefix_space"] = True
     for file, values in (("tokenizer_config.json", own | special), ("special_tokens_map.json", special)):
         (folder / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if isinstance(vocabulary, ByteVocabulary):
+        vocabulary.made_of.write(folder)
+        return
     tokens = list(vocabulary.tokens)
     if vocabulary.empty_id != vocabulary.unknown_id:
         tokens[vocabulary.empty_id] = "[EMPTY]"

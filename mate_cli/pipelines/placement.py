@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
@@ -11,6 +12,9 @@ from pytorch_lightning.strategies import DDPStrategy, Strategy
 from mate_cli.lit_modules.sharding import Sharded
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.assembly import Parts
 
 
 def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
@@ -30,3 +34,19 @@ def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
     cut = hardware.strategy == "fsdp"
     strategy: Strategy = Sharded(ranks.count()) if cut else DDPStrategy(gradient_as_bucket_view=True)
     return {**options, "devices": ranks.devices(), "num_nodes": ranks.count() // ranks.devices(), "strategy": strategy}
+
+
+def prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
+    """Change new weights by what the training split is like, on the device that will train; say what was done.
+
+    The first process measures, and the others take its numbers.
+    """
+    encoder, cpu = parts.task.encoder, "cpu"
+    on_gpu = hardware.accelerator == "gpu" and encoder.extra is not None
+    device = f"cuda:{ranks.number() % ranks.devices()}" if on_gpu else cpu
+    encoder.to(device)
+    batches = (batch.to(device) for batch in parts.data.every_batch())
+    try:
+        return parts.initializer.prepare(encoder, batches, parts.report, ranks.from_first)
+    finally:
+        encoder.to(cpu)

@@ -53,7 +53,8 @@ ENCODER, THEIRS = "encoder.", "tapas."
 
 def tapas_class(task: TableTask[Any, Any]) -> str | None:
     """The class of transformers that computes what a task with its network does; None where there is none."""
-    if type(task.encoder) is not Tapas or task.encoder.embeddings.lexical is not None:
+    encoder = task.encoder
+    if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
         return None
     return task.transformers_class
 

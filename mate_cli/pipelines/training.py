@@ -16,12 +16,13 @@ from mate_cli.lit_modules.base import Optimization
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.sharding import load_whole
 from mate_cli.models.flops import encoder_flops
+from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
-from mate_cli.pipelines.placement import placement
+from mate_cli.pipelines.placement import placement, prepare
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
@@ -73,7 +74,9 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     done = (last_step(checkpoint) or 0) * schedule.accumulate
     data.follow(schedule, first_batch=done)
     task.fit_with(
-        Optimization(optimizer_recipe(cfg.optimizer), schedule_recipe(cfg.scheduler), schedule.total_steps),
+        Optimization(
+            optimizer_recipe(cfg.optimizer, pretrained(parts)), schedule_recipe(cfg.scheduler), schedule.total_steps
+        ),
         {example.example_id: example for example in data.examples("dev")},
     )
     run.record.total_steps = schedule.total_steps
@@ -86,8 +89,10 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     note_unusable(run.record, data.dataset.examples("train"))
     note_fit(run.record, "train", training)
     run.record.facts |= data.facts
-    if checkpoint is None:
-        run.record.facts |= parts.initializer.prepare(task.encoder, data.some_batches())
+    prepared = {} if checkpoint else prepare(parts, cfg.hardware)
+    run.record.facts |= prepared
+    for name, done_to_weights in prepared.items():
+        run.console.print(f"{name}: {done_to_weights}")
     print_start(run, parts, schedule, training, done // schedule.accumulate)
     follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
@@ -108,6 +113,11 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     final = run.folder.checkpoints / "final.safetensors"
     save_module(task, final)
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
+
+
+def pretrained(parts: Parts) -> set[str]:
+    """The parameters of a task that were loaded, wholly or in part, by name."""
+    return {parameter_named(f"encoder.{name}") for name in parts.report.loaded} | set(parts.report.loaded)
 
 
 def training_flops(encoder: TableEncoder, data: TableDataModule) -> float:

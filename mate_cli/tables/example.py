@@ -24,7 +24,8 @@ class Answer:
         source: where the answer is found: "table", "passage" or "missing"; empty when the dataset does not say.
         aggregation: one of `AGGREGATIONS`, where the dataset says it.
         number: the answer as one number, where it is one.
-        label: of a statement, 1 when the table entails it and 0 when it refutes it.
+        label: of a statement, 1 when the table entails it and 0 when it refutes it; of options, the place of the right
+            one, from 0.
         canonical: of each text, what the dataset's own evaluation takes it for: a number, a date as yyyy-mm-dd, or
             the text itself; empty where the dataset does not say.
     """
@@ -76,3 +77,14 @@ class TableExample(Example):
     history: tuple[str, ...] = ()
     previous_cells: Coordinates = ()
     subsets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceExample(TableExample):
+    """A question with options, of which one is right; the text that it is about is a table of one cell.
+
+    Args:
+        options: to choose from, in their order.
+    """
+
+    options: tuple[str, ...] = ()

@@ -14,10 +14,10 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.vocabulary import Vocabulary
 
-Label = Literal["cells", "span", "pieces", "nodes", "hops", "evidence", "rows", "answer"]
+Label = Literal["cells", "span", "pieces", "nodes", "hops", "evidence", "rows", "answer", "options"]
 """What `label_ids` can mark: the cells of an answer, its text in one cell, masked word pieces, the right ones of
-candidates (nodes that a question is linked to, ends of a hop), or of evidence the cells or documents that hold the
-answer, the rows that do, and the answer's text with the sentences that support it."""
+candidates (nodes that a question is linked to, ends of a hop, options), or of evidence the cells or documents that hold
+the answer, the rows that do, and the answer's text with the sentences that support it."""
 
 OF_ANSWERS: tuple[Label, ...] = ("cells", "span")
 """Labels that mark tokens of an answer."""
@@ -31,6 +31,7 @@ LABELLED: Mapping[Label, str] = {
     "evidence": "encoding=evidence",
     "rows": "encoding=rows",
     "answer": "encoding=documents",
+    "options": "encoding=options",
 }
 """What to type for an encoding with each label; others may have it too."""
 

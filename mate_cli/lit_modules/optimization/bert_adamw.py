@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.lit_modules.optimization.adamw import parameter_groups
+from mate_cli.lit_modules.optimization.rates import Factors
 
 
 class BertAdamW:
@@ -24,6 +25,7 @@ class BertAdamW:
         betas: decay rates of the two moments.
         eps: added to the root of the second moment.
         clip_value: the largest single gradient, either way; None for no limit.
+        factors: what the rate of a part is multiplied by, see `with_factors`; None for the same rate everywhere.
 
     Source: google-research/tapas, `models/bert/optimization.py`.
     """
@@ -35,7 +37,9 @@ class BertAdamW:
         betas: tuple[float, float] = (0.9, 0.999),
         eps: Annotated[float, Field(gt=0)] = 1e-6,
         clip_value: Annotated[float, Field(gt=0)] | None = 10.0,
+        factors: Factors | None = None,
     ) -> None:
+        self.factors = factors
         self.lr, self.weight_decay, self.betas, self.eps, self.clip_value = lr, weight_decay, betas, eps, clip_value
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -15,16 +15,23 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import OptimizerRecipe, ScheduleRecipe
+from mate_cli.lit_modules.optimization.rates import with_factors
 
 STEPS = ("T_max", "total_iters", "total_steps")
 """What torch's schedules call the steps that they are made for."""
 Made = TypeVar("Made")
 
 
-def optimizer_recipe(node: Mapping[str, Any]) -> OptimizerRecipe:
-    """What a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
+def optimizer_recipe(node: Mapping[str, Any], pretrained: Collection[str] = ()) -> OptimizerRecipe:
+    """What a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters.
+
+    Args:
+        node: the configuration.
+        pretrained: names of parameters that were loaded, whose rate may be another.
+    """
     made = instantiate(node, _partial_=True)
-    return made() if hasattr(made.func, "build") else _TorchOptimizer(made)
+    recipe: OptimizerRecipe = made() if hasattr(made.func, "build") else _TorchOptimizer(made)
+    return with_factors(recipe, getattr(recipe, "factors", None) or {}, pretrained)
 
 
 def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:

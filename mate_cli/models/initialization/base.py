@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from mate_cli.models.table_encoder import TableEncoder
     from mate_cli.tokenization.layout import TableBatch
+
+EXTRA = "extra."
+"""What the names of added layers begin with."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +76,27 @@ class Initializer(ABC):
             CheckpointError: the weights are missing, damaged or of another size.
         """
 
-    def prepare(self, encoder: TableEncoder, batches: Iterable[TableBatch]) -> Mapping[str, str]:
-        """Change the weights in place by what the data is like; nothing by default.
+    def prepare(
+        self,
+        encoder: TableEncoder,
+        batches: Iterable[TableBatch],
+        report: LoadReport,
+        agree: Callable[[Callable[[], list[float]]], list[float]] = lambda measure: measure(),
+    ) -> Mapping[str, str]:
+        """Change new weights in place by what the data is like: those of added layers, by their scheme.
 
         This runs once, when the data is there and before the first step: never in a run that is resumed, nor for a
         network that is only asked.
 
         Args:
             encoder: with the weights that `load` gave it.
-            batches: of the training split, made when they are asked for.
+            batches: of the whole training split, made when they are asked for.
+            report: of `load`; added layers that were loaded stay as they are.
+            agree: measures in one process for all.
 
         Returns:
             What a record should say of it, in words.
         """
-        return {}
+        if encoder.extra is None or any(name.startswith(EXTRA) for name in report.loaded):
+            return {}
+        return encoder.extra.prepare(encoder, batches, agree)

@@ -1,4 +1,4 @@
-"""Begin with random weights, or with those of BERT, TAPAS, MiniLM or an earlier run."""
+"""Begin with random weights, or with those of BERT, RoBERTa, TAPAS, MiniLM or an earlier run."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 BERT_TYPES = "embeddings.token_type_embeddings.weight"
+ROBERTA, ROBERTA_PADDING = "roberta", 1
+"""How its configuration names it, and the id of padding, up to which no position is used."""
 TYPE_TABLES = tuple(f"embeddings.token_type_embeddings_{i}.weight" for i in range(len(TOKEN_TYPES)))
 
 
 @dataclass(frozen=True)
 class InitialWeights(Initializer):
-    """Random weights, or those of BERT, TAPAS, MiniLM or an earlier run.
+    """Random weights, or those of BERT, RoBERTa, TAPAS, MiniLM or an earlier run.
 
     Args:
-        kind: random, bert, tapas, minilm, or path (an earlier run, or any folder).
+        kind: random, bert, roberta, tapas, minilm, or path (an earlier run, or any folder).
         checkpoint: a folder, file, prefix of a TensorFlow checkpoint or name on the Hugging Face hub; None where the
             kind needs none.
         tokenizer: of the checkpoint.
@@ -41,7 +43,7 @@ class InitialWeights(Initializer):
             are not named begin with the same weights as the network itself.
     """
 
-    kind: Literal["random", "bert", "tapas", "path", "minilm"] = "random"
+    kind: Literal["random", "bert", "roberta", "tapas", "path", "minilm"] = "random"
     checkpoint: str | None = None
     tokenizer: str = "bert-base-uncased"
     new_token_types: Literal["zero", "normal"] = "normal"
@@ -107,6 +109,9 @@ class InitialWeights(Initializer):
         if encoder.size.first_layers:
             own = _first_layers(own, encoder.size.num_layers)
         _check_fit(encoder, own, files, inside=bool(prefix))
+        if files.config.get("model_type") == ROBERTA:
+            own = _without_padding_rows(own)
+            _settle_type_of_roberta(encoder, own, alike=self.new_token_types == "zero")
         if self.new_token_types == "zero":
             _zero_missing_types(encoder, own)
         own = _spread_bert_types(own)
@@ -136,11 +141,11 @@ def _read(init: InitialWeights) -> CheckpointFiles | None:
 
     if init.kind == "minilm":
         return read_minilm()
-    if init.kind not in ("bert", "tapas", "path"):
+    if init.kind not in ("bert", "roberta", "tapas", "path"):
         raise ConfigError(
             f"{init.kind!r} is no kind of weights",
             where="init.kind",
-            remedy="Choose random, bert, tapas, minilm or path",
+            remedy="Choose random, bert, roberta, tapas, minilm or path",
         )
     if not init.checkpoint:
         raise ConfigError(f"{init.kind} weights need a checkpoint", where="init.checkpoint", remedy="Set it")
@@ -185,10 +190,12 @@ def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: Checkpoin
     choice = f"Set model.size={names[0]}" if names else f"The sizes are {', '.join(SIZES)}"
     words, own_words = len(tensors[WORDS]), model.embeddings.word_embeddings.num_embeddings
     activation = files.config.get("hidden_act", model.activation)
+    epsilon = files.config.get("layer_norm_eps", model.layer_norm_epsilon)
     for what, theirs, ours, remedy in (
         ("size", _describe(found), _describe(model.size), choice),
         ("vocabulary", f"{words} word pieces", f"{own_words} word pieces", "Set init.tokenizer to that of the weights"),
         ("activation", activation, model.activation, f"Set model.activation={activation}"),
+        ("epsilon of norms", epsilon, model.layer_norm_epsilon, f"Set model.layer_norm_epsilon={epsilon}"),
     ):
         if theirs != ours:
             raise CheckpointError(f"its {what} is {theirs}, the network's is {ours}", where=files.source, remedy=remedy)
@@ -222,6 +229,24 @@ def _zero_missing_types(model: TableEncoder, tensors: dict[str, Tensor]) -> None
     for name in TYPE_TABLES:
         if name in state and name not in tensors:
             state[name].zero_()
+
+
+def _without_padding_rows(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """RoBERTa counts positions from the row behind that of padding; ours are counted from 0."""
+    return {name: tensor[ROBERTA_PADDING + 1 :] if name == POSITIONS else tensor for name, tensor in tensors.items()}
+
+
+def _settle_type_of_roberta(model: TableEncoder, tensors: dict[str, Tensor], *, alike: bool) -> None:
+    """RoBERTa knows one segment: another one is the same to it, or else all are new.
+
+    Args:
+        model: with a table of segments.
+        tensors: get its table, or lose their own.
+        alike: give all segments the one that was learnt.
+    """
+    only = tensors.pop(BERT_TYPES, None)
+    if alike and only is not None and TYPE_TABLES[0] in (state := model.state_dict()):
+        tensors[BERT_TYPES] = only.expand(len(state[TYPE_TABLES[0]]), -1)
 
 
 def _spread_bert_types(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

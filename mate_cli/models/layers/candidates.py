@@ -56,21 +56,47 @@ class CandidateHead(nn.Module):
         """
         states, batch = output.states, output.batch
         example, token = first_tokens(batch)
-        candidate = batch.row_ids[example, token] - 1
         found = [pooler(states[example, token][:, None])]
         if len(self.side):
             assert batch.cell_features is not None
             values = batch.cell_features[example, token].long().unbind(-1)
             found += [table(value) for table, value in zip(self.side, values, strict=True)]
-        scores = self.score(torch.cat(found, -1)).squeeze(-1).float()
+        return logits_of(self.score(torch.cat(found, -1)), batch)
 
-        def spread(values: Tensor) -> Tensor:
-            slots = values.new_zeros(len(states), int(candidate.max()) + 1 if len(candidate) else 1)
-            return slots.index_put((example, candidate), values)
 
-        labels = torch.zeros_like(batch.row_ids) if batch.label_ids is None else batch.label_ids
-        mask = spread(torch.ones_like(candidate, dtype=torch.bool))
-        return CandidateLogits(spread(scores), mask, spread(labels[example, token] == 1))
+class OptionHead(nn.Module):
+    """Scores the first token of each candidate by a dense layer, without pooling it.
+
+    Args:
+        hidden_size: width D of the states.
+        dropout: the probability of dropping a number of the first token's state.
+
+    Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
+    """
+
+    def __init__(self, hidden_size: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.score = nn.Linear(hidden_size, 1)
+
+    def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
+        """States [B, T, D] to the scores of candidates, see `CandidateHead`; the pooler is not asked."""
+        example, token = first_tokens(output.batch)
+        return logits_of(self.score(self.dropout(output.states[example, token])), output.batch)
+
+
+def logits_of(scores: Tensor, batch: TableBatch) -> CandidateLogits:
+    """Scores [candidates, 1] in reading order, by example."""
+    example, token = first_tokens(batch)
+    candidate = batch.row_ids[example, token] - 1
+
+    def spread(values: Tensor) -> Tensor:
+        slots = values.new_zeros(len(batch.row_ids), int(candidate.max()) + 1 if len(candidate) else 1)
+        return slots.index_put((example, candidate), values)
+
+    labels = torch.zeros_like(batch.row_ids) if batch.label_ids is None else batch.label_ids
+    mask = spread(torch.ones_like(candidate, dtype=torch.bool))
+    return CandidateLogits(spread(scores.squeeze(-1).float()), mask, spread(labels[example, token] == 1))
 
 
 def first_tokens(batch: TableBatch) -> tuple[Tensor, Tensor]:

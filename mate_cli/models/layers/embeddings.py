@@ -32,6 +32,7 @@ class TableEmbeddings(nn.Module):
         dropout: the probability of dropping a number of the result.
         token_types: those that are embedded; the others have no table.
         lexical_features: also embed how well the words of each token's cell, row and column fit the question.
+        epsilon: of the norm.
     """
 
     def __init__(
@@ -42,15 +43,16 @@ class TableEmbeddings(nn.Module):
         *,
         token_types: Collection[str] = tuple(TOKEN_TYPES),
         lexical_features: bool = False,
+        epsilon: float = LAYER_NORM_EPSILON,
     ) -> None:
         super().__init__()
-        self.word_embeddings = nn.Embedding(vocab_size, size.hidden_size, padding_idx=0)
+        self.word_embeddings = nn.Embedding(vocab_size, size.hidden_size)
         self.position_embeddings = nn.Embedding(size.max_positions, size.hidden_size)
         self.types = {f"token_type_embeddings_{i}": name for i, name in enumerate(TOKEN_TYPES) if name in token_types}
         for table, name in self.types.items():
             self.add_module(table, nn.Embedding(TOKEN_TYPES[name], size.hidden_size))
         self.lexical = FeatureEmbeddings(size.hidden_size, dropout) if lexical_features else None
-        self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
+        self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=epsilon)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, batch: TableBatch, packing: Packing) -> Tensor:

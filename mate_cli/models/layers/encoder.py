@@ -1,11 +1,11 @@
-"""A post-norm BERT encoder whose attention is handed in; parameters are named as in BERT and TAPAS."""
+"""An encoder whose attention is handed in, post-norm as in BERT by default; parameters are named as in BERT."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +48,10 @@ class LayerSpec:
         return (self.layer or EncoderLayer)(size, self, options)
 
 
+Norm = Literal["post", "pre", "none"]
+"""Where a layer has its LayerNorms: after each sum LN(x + f(x)), before each sub-layer x + f(LN(x)), or nowhere."""
+
+
 @dataclass(frozen=True)
 class LayerOptions:
     """What all layers of a network have in common besides their size.
@@ -56,11 +60,19 @@ class LayerOptions:
         activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
         hidden_dropout: after every dense layer.
         attention_dropout: on attention weights.
+        norm: where the LayerNorms are; one that is not used does not exist.
+        omega: learn a weight of what each sub-layer is added to, one at first: LN(omega * x + f(x)).
+        projection_bias: queries, keys and values have one.
+        epsilon: of the norms.
     """
 
     activation: str = "gelu"
     hidden_dropout: float = 0.1
     attention_dropout: float = 0.1
+    norm: Norm = "post"
+    omega: bool = False
+    projection_bias: bool = True
+    epsilon: float = LAYER_NORM_EPSILON
 
 
 PROJECTIONS = ("query", "key", "value")
@@ -75,13 +87,14 @@ class SelfAttention(nn.Module):
         size: width D, number N and size H of heads.
         backend: attends.
         dropout: the probability of dropping an attention weight in training.
+        bias: of the three projections.
     """
 
-    def __init__(self, size: EncoderSize, backend: Attention, dropout: float) -> None:
+    def __init__(self, size: EncoderSize, backend: Attention, dropout: float, *, bias: bool = True) -> None:
         super().__init__()
         self.shape = (len(PROJECTIONS), size.num_heads, size.head_size)
         self.backend, self.attention_dropout = backend, dropout
-        self.projections = nn.Linear(size.hidden_size, len(PROJECTIONS) * size.hidden_size)
+        self.projections = nn.Linear(size.hidden_size, len(PROJECTIONS) * size.hidden_size, bias=bias)
         self.register_state_dict_post_hook(_split_projections)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_join_projections)  # type: ignore[no-untyped-call]
 
@@ -95,6 +108,8 @@ class SelfAttention(nn.Module):
 def _split_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, _: object) -> None:
     """Replace the one product by three views of it."""
     for leaf in ("weight", "bias"):
+        if f"{prefix}projections.{leaf}" not in state:
+            continue
         parts = state.pop(f"{prefix}projections.{leaf}").chunk(len(PROJECTIONS))
         state.update({f"{prefix}{name}.{leaf}": part for name, part in zip(PROJECTIONS, parts, strict=True)})
 
@@ -110,22 +125,50 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
             state[f"{prefix}projections.{leaf}"] = joined
 
 
-class ResidualOutput(nn.Module):
-    """Dense layer, dropout, and the norm of the sum with what came in before."""
+def parameter_named(name: str) -> str:
+    """The parameter that a tensor of a state dict is part of: the product of queries, keys and values for one of them.
 
-    def __init__(self, inputs: int, size: EncoderSize, dropout: float) -> None:
+    Args:
+        name: of the tensor, such as encoder.layer.0.attention.self.query.weight.
+    """
+    owner, _, leaf = name.rpartition(".")
+    attention, _, projection = owner.rpartition(".")
+    within = projection in PROJECTIONS and attention.endswith("attention.self")
+    return f"{attention}.projections.{leaf}" if within else name
+
+
+class ResidualOutput(nn.Module):
+    """The end of a sub-layer: dense layer, dropout, and the sum with what came in before; and where the norm is.
+
+    Args:
+        inputs: width of what the dense layer is given.
+        size: of the network, with the width D.
+        options: the norm, and what comes in before is weighed by.
+    """
+
+    def __init__(self, inputs: int, size: EncoderSize, options: LayerOptions) -> None:
         super().__init__()
+        self.norm = options.norm
         self.dense = nn.Linear(inputs, size.hidden_size)
-        self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=LAYER_NORM_EPSILON)
-        self.dropout = nn.Dropout(dropout)
+        if self.norm != "none":
+            self.LayerNorm = nn.LayerNorm(size.hidden_size, eps=options.epsilon)
+        self.omega = nn.Parameter(torch.ones(size.hidden_size)) if options.omega else None
+        self.dropout = nn.Dropout(options.hidden_dropout)
+
+    def before(self, states: Tensor) -> Tensor:
+        """What the sub-layer is given of the states, both [P, D]: a norm of them, where the norm is before."""
+        return self.LayerNorm(states) if self.norm == "pre" else states
 
     def forward(self, states: Tensor, residual: Tensor) -> Tensor:
         """[P, inputs] and [P, D] to [P, D]."""
-        return self.LayerNorm(self.dropout(self.dense(states)) + residual)
+        if self.omega is not None:
+            residual = self.omega * residual
+        total = self.dropout(self.dense(states)) + residual
+        return self.LayerNorm(total) if self.norm == "post" else total
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each followed by a norm.
+    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none.
 
     Args:
         size: of the network.
@@ -135,21 +178,27 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
-        self.spec = spec
+        self.size, self.spec = size, spec
+        attention = SelfAttention(size, spec.backend, options.attention_dropout, bias=options.projection_bias)
         self.attention = nn.ModuleDict(
-            {
-                "self": SelfAttention(size, spec.backend, options.attention_dropout),
-                "output": ResidualOutput(size.hidden_size, size, options.hidden_dropout),
-            }
+            {"self": attention, "output": ResidualOutput(size.hidden_size, size, options)},
         )
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(size.hidden_size, size.intermediate_size)})
         self.activation = activation_named(options.activation)
-        self.output = ResidualOutput(size.intermediate_size, size, options.hidden_dropout)
+        self.output = ResidualOutput(size.intermediate_size, size, options)
+
+    @property
+    def sub_layers(self) -> tuple[ResidualOutput, ResidualOutput]:
+        """The ends of attention and of the feed-forward layer."""
+        attended = self.attention["output"]
+        assert isinstance(attended, ResidualOutput)
+        return attended, self.output
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """States [P, D] to states [P, D]."""
-        states = self.attention["output"](self.attention["self"](states, plan, key_bias), states)
-        return self.output(self.activation(self.intermediate["dense"](states)), states)
+        attended, output = self.sub_layers
+        states = attended(self.attention["self"](attended.before(states), plan, key_bias), states)
+        return output(self.activation(self.intermediate["dense"](output.before(states))), states)
 
 
 class Encoder(nn.Module):
@@ -166,10 +215,15 @@ class Encoder(nn.Module):
         self.gradient_checkpointing = gradient_checkpointing
 
     @property
+    def layers(self) -> list[EncoderLayer]:
+        """They, in their order."""
+        layers: Iterable[Any] = self.layer
+        return list(layers)
+
+    @property
     def specs(self) -> list[LayerSpec]:
         """What each layer sees, and how."""
-        layers: Iterable[Any] = self.layer
-        return [layer.spec for layer in layers]
+        return [layer.spec for layer in self.layers]
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
         """States [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key."""

@@ -44,12 +44,14 @@ class ScalingFrame:
         unit: of the cost.
         variants: all that may occur; the place of a variant gives its colour.
         panels: rows of panels.
+        axis: what the lengths are of.
     """
 
     name: str
     unit: str
     variants: tuple[str, ...]
     panels: tuple[tuple[Panel, ...], ...]
+    axis: str = "tokens"
 
 
 def scaling_figure(frame: ScalingFrame) -> Figure:
@@ -65,7 +67,7 @@ def scaling_figure(frame: ScalingFrame) -> Figure:
             draw_panel(axes[row][column], panel, frame)
         axes[row][0].set_ylabel(frame.unit, color=INK)
     for axis in axes[-1]:
-        axis.set_xlabel("tokens", color=INK)
+        axis.set_xlabel(frame.axis, color=INK)
     drawn = {line.get_label(): line for row in axes for axis in row for line in axis.get_lines()}
     handles = [drawn[literal(name)] for name in names]
     figure.legend(

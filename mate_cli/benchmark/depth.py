@@ -1,0 +1,172 @@
+"""How far one step of SGD moves the output of new layers, against their number: what DT-Fixup bounds.
+
+A step of rate eta along the gradient of one direction of the output moves the output in this direction by eta times the
+squared norm of that gradient, as far as eta is small. By theorem 3.1 of the paper this is the same at any depth if all
+layers are scaled as there. The theorem is of matrices alone: biases as PyTorch draws them, which the released code
+keeps, are not scaled, and give every scheme a share that grows with the depth (`biases`).
+
+Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field, PositiveFloat, PositiveInt
+from rich.table import Table
+from torch import Tensor, nn
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.patterns.full import Full
+from mate_cli.attention.plan import Plans
+from mate_cli.models.layers.encoder import LayerSpec, Norm
+from mate_cli.models.layers.extra import Extra, ExtraLayers
+from mate_cli.models.sizes import EncoderSize
+from mate_cli.terminal.console import Console
+from mate_cli.tokenization.layout import TableBatch
+
+Variant = Literal["standard", "pre_norm", "no_norm", "t_fixup", "admin", "dt_fixup"]
+VARIANTS: Mapping[str, tuple[str, Norm | None]] = {
+    "standard": ("standard", None),
+    "pre_norm": ("standard", "pre"),
+    "no_norm": ("standard", "none"),
+    "t_fixup": ("t_fixup", None),
+    "admin": ("admin", None),
+    "dt_fixup": ("dt_fixup", None),
+}
+"""Scheme and norm of each; without a norm and a scheme matrices stay as Xavier draws them."""
+
+
+class Stack(nn.Module):
+    """New layers on inputs that stand fast, in float64 and without dropout.
+
+    Args:
+        extra: the layers.
+        inputs: what they are given, [T, D].
+        spec: what a layer sees and how.
+        biases: keep and train them, and the gains of norms; else biases are zero, and matrices alone take a step.
+    """
+
+    def __init__(
+        self, extra: Extra, inputs: Tensor, spec: Callable[[EncoderSize], LayerSpec], *, biases: bool = False
+    ) -> None:
+        super().__init__()
+        self.inputs = inputs
+        self.layers = ExtraLayers(extra, inputs.shape[1], spec).double()
+        self.batch = _batch(len(inputs))
+        for name, parameter in self.layers.named_parameters():
+            parameter.requires_grad_(biases or parameter.dim() > 1)
+            if name.endswith("bias") and not biases:
+                nn.init.zeros_(parameter)
+        self.layers.prepare(self, [self.batch], lambda measure: measure())
+
+    def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
+        """What the layers are given, [T, D]."""
+        return [self.inputs]
+
+    def forward(self, batch: TableBatch) -> Tensor:
+        """What they make of it, [T, D]."""
+        made: Tensor = self.layers(self.inputs, Plans((spec.pattern for spec in self.layers.specs), batch))
+        return made
+
+    def change(self, direction: Tensor) -> float:
+        """The squared norm of the gradient of the output in one direction [T, D]: what a step changes, by its rate."""
+        self.zero_grad()
+        (self(self.batch) * direction).sum().backward()
+        return sum(float(p.grad.square().sum()) for p in self.parameters() if p.grad is not None)
+
+    def step(self, direction: Tensor, rate: float) -> float:
+        """How far the output moves in a direction by one step of SGD, by its rate; the weights stay as they were."""
+        self.change(direction)
+        parameters = [parameter for parameter in self.parameters() if parameter.grad is not None]
+        with torch.no_grad():
+            before = (self(self.batch) * direction).sum()
+            for sign in (1.0, -1.0):
+                for parameter in parameters:
+                    assert parameter.grad is not None
+                    parameter.add_(parameter.grad, alpha=sign * rate)
+                if sign > 0:
+                    after = (self(self.batch) * direction).sum()
+        return float((after - before) / rate)
+
+
+@dataclass(kw_only=True)
+class DepthBenchmark:
+    """Measure every variant at every depth.
+
+    Args:
+        layers: numbers of layers N.
+        variants: schemes, and what they are compared with, see `VARIANTS`.
+        width: of the layers.
+        heads: of each.
+        inner: width of the feed-forward layers.
+        tokens: of the input.
+        mu: its largest norm; about 12 for MiniLM.
+        draws: of weights, input and direction; the geometric mean counts.
+        biases: keep and train them, as networks do; else they are zero.
+        seed: of the first.
+    """
+
+    layers: list[PositiveInt]
+    variants: list[Variant]
+    width: PositiveInt = 32
+    heads: PositiveInt = 4
+    inner: PositiveInt = 128
+    tokens: PositiveInt = 16
+    mu: PositiveFloat = 12.4
+    draws: PositiveInt = 2
+    biases: bool = False
+    seed: Annotated[int, Field(ge=0)] = 1
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        """Yield the change of each variant, depth by depth; print them all at the end."""
+        found: dict[str, list[float]] = {}
+        for name in self.variants:
+            found[name] = [self.change(name, layers) for layers in self.layers]
+            yield {f"depth/{name}/{n}/change": value for n, value in zip(self.layers, found[name], strict=True)}
+        Console().print(self._table(found))
+
+    def change(self, name: str, layers: int) -> float:
+        """The change of the output by one step over its rate; the geometric mean over draws."""
+        drawn = (self.stack(name, layers, self.seed + draw) for draw in range(self.draws))
+        changes = [stack.change(direction) for stack, direction in drawn]
+        return float(torch.tensor(changes, dtype=torch.float64).log().mean().exp())
+
+    def stack(self, name: str, layers: int, seed: int) -> tuple[Stack, Tensor]:
+        """Layers as a variant begins with them, and a direction of their output of length 1, [T, D]."""
+        torch.manual_seed(seed)
+        inputs = torch.randn(self.tokens, self.width, dtype=torch.float64)
+        direction = torch.randn_like(inputs)
+        scheme, norm = VARIANTS[name]
+        extra = Extra(
+            layers=layers,
+            heads=self.heads,
+            inner=self.inner,
+            scheme=scheme,
+            norm=norm,
+            input_dropout=0.0,
+            dropout=0.0,
+            attention_dropout=0.0,
+        )
+        inputs *= self.mu / inputs.norm(dim=-1).max()
+        stack = Stack(extra, inputs, lambda size: LayerSpec(Full(size.num_heads), Sdpa()), biases=self.biases)
+        return stack, direction / direction.norm()
+
+    def _table(self, found: Mapping[str, Sequence[float]]) -> Table:
+        table = Table(title="Change of the output by one step of SGD, over its rate", title_justify="left")
+        table.add_column("layers")
+        for layers in self.layers:
+            table.add_column(str(layers), justify="right")
+        table.add_column("last / first", justify="right")
+        for name, values in found.items():
+            table.add_row(name, *(f"{value:.3g}" for value in values), f"{values[-1] / values[0]:.3g}")
+        return table
+
+
+def _batch(tokens: int) -> TableBatch:
+    """One example of so many tokens, of which nothing else matters."""
+    zero = torch.zeros(1, tokens, dtype=torch.int64)
+    return TableBatch(*(zero,) * 9, attention_mask=zero + 1)

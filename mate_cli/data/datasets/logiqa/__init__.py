@@ -1,0 +1,1 @@
+"""LogiQA: reading with options."""

@@ -1,0 +1,83 @@
+"""Questions about a text with options to choose from, in the layout of ReClor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from mate_cli.data.check import Problem, parse_json_as
+from mate_cli.data.datasets.release import Release
+from mate_cli.tables.example import Answer, ChoiceExample, TableExample
+from mate_cli.tables.table import Cell, Table
+
+HEADER = (Cell("context"),)
+
+
+@dataclass(eq=False)
+class OptionQuestions(Release):
+    """Files of JSON, each a list of {context, question, answers, label, id_string}; without a label nothing is known.
+
+    Args:
+        root: the folder of the files; each may be packed by itself.
+        more_training: files of further questions to learn from, below the root.
+
+    The other arguments are those of `Release`.
+
+    Source: Yu et al. 2020, "ReClor: A Reading Comprehension Dataset Requiring Logical Reasoning".
+    """
+
+    _: KW_ONLY
+    more_training: tuple[str, ...] = ()
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The questions of each split; the authors call dev "val"."""
+        return {"train": "train.json", "dev": "val.json", "test": "test.json"}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of the files; see `Release.read`.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        files = [self.split_files[split], *(self.more_training if split == "train" else ())]
+        found: list[TableExample] = []
+        for file in files:
+            entries = parse_json_as(list, "a list of questions", file, self.need(file), problems) or ()
+            for place, entry in enumerate(entries):
+                wrong = _damage(entry)
+                if wrong:
+                    problems.append(Problem(file, _name(entry) or f"entry {place}", wrong))
+                else:
+                    found.append(_example(entry))
+        return found
+
+
+def _example(entry: Mapping[str, Any]) -> ChoiceExample:
+    name, options, label = _name(entry), tuple(entry["answers"]), entry.get("label")
+    table = Table(name, HEADER, ((Cell(entry["context"]),),))
+    answer = None if label is None else Answer((options[label],), ((0, 0),), label=label)
+    return ChoiceExample(name, entry["question"], table, answer, options=options)
+
+
+def _name(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
+    return str(entry.get("id_string") or "") if isinstance(entry, dict) else ""
+
+
+def _damage(entry: Any) -> str:  # noqa: ANN401 - what JSON holds
+    """What is wrong with an entry; "" when nothing is."""
+    if not isinstance(entry, dict):
+        return "is no JSON object"
+    if not _name(entry):
+        return "has no id_string"
+    if not all(isinstance(entry.get(key), str) and entry[key].strip() for key in ("context", "question")):
+        return "the context or the question is missing, empty or no text"
+    options, label = entry.get("answers"), entry.get("label")
+    if not isinstance(options, list) or len(options) < 2:
+        return "has not two answers to choose from"
+    if not all(isinstance(text, str) and text.strip() for text in options):
+        return "an answer is empty or no text"
+    if label is not None and not (type(label) is int and 0 <= label < len(options)):
+        return f"the label is no place among {len(options)} answers"
+    return ""

@@ -1,0 +1,1 @@
+"""ReClor: reading with options."""

@@ -1,0 +1,67 @@
+"""Choose the right option of a question about a text: ReClor, LogiQA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from mate_cli.data.guesses import majority_label
+from mate_cli.lit_modules.base import Selection
+from mate_cli.lit_modules.candidate_choice import Choice, Choosing
+from mate_cli.metrics.parts import by_parts
+from mate_cli.models.layers.candidates import OptionHead
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tables.example import ChoiceExample
+
+
+class OptionChoice(Choosing[ChoiceExample]):
+    """Scores each option by its first token's state.
+
+    Args:
+        encoder: any network; `model=deeper` or `model=candidates` reads each option by itself.
+        dropout: the probability of dropping a number of that state.
+
+    Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
+    """
+
+    monitor = "dev/accuracy"
+    label = "options"
+
+    def __init__(self, encoder: TableEncoder, *, dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1) -> None:
+        super().__init__(encoder)
+        self.add_heads(lambda one: OptionHead(one.size.hidden_size, dropout))
+
+    def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
+        """Questions of which the right option is known."""
+        return [example for example in examples if isinstance(example, ChoiceExample) and example.answer]
+
+    def evaluation_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
+        """Questions with options."""
+        return [example for example in examples if isinstance(example, ChoiceExample)]
+
+    def score(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
+        """The share of questions whose right option is chosen, and of parts of them; one without a choice is wrong."""
+        right = {choice.example_id: self.right(choice, examples[choice.example_id]) for choice in predictions}
+        return by_parts(right, examples, "accuracy")
+
+    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, str]:
+        """The text of each chosen option, by example."""
+        return {choice.example_id: examples[choice.example_id].options[choice.place] for choice in predictions}
+
+    def right(self, prediction: Choice, example: ChoiceExample) -> bool:
+        """Whether the chosen option is the right one."""
+        return example.answer is not None and prediction.place == example.answer.label
+
+    def selection(self, prediction: Choice) -> Selection | None:
+        """No cell, but how sure the choice is."""
+        return Selection((), (), prediction.probability)
+
+    def baselines(
+        self, examples: Mapping[str, ChoiceExample], training: Callable[[], Sequence[ChoiceExample]]
+    ) -> dict[str, float]:
+        """Accuracy of the place that is right most often in what is learnt from."""
+        label = majority_label(training())
+        guesses = [Choice(name, label, 1.0) for name, example in examples.items() if label < len(example.options)]
+        return {f"majority/{name}": value for name, value in self.score(guesses, examples).items()}

@@ -1,0 +1,218 @@
+"""How the layers that are added to a network begin: how they are drawn, scaled, and where their norms are.
+
+Sources: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021 (DT-Fixup); Huang et al., "Improving
+Transformer Optimization Through Better Initialization", ICML 2020 (T-Fixup); Liu et al., "Understanding the Difficulty
+of Training Transformers", EMNLP 2020 (ADMIN).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from mate_cli.errors import ConfigError
+from mate_cli.models.layers.encoder import PROJECTIONS, EncoderLayer, Norm
+
+if TYPE_CHECKING:
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class Deepened(Protocol):
+    """A network with added layers, as far as these are prepared."""
+
+    def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
+        """The vectors of a batch whose norms count for the scale, real ones only, each [vectors, width]."""
+
+    def __call__(self, batch: TableBatch) -> object:
+        """Run it, the added layers too."""
+
+
+class Scheme:
+    """What added layers begin with; all of them draw matrices by Xavier and leave biases as torch draws them.
+
+    Attributes:
+        norm: where the layers have their LayerNorms; with post or pre another one follows the last layer.
+        omega: the layers weigh what a sub-layer is added to.
+    """
+
+    norm: ClassVar[Norm] = "none"
+    omega: ClassVar[bool] = False
+
+    def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
+        """What the data say, in numbers; nothing by default.
+
+        Args:
+            network: in evaluation.
+            layers: that were added to it.
+            batches: of the training split.
+        """
+        return []
+
+    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
+        """Change drawn layers in place by what was measured; say what was done, or nothing."""
+        return ""
+
+
+class Standard(Scheme):
+    """Layers as they are drawn, each sub-layer followed by a norm; wants a warm-up."""
+
+    norm = "post"
+
+
+class TFixup(Scheme):
+    """Scales by the depth alone, to the power of -1/4.
+
+    It counts on inputs that are drawn small, which those from other layers are not: the paper of DT-Fixup has it fail.
+    """
+
+    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
+        """Scale the weights of values and of what follows them."""
+        factor = t_fixup_factor(len(layers))
+        _scale(layers, factor)
+        return f"factor {factor:.3g}"
+
+
+class DtFixup(Scheme):
+    """Scales by depth and mu, the largest norm of an input, so that an update changes the output alike at any depth."""
+
+    def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
+        """Mu, alone."""
+        return [mu_of(network, batches)]
+
+    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
+        """Scale the weights of values and of what follows them; the tables of relations that values have too."""
+        (mu,) = measured
+        relational = any(layer.spec.backend.value_tables() for layer in layers)
+        factor = (relational_factor if relational else vanilla_factor)(mu, len(layers))
+        _scale(layers, factor)
+        return f"mu {mu:.3g}, factor {factor:.3g}"
+
+
+class Admin(Scheme):
+    """Keeps the norms, and lets what a sub-layer is added to weigh as much as all that was added to it before."""
+
+    norm = "post"
+    omega = True
+
+    def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
+        """The omega of each sub-layer, from the variances of what the ones before it add."""
+        variances = _variances(network, layers, batches)
+        omegas: list[float] = (torch.tensor(variances, dtype=torch.float64)[:-1].cumsum(0) ** 0.5).tolist()
+        return omegas
+
+    def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:
+        """Set omega."""
+        ends = [end for layer in layers for end in layer.sub_layers]
+        for end, omega in zip(ends, measured, strict=True):
+            assert end.omega is not None
+            end.omega.detach().fill_(omega)
+        return f"omega {measured[0]:.3g} to {measured[-1]:.3g}"
+
+
+SCHEMES: dict[str, Scheme] = {"standard": Standard(), "dt_fixup": DtFixup(), "t_fixup": TFixup(), "admin": Admin()}
+
+
+def scheme_named(name: str) -> Scheme:
+    """The scheme of this name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in SCHEMES:
+        raise ConfigError(
+            f"no scheme is called {name!r}", where="model.extra.scheme", remedy=f"Choose from {', '.join(SCHEMES)}"
+        )
+    return SCHEMES[name]
+
+
+def vanilla_factor(mu: float, layers: int) -> float:
+    """DT-Fixup's factor for N ordinary layers, N^(-1/2) / (2 mu)."""
+    return layers**-0.5 / (2 * mu)
+
+
+def relational_factor(mu: float, layers: int) -> float:
+    """DT-Fixup's factor for N layers whose values know relations, (N (4 mu^2 + 2 mu + 2))^(-1/2)."""
+    return float((layers * (4 * mu**2 + 2 * mu + 2)) ** -0.5)
+
+
+def t_fixup_factor(layers: int) -> float:
+    """T-Fixup's factor for N layers of an encoder, 0.67 N^(-1/4)."""
+    return 0.67 * layers**-0.25
+
+
+def draw(module: nn.Module) -> None:
+    """Draw every matrix of a module by Xavier's normal distribution; vectors, biases among them, stay as they are.
+
+    The product of queries, keys and values is three matrices.
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
+    """
+    for name, parameter in module.named_parameters():
+        if parameter.dim() > 1:
+            joined = name.rpartition(".")[0].endswith("projections")
+            for matrix in parameter.detach().chunk(len(PROJECTIONS)) if joined else [parameter]:
+                nn.init.xavier_normal_(matrix)
+
+
+def scaled_weights(layer: EncoderLayer) -> list[Tensor]:
+    """What factors multiply: the projection to values, tables of relations of values, and three dense layers."""
+    attention = layer.attention["self"].get_submodule("projections").get_parameter("weight").detach()
+    attended, output = layer.sub_layers
+    value = attention.chunk(len(PROJECTIONS))[PROJECTIONS.index("value")]
+    inner = layer.intermediate["dense"].get_parameter("weight")
+    return [value, attended.dense.weight, inner, output.dense.weight, *layer.spec.backend.value_tables()]
+
+
+def mu_of(network: Deepened, batches: Iterable[TableBatch]) -> float:
+    """The largest L2 norm of an input of the added layers, over all real tokens of all batches; without dropout."""
+    with asking(network):
+        norms = [vectors.norm(dim=-1).max() for batch in batches for vectors in network.extra_inputs(batch)]
+    if not norms:
+        raise ConfigError("there is no training example to scale by", where="model.extra.scheme", remedy="Add data")
+    return float(torch.stack([norm.double().cpu() for norm in norms]).max())
+
+
+@contextmanager
+def asking(network: object) -> Iterator[None]:
+    """Ask a network without dropout and without gradients, and leave it as it was."""
+    assert isinstance(network, nn.Module)
+    training = network.training
+    network.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        network.train(training)
+
+
+def _scale(layers: Iterable[EncoderLayer], factor: float) -> None:
+    with torch.no_grad():
+        for layer in layers:
+            for weight in scaled_weights(layer):
+                weight.mul_(factor)
+
+
+def _variances(network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
+    """The variance of what comes in, and of what each sub-layer adds, in order; means over tokens."""
+    totals, counts = [0.0] * (2 * len(layers) + 1), [0] * (2 * len(layers) + 1)
+
+    def add(place: int, states: Tensor) -> None:
+        totals[place] += float(states.double().var(-1, correction=0).sum())
+        counts[place] += len(states)
+
+    ends = [end for layer in layers for end in layer.sub_layers]
+    hooks = [ends[0].register_forward_pre_hook(lambda _, given: add(0, given[1]))]
+    for place, end in enumerate(ends, 1):
+        hooks.append(end.dense.register_forward_hook(lambda _, __, made, place=place: add(place, made)))
+    try:
+        with asking(network):
+            for batch in batches:
+                network(batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return [total / max(1, count) for total, count in zip(totals, counts, strict=True)]

@@ -1,0 +1,45 @@
+"""How far a step moves the output: alike at any depth for DT-Fixup alone."""
+
+import json
+
+import pytest
+import torch
+
+from mate_cli.benchmark.depth import VARIANTS, DepthBenchmark
+from mate_cli.cli.app import main
+
+SMALL = DepthBenchmark(layers=[2, 24], variants=list(VARIANTS), draws=4)
+
+
+def growth(name):
+    few, many = (SMALL.change(name, layers) for layers in SMALL.layers)
+    return many / few
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_only_dt_fixup_is_as_calm_with_24_layers_as_with_2(name):
+    """T-Fixup without its condition on inputs grows as the root of the depth, by 3.5."""
+    if name == "dt_fixup":
+        assert 0.5 < growth(name) < 2
+    else:
+        assert growth(name) > (2.5 if name in ("t_fixup", "admin") else 4)
+
+
+def test_the_squared_gradient_is_what_a_small_step_changes():
+    stack, direction = SMALL.stack("dt_fixup", 3, 1)
+    before = [parameter.clone() for parameter in stack.parameters()]
+    assert stack.step(direction, 1e-6) == pytest.approx(stack.change(direction), rel=1e-3)
+    torch.testing.assert_close([*stack.parameters()], before, rtol=0, atol=1e-12)
+
+
+def test_the_command_shows_a_table_and_writes_a_figure(tmp_path, capsys):
+    small = ["layers=[2,4]", "variants=[standard,dt_fixup]", "width=8", "heads=2", "inner=8", "tokens=4", "draws=1"]
+    typed = ["benchmark", "benchmark=depth", *(f"benchmark.{word}" for word in small), f"paths.outputs={tmp_path}"]
+    assert main(typed) == 0
+    said = capsys.readouterr().out
+    assert "Change of the output by one step of SGD" in said
+    (folder,) = (tmp_path / "benchmark" / "depth").iterdir()
+    assert f"figure: {folder / 'depth.png'}" in said.replace("\n", "")
+    metrics = json.loads((folder / "record.json").read_text())["metrics"]
+    assert {"depth/dt_fixup/2/change", "depth/standard/4/change"} <= set(metrics)
+    assert "layers" in (folder / "depth.svg").read_text()

@@ -1,0 +1,115 @@
+"""Options are chosen by their first tokens, learnt, scored and compared with the commonest place."""
+
+import json
+
+import pytest
+import torch
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.cli.app import main
+from mate_cli.data.collate import collate
+from mate_cli.lit_modules.candidate_choice import Choice
+from mate_cli.lit_modules.option_choice import OptionChoice
+from mate_cli.models.deeper import Deeper
+from mate_cli.models.layers.extra import Extra
+from mate_cli.models.sizes import EncoderSize
+from mate_cli.tables.example import Answer, ChoiceExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.options import OptionSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+OPTIONS = ("red", "green", "blue")
+
+
+def example(name, label):
+    table = Table(name, (Cell("context"),), ((Cell(f"the answer is {name}"),),))
+    return ChoiceExample(name, "which?", table, Answer((OPTIONS[label],), label=label), options=OPTIONS)
+
+
+@pytest.fixture
+def task():
+    torch.manual_seed(0)
+    extra = Extra(layers=2, heads=2, inner=32, input_dropout=0.0)
+    vocabulary = load_tokenizer("sample")
+    network = Deeper(EncoderSize(32, 1, 2, 32), attention=Sdpa(), vocab_size=vocabulary.vocab_size, extra=extra)
+    return OptionChoice(network).eval(), OptionSerializer(vocabulary)
+
+
+def test_scores_are_those_of_first_tokens_whatever_stands_beside(task):
+    task, serializer = task
+    examples = [example("one", 0), example("two", 2)]
+    encodings = serializer.encode(examples)
+    batch = collate(encodings, reset_positions=True, max_positions=512)
+    output = task.encoder(batch)
+    found = task.head(output, task.encoder.pooler)
+    starts = [int((encodings[0].row_ids == row + 1).argmax()) for row in range(3)]
+    expected = task.head.score(output.states[0, starts]).squeeze(-1)
+    torch.testing.assert_close(found.logits[0], expected)
+    assert found.right.tolist() == [[True, False, False], [False, False, True]]
+    alone = collate(encodings[1:], reset_positions=True, max_positions=512)
+    torch.testing.assert_close(task.head(task.encoder(alone), task.encoder.pooler).logits[0], found.logits[1])
+    expected = torch.nn.functional.cross_entropy(found.logits, torch.tensor([0, 2]))
+    torch.testing.assert_close(task.loss(batch), expected)
+
+
+def test_accuracy_counts_every_question_and_the_floor_is_the_commonest_place(task):
+    task, _ = task
+    examples = {name: example(name, label) for name, label in (("a", 0), ("b", 2), ("c", 2), ("d", 1))}
+    choices = [Choice("a", 0, 0.9), Choice("b", 1, 0.5), Choice("c", 2, 0.5)]
+    assert task.score(choices, examples)["accuracy"] == 0.5
+    assert task.answers(choices, examples) == {"a": "red", "b": "green", "c": "blue"}
+    assert task.baselines(examples, lambda: list(examples.values()))["majority/accuracy"] == 0.5
+
+
+@pytest.fixture
+def release(tmp_path):
+    def entries(prefix, count):
+        return [
+            {
+                "context": f"The colour of number {place} is {OPTIONS[place % 3]}.",
+                "question": "Which colour is it?",
+                "answers": list(OPTIONS),
+                "label": place % 3,
+                "id_string": f"{prefix}{place}",
+            }
+            for place in range(count)
+        ]
+
+    for file, count in (("train", 12), ("val", 4), ("test", 2)):
+        (tmp_path / f"{file}.json").write_text(json.dumps(entries(file, count)))
+    return tmp_path
+
+
+@pytest.mark.long
+def test_24_layers_go_on_bit_for_bit_and_are_scaled_once(release, tmp_path, monkeypatch):
+    monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
+    typed = [
+        *("train", "experiment=logiqa_deeper", "init=random", "init.tokenizer=sample", "model.size=tiny"),
+        *(f"data.root={release}", "logger=none", "hardware.threads=1", "hardware.micro_batch=4"),
+        *("model.extra.layers=24", "model.extra.heads=2", "model.extra.inner=16", "encoding.option_tokens=32"),
+        *("trainer.batch_size=4", "trainer.max_steps=4", "trainer.checkpoint_every=2", "trainer.val_every=0.7"),
+        "optimizer.factors.new=0.5",
+    ]
+    assert main([*typed, f"paths.outputs={tmp_path / 'whole'}"]) == 0
+    (whole,) = (tmp_path / "whole" / "train" / "logiqa_deeper").iterdir()
+    record = json.loads((whole / "record.json").read_text())
+    assert record["facts"]["dt_fixup"].startswith("mu ")
+    assert record["metrics"]["baseline/majority/dev/accuracy"] == 0.25
+
+    from mate_cli.runs.callbacks import progress
+
+    class Stop(progress.FollowTraining):
+        def on_train_batch_end(self, trainer, *given):
+            super().on_train_batch_end(trainer, *given)
+            if trainer.global_step == 3:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("mate_cli.pipelines.training.FollowTraining", Stop)
+    assert main([*typed, f"paths.outputs={tmp_path / 'cut'}"]) != 0
+    monkeypatch.undo()
+    monkeypatch.setenv("MATE_CACHE", str(tmp_path / "cache"))
+    (cut,) = (tmp_path / "cut" / "train" / "logiqa_deeper").iterdir()
+    assert main([*typed, f"paths.outputs={tmp_path / 'cut'}", f"resume={cut}"]) == 0
+    resumed = json.loads((cut / "record.json").read_text())
+    assert (resumed["resumed"], resumed["facts"]["dt_fixup"]) == (1, record["facts"]["dt_fixup"])
+    assert resumed["weights_sha256"] == record["weights_sha256"]
