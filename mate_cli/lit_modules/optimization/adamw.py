@@ -19,7 +19,7 @@ class AdamW:
         weight_decay: decoupled decay of the matrices and embeddings.
         betas: decay rates of the two moments.
         eps: added to the root of the second moment.
-        factors: what the rate of a part is multiplied by, see `RatesPerPart`; None for the same rate everywhere.
+        factors: what the rate of a part is multiplied by, see `with_factors`; None for the same rate everywhere.
 
     Source: google-research/tapas, `models/bert/optimization.py`, but with Adam's bias correction;
         `BertAdamW` does without.

@@ -25,7 +25,7 @@ class BertAdamW:
         betas: decay rates of the two moments.
         eps: added to the root of the second moment.
         clip_value: the largest single gradient, either way; None for no limit.
-        factors: what the rate of a part is multiplied by, see `RatesPerPart`; None for the same rate everywhere.
+        factors: what the rate of a part is multiplied by, see `with_factors`; None for the same rate everywhere.
 
     Source: google-research/tapas, `models/bert/optimization.py`.
     """

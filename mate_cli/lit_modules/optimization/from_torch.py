@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import OptimizerRecipe, ScheduleRecipe
-from mate_cli.lit_modules.optimization.rates import RatesPerPart
+from mate_cli.lit_modules.optimization.rates import with_factors
 
 STEPS = ("T_max", "total_iters", "total_steps")
 """What torch's schedules call the steps that they are made for."""
@@ -31,9 +31,7 @@ def optimizer_recipe(node: Mapping[str, Any], pretrained: Collection[str] = ()) 
     """
     made = instantiate(node, _partial_=True)
     recipe: OptimizerRecipe = made() if hasattr(made.func, "build") else _TorchOptimizer(made)
-    factors = getattr(recipe, "factors", None) or {}
-    apart = any(factor != 1 for factor in factors.values())
-    return RatesPerPart(recipe, factors, pretrained) if apart else recipe
+    return with_factors(recipe, getattr(recipe, "factors", None) or {}, pretrained)
 
 
 def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:
