@@ -6,7 +6,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-versio
 # Two processes; a module stays in one of them, so that what it trains is trained once.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-.PHONY: quickstart test test-long lint wheel constraints clean
+.PHONY: quickstart test test-long lint wheel docs constraints clean
 
 quickstart: .venv/.user  ## install, train the small example, compare the runs
 	$(BIN)/mate train experiment=quickstart
@@ -28,6 +28,9 @@ wheel: .venv/.dev  ## dist/*.whl
 	rm -rf dist
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
+docs: .venv/bin/mkdocs  ## the documentation as a site, in build/site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 constraints: .venv/.dev  ## write the installed versions to constraints.txt
 	{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable | sed '/^pip=/d; s/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
@@ -41,6 +44,9 @@ clean:  ## remove the environment and what was built; outputs/ stays
 .venv/.user: pyproject.toml constraints.txt | .venv/bin/python
 	$(INSTALL) -e .
 	touch $@
+
+.venv/bin/mkdocs: .venv/.dev
+	$(INSTALL) -e ".[docs]"
 
 .venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(INSTALL) -e ".[dev]"

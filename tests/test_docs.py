@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from configurations import composed
+from omegaconf import OmegaConf
 
 from mate_cli.cli import app
 from mate_cli.cli.config.plan import compose_plan
@@ -65,6 +66,14 @@ def test_the_readme_shows_every_command():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in app.commands() if f"| `mate {name}` |" not in readme] == []
     assert len(COMMANDS) >= 4
+
+
+def test_the_site_has_every_document():
+    nav = OmegaConf.to_container(OmegaConf.load(ROOT / "mkdocs.yml").nav)
+    pages = re.findall(r"'(\w+\.md)'", str(nav))
+    assert sorted(pages) == sorted(
+        [path.name for path in (ROOT / "docs").glob("*.md")] + ["index.md", "configuration.md"]
+    )
 
 
 def test_make_targets_exist():

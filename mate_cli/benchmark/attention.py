@@ -150,10 +150,8 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""
-        pace.measure_peak()
         named, ready = self._prepared(case, pace.device)
         named |= bounds(case, self.heads, self.head_size)
-        named["machine/peak_gflops_per_second"] = pace.peak
         qkv = self._projections(sum(real_lengths(case.batch)), pace.device)
         ran: set[str] = set()
         for direction, backward in DIRECTIONS.items():
@@ -162,6 +160,7 @@ class AttentionBenchmark(BenchmarkOptions):
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
             place = f"attention/{{}}/{case.name}/{direction}"
             named |= figures(timings, work, place.format, REFERENCES, pace.peak)
+        named["machine/peak_gflops_per_second"] = pace.peak
         if case.tokens <= self.checked:
             errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
             named |= {f"attention/{name}/{case.name}/forward/max_error": error for name, error in errors.items()}

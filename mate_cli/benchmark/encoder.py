@@ -188,8 +188,7 @@ class EncoderBenchmark(BenchmarkOptions):
         """All figures of one case."""
         place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
         jobs, plans = self._jobs(case, models, pace.device)
-        pace.measure_peak()
-        named: Figures = {"machine/peak_gflops_per_second": pace.peak}
+        named: Figures = {}
         for direction, backward in DIRECTIONS.items():
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
@@ -200,6 +199,7 @@ class EncoderBenchmark(BenchmarkOptions):
                     per_second = 1000 * len(case.batch.input_ids) / timing.ms
                     named[f"{prefix.format(name)}/examples_per_second"] = per_second
             named |= packing_gains(timings, prefix.format)
+        named["machine/peak_gflops_per_second"] = pace.peak
         for name, ms in plans.items():
             named[f"{place.format(name)}/plan/ms"] = ms
             for direction in DIRECTIONS:

@@ -48,19 +48,19 @@ class Pace:
     dtype: torch.dtype = torch.float32
 
     def measure_peak(self, seconds: float = 0.1) -> None:
-        """Measure the peak once more: on a busy machine the first try may have missed it."""
+        """Measure the peak once more: a machine is now faster, now slower."""
         self.peak = max(self.peak, matmul_peak(self.device, self.dtype, seconds=seconds))
 
 
 def measure_variants(variants: Mapping[str, Variant], pace: Pace) -> dict[str, Timing | NotRun]:
-    """Time variants in turns, without those that are known to take too long.
+    """Time variants in turns, and with them the machine's peak, without those that are known to take too long.
 
     A variant is expected to be as fast as it ever was in this run, or as the machine's peak at its first case.
     """
     expected = {name: one.gflop / pace.speeds.get(name, pace.peak) for name, one in variants.items()}
     slow = {name: seconds for name, seconds in expected.items() if seconds > pace.seconds}
     calls = {name: one.call for name, one in variants.items() if name not in slow}
-    timings = interleaved(calls, rounds=pace.rounds, seconds=pace.seconds, device=pace.device)
+    timings = interleaved(calls, rounds=pace.rounds, seconds=pace.seconds, device=pace.device, before=pace.measure_peak)
     for name, timing in timings.items():
         if isinstance(timing, Timing):
             pace.speeds[name] = max(pace.speeds.get(name, 0.0), speed(variants[name], timing))

@@ -53,7 +53,13 @@ def clock(device: torch.device) -> Clock:
 
 
 def interleaved(
-    calls: Mapping[str, Call], *, rounds: int, seconds: float, device: torch.device, read: Clock | None = None
+    calls: Mapping[str, Call],
+    *,
+    rounds: int,
+    seconds: float,
+    device: torch.device,
+    read: Clock | None = None,
+    before: Call | None = None,
 ) -> dict[str, Timing | NotRun]:
     """Time variants: one call each to warm up, which also shows the memory they need, then round after round.
 
@@ -63,6 +69,7 @@ def interleaved(
         seconds: a variant whose first call takes longer is not called again.
         device: where the calls work.
         read: the clock, that of the device when left out.
+        before: called before every round, outside the timings.
 
     Returns:
         The timing of every variant, or why there is none, in the order of `calls`.
@@ -76,6 +83,8 @@ def interleaved(
     rounds = rounds_within([spent for spent, _ in ready.values()], rounds=rounds, seconds=seconds)
     taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
     for _ in range(rounds):
+        if before is not None:
+            before()
         for name, times in taken.items():
             times.append(timed(calls[name], read))
     timings = {name: _median(times, ready[name][1]) for name, times in taken.items()}

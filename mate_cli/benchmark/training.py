@@ -131,7 +131,6 @@ class TrainingBenchmark(EncoderBenchmark):
         """All figures of one order of questions; those named forward_backward are of a whole step."""
         learners, plans = self._learners(batches, pace.device)
         work = {name: self._steps(learner) for name, learner in learners.items()}
-        pace.measure_peak()
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
         per_step = {name: Variant(one.call, one.gflop / self.steps) for name, one in work.items()}
         place = f"training/{{}}/{case}/forward_backward".format

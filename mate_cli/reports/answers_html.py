@@ -5,7 +5,14 @@ from __future__ import annotations
 from itertools import groupby
 
 from mate_cli.reports.answers_terminal import hidden_text, speed_text
-from mate_cli.reports.answers_window import answer_text, computed_text, confidence_text, numeric_columns, window
+from mate_cli.reports.answers_window import (
+    answer_text,
+    computed_text,
+    confidence_text,
+    how_sure,
+    numeric_columns,
+    window,
+)
 from mate_cli.reports.html import asset
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.tables.answered import Answered, Session
@@ -49,23 +56,17 @@ def table_section(source: str, answers: list[Answered], session: Session) -> Mar
 
 def card(answered: Answered) -> Markup:
     """Returns one question with its answer and table."""
-    state = "none" if answered.failure or answered.abstained or not answer_given(answered) else "given"
     confidence = confidence_text(answered)
     facts = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
     return element(
         "article",
         element("h3", answered.question),
-        element("p", answer_text(answered), class_=f"answer {state}"),
+        element("p", answer_text(answered), class_=f"answer {how_sure(answered)}"),
         element("p", " · ".join(filter(None, facts)), class_="facts") if any(facts) else None,
         [element("p", warning, class_="warning") for warning in answered.warnings],
         table_element(answered),
         [element("p", sentence, class_="notes") for sentence in answered.cut],
     )
-
-
-def answer_given(answered: Answered) -> bool:
-    """Returns whether there is an answer."""
-    return bool(answered.cells or answered.verdict or answered.text)
 
 
 def table_element(answered: Answered) -> Markup:

@@ -11,7 +11,15 @@ from rich.console import JustifyMethod, OverflowMethod
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.reports.answers_window import Window, answer_text, computed_text, confidence_text, numeric_columns, window
+from mate_cli.reports.answers_window import (
+    Window,
+    answer_text,
+    computed_text,
+    confidence_text,
+    how_sure,
+    numeric_columns,
+    window,
+)
 from mate_cli.reports.format import plural, rate_text
 from mate_cli.tables.answered import Answered, Session
 from mate_cli.terminal.console import Console
@@ -38,9 +46,9 @@ def print_session(session: Session, console: Console) -> None:
 
 def print_answered(answered: Answered, console: Console) -> None:
     """Print one question with its answer and the table around the chosen cells."""
-    good = not (answered.failure or answered.abstained) and (answered.cells or answered.verdict or answered.text)
+    style = "bold green" if how_sure(answered) == "given" else WARNING
     _print_line("question", Text(answered.question, style="bold"), console)
-    _print_line("answer", Text(answer_text(answered), style="bold green" if good else WARNING), console)
+    _print_line("answer", Text(answer_text(answered), style=style), console)
     for name, text in (("computed", computed_text(answered)), ("confidence", confidence_text(answered))):
         if text:
             _print_line(name, Text(text), console)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from mate_cli.tables.answered import Answered
 from mate_cli.tables.formats.grid import listed
 
 MOST_TEXTS = 10
+EVEN = 0.5
+"""A confidence below which an answer is more likely wrong than right."""
 _NUMBER = re.compile(r"[-+(]?\s?[$€£¥]?\s?\d[\d.,]*\s?[%$€£¥)]?")
 COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
@@ -123,6 +126,13 @@ def shorten(text: str, most: int = 200) -> str:
     """A text in one line, cut where it is longer than anyone reads."""
     line = " ".join(text[: 2 * most].split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def how_sure(answered: Answered) -> Literal["none", "unsure", "given"]:
+    """Whether there is an answer, and one that is more likely right than wrong."""
+    if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.text):
+        return "none"
+    return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
 
 
 def computed_text(answered: Answered) -> str:

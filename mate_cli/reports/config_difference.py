@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mate_cli.reports.grouping import IGNORED, Configuration, settings, short_labels
+from mate_cli.reports.grouping import ABSENT, IGNORED, Configuration, settings, short_labels
 from mate_cli.reports.load import Run
 from mate_cli.runs.names import of_stage
 
@@ -30,7 +30,6 @@ NAMED = (
     "system._target_",
     "system.compared_by",
 )
-ABSENT = "absent"
 MOST_LABELS = 3
 
 

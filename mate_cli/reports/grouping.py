@@ -16,6 +16,9 @@ IGNORED = REPEATED
 """Configuration keys that never keep runs apart."""
 SHOWN_DIFFERENCES, MOST_DIFFERENCES = 2, 4
 """Settings in a name; the greater number where fewer leave two configurations with one name."""
+ABSENT = "absent"
+"""Stands for the value of a setting that a configuration does not have."""
+CHECKPOINT, TARGET = ".checkpoint", "._target_"
 RUN = ".run"
 """Ends the configuration keys of finished runs that stand in for stages."""
 
@@ -101,7 +104,7 @@ def split_by_settings(runs: list[Run], ignored: Sequence[str]) -> list[tuple[dic
     parts: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         own = settings(run, ignored)
-        parts.setdefault(tuple(own.get(key, "absent") for key in differing), []).append(run)
+        parts.setdefault(tuple(own.get(key, ABSENT) for key in differing), []).append(run)
     return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
 
 
@@ -182,11 +185,25 @@ def distinct(groups: list[Configuration], keys: Sequence[str]) -> int:
 def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFERENCES) -> list[str]:
     """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are.
 
-    What a recipe set in several places is said once. Last come first weights, which go by sizes that are said, and of
-    a stage's finished run the folder's name.
+    What a recipe set in several places is said once, and what a configuration lacks is not. Last come first weights,
+    which go by sizes that are said; of them a checkpoint tells the rest. Of runs the folder's name is said.
     """
-    ordered = sorted(differences.items(), key=lambda setting: (setting[0].endswith(RUN), setting[0][:5] == "init."))
-    named = [(key.removesuffix(RUN), PurePath(value).name if key.endswith(RUN) else value) for key, value in ordered]
-    texts = list(dict.fromkeys(f"{key.rpartition('.')[2]}={value}" for key, value in named))
+    known = {key: value for key, value in differences.items() if value != ABSENT}
+    told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
+    known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
+    ordered = sorted(known.items(), key=lambda one: (one[0].endswith(RUN), one[0][:5] == "init.", TARGET in one[0]))
+    texts = list(dict.fromkeys(said(key, value) for key, value in ordered))
     rest = len(texts) - most
     return texts[:most] + ([f"+{rest} more"] if rest > 0 else [])
+
+
+def said(key: str, value: str) -> str:
+    """Writes a setting: of a run, or of weights in one, the folder's name; of a class its own."""
+    path = PurePath(value)
+    if key.endswith(CHECKPOINT) and path.parent.name == "checkpoints":
+        value = path.parent.parent.name
+    elif key.endswith(RUN):
+        value = path.name
+    elif key.endswith(TARGET):
+        value = value.rpartition(".")[2]
+    return f"{key.removesuffix(RUN).removesuffix(TARGET).rpartition('.')[2]}={value}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mate_cli.reports.config_difference import ABSENT, Comparison, Difference
+from mate_cli.reports.config_difference import Comparison, Difference
 from mate_cli.reports.format import NOTHING, plural
-from mate_cli.reports.grouping import IGNORED, settings
+from mate_cli.reports.grouping import ABSENT, IGNORED, settings
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.html_tables import count_line
 from mate_cli.reports.report import Report

@@ -39,6 +39,15 @@ def test_rounds_are_interleaved_and_medians_count():
     assert timings["b"].ms == 1000
 
 
+def test_the_peak_is_measured_in_every_round_outside_the_timings():
+    time = FakeTime()
+    timings = interleaved(
+        {"a": time.call("a", 2)}, rounds=2, seconds=9, device=CPU, before=time.call("peak", 50), read=time.read
+    )
+    assert time.calls == ["a", "peak", "a", "peak", "a"]
+    assert timings["a"].ms == 2000
+
+
 def test_there_are_fewer_rounds_when_they_take_long_but_at_least_one():
     time = FakeTime()
     calls = {"a": time.call("a", 2), "b": time.call("b", 1)}

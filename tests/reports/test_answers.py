@@ -12,6 +12,7 @@ from rich.console import Console
 
 from mate_cli.errors import ConfigError
 from mate_cli.reports.answers import WRITERS, check_output, entry
+from mate_cli.reports.answers_html import card
 from mate_cli.reports.answers_terminal import print_answered, print_session
 from mate_cli.reports.answers_window import answer_text, around, computed_text, confidence_text, numeric_columns, window
 from mate_cli.tables.answered import Answered, Session
@@ -46,6 +47,19 @@ def printed(one, width=80, encoding="utf-8"):
 )
 def test_an_answer_in_words(facts, text):
     assert answer_text(answered(**facts)) == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "sure"),
+    [
+        ({"confidence": 0.07}, "unsure"),
+        ({"confidence": 0.92}, "given"),
+        ({}, "given"),
+        ({"confidence": 0.92, "failure": "too wide"}, "none"),
+    ],
+)
+def test_an_answer_that_is_more_likely_wrong_does_not_look_right(facts, sure):
+    assert f'class="answer {sure}"' in str(card(answered(cells=((0, 0),), probabilities=(0.9,), **facts)))
 
 
 def test_of_many_cells_a_few_are_named():

@@ -33,6 +33,26 @@ def test_what_a_recipe_sets_is_said_once_and_a_run_by_its_name(tmp_path):
     assert [group.label for group in groups_of(tmp_path)] == ["mate · lr=1 · masked_lm=a", "mate · lr=2 · masked_lm=b"]
 
 
+def test_first_weights_are_told_by_their_run_and_what_is_not_there_is_not_told(tmp_path):
+    inner = {
+        "_target_": "some.Weights",
+        "kind": "path",
+        "checkpoint": "/far/away/runs/first/checkpoints/best.safetensors",
+    }
+    build_run(tmp_path / "a", config={"init": {"inner": {"pruner": inner}}, "model": {"first": False}})
+    build_run(tmp_path / "b", config={"init": {"inner": None}, "model": {"first": False}})
+    build_run(tmp_path / "c", config={"init": {"inner": None}, "model": {"first": True}})
+    labels = [
+        "mate · first=false · checkpoint=first",
+        "mate · first=false · inner=null",
+        "mate · first=true · inner=null",
+    ]
+    assert [group.label for group in groups_of(tmp_path)] == labels
+    del inner["checkpoint"]
+    build_run(tmp_path / "a2", seed=5, config={"init": {"inner": {"pruner": inner}}, "model": {"first": False}})
+    assert "mate · first=false · kind=path · +1 more" in [group.label for group in groups_of(tmp_path)]
+
+
 def test_machines_folders_and_loggers_do_not_part_repeats(tmp_path):
     build_run(tmp_path / "a", seed=1, config={"hardware": {"threads": 2}, "paths": {"outputs": "x"}})
     build_run(tmp_path / "b", seed=2, config={"hardware": {"threads": 8}, "paths": {"outputs": "y"}})

@@ -1,0 +1,57 @@
+"""Pages of the documentation site that are made of what is there already; a hook of MkDocs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).resolve().parent.parent
+GROUPS_LAST = ("experiment", "sweep", "recipe", "debug")
+"""Long groups: what they choose from is read first."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the start page, which is the README, and the reference of the configuration."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "index.md", content=readme))
+    files.append(File.generated(config, "configuration.md", content="\n".join(configuration(ROOT / "conf"))))
+    return files
+
+
+def configuration(root: Path) -> Iterator[str]:
+    """Yield the lines of a page that shows every file of `conf/`: what it is for, then its keys."""
+    yield "# Configuration\n"
+    yield "A command is composed of one file of each group; `GROUP=FILE` chooses, `key=value` changes a value."
+    yield "`mate train experiment=... --cfg job` prints what a command comes to.\n"
+    for file in sorted(root.glob("*.yaml")):
+        yield from described(file, f"mate {file.stem}", "##")
+    groups = sorted({file.parent for file in root.rglob("*.yaml")} - {root}, key=lambda group: _place(group, root))
+    for group in groups:
+        yield f"\n## {group.relative_to(root).as_posix()}\n"
+        for file in sorted(group.glob("*.yaml")):
+            yield from described(file, file.stem, "###")
+
+
+def described(file: Path, title: str, level: str) -> Iterator[str]:
+    """Yield a heading, the comment that a file begins with, and its keys."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    start = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    said = [line.lstrip("# ") for line in lines[:start] if not line.startswith("# @package")]
+    yield f"\n{level} {title}\n"
+    yield from (f"    {line}" for line in said)
+    yield "\n```yaml"
+    yield from lines[start:]
+    yield "```"
+
+
+def _place(group: Path, root: Path) -> tuple[bool, str]:
+    name = group.relative_to(root).as_posix()
+    return name.startswith(GROUPS_LAST), name
