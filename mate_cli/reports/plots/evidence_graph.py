@@ -19,6 +19,8 @@ MOST_LETTERS = 18
 """Of what a node is called."""
 LEAST_SHARE = 0.02
 """Edges that bring less are not drawn where weights are known."""
+BEND = 0.18
+"""Of arrows: how far the middle of an arc's control points is from its chord, in parts of that."""
 _RIGHT, *_KINDS = COLORS[1], COLORS[0], *COLORS[2:]
 
 
@@ -59,7 +61,7 @@ def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], ti
     from matplotlib.lines import Line2D
 
     panels: dict[str, np.ndarray | None] = {**weights} if weights else {"edges": None}
-    width, height = _extent(view)
+    width, height, around = _extent(view)
     figure, ((*axes,),) = new_panels(1, len(panels), width * len(panels), height)
     kinds = list(dict.fromkeys(kind for row in view.kinds for kind in row if kind))
     colors = {kind: _KINDS[place % len(_KINDS)] for place, kind in enumerate(kinds)}
@@ -69,7 +71,7 @@ def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], ti
         panel.set_yticks([])
         panel.set_title(name, color=INK, fontsize=9.5)
         _draw(panel, view, shares, colors)
-        panel.margins(0.16)
+        panel.margins(0.16, around)
     lines = [Line2D([], [], color=colors[kind], label=kind) for kind in kinds]
     lines.append(Line2D([], [], marker="o", linestyle="", color=_RIGHT, label="holds the answer"))
     figure.legend(handles=lines, loc="outside lower center", ncols=min(8, len(lines)), frameon=False, fontsize=8)
@@ -78,12 +80,16 @@ def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], ti
     return figure
 
 
-def _extent(view: GraphView) -> tuple[float, float]:
+def _extent(view: GraphView) -> tuple[float, float, float]:
+    """Inches of a panel, across and up, and what it needs above and below its nodes, in parts of their extent."""
     places = view.places()
-    spans = [max(values) - min(values) for values in zip(*places, strict=True)]
-    if max(spans) <= 2.0 and len(places) > 1:
-        return 6.4, 6.8
-    return min(14.0, 2.2 + 1.3 * spans[0]), min(16.0, 2.2 + 0.6 * spans[1])
+    across, up = (max(values) - min(values) for values in zip(*places, strict=True))
+    if max(across, up) <= 2.0 and len(places) > 1:
+        return 6.4, 6.8, 0.16
+    span = min(11.8, 1.3 * across)
+    arc = BEND / 2 * span  # as high as the longest arrow rises
+    rows = min(13.0, max(0.6, arc) * max(1.0, up))
+    return 2.2 + span, 1.5 + rows + 2 * arc, (0.15 + arc) / rows
 
 
 def _draw(axes: Axes, view: GraphView, shares: np.ndarray | None, colors: Mapping[str, str]) -> None:
@@ -110,7 +116,7 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], col
         xytext=start,
         arrowprops={
             "arrowstyle": "-|>",
-            "connectionstyle": "arc3,rad=0.18",
+            "connectionstyle": f"arc3,rad={BEND}",
             "color": color if share > 0 else GRID,
             "linewidth": 0.3 + 2.7 * share,
             "alpha": min(1.0, 0.25 + share),
