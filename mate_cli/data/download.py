@@ -31,8 +31,9 @@ class RemoteFile:
     Args:
         url: where it is.
         destination: where it goes, relative to the dataset's root.
-        checksum: "sha256:<hex>" or "git:<blob id>"; None when no trustworthy one is known. Then the sum of the
-            first download is written to downloads.json and later ones are held to it (trust on first use).
+        checksum: "sha256:<hex>", "md5:<hex>" or "git:<blob id>"; None when no trustworthy one is known. Then
+            the sum of the first download is written to downloads.json and later ones are held to it (trust on first
+            use).
     """
 
     url: str
@@ -82,9 +83,9 @@ def fetch(file: RemoteFile, root: Path) -> Path:
 
 
 def checksum(path: Path, like: str) -> str:
-    """The checksum of a file, of the same kind as `like` ("sha256:..." or "git:...")."""
+    """The checksum of a file, of the same kind as `like` ("sha256:...", "md5:..." or "git:...")."""
     kind = like.split(":")[0]
-    digest = hashlib.sha1(usedforsecurity=False) if kind == "git" else hashlib.sha256()
+    digest = hashlib.new({"git": "sha1"}.get(kind, kind), usedforsecurity=False)
     if kind == "git":  # git hashes a header before the content
         digest.update(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as stream:

@@ -1,7 +1,14 @@
-"""Examples for the reader: one cell with all its linked passages, as a table of one cell."""
+"""Examples for the reader: one cell with all its linked passages, as a table of one cell; cells without the answer."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mate_cli.data.tfidf_ranking import tfidf_cell_rankings
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -26,3 +33,38 @@ def reading_example(example: TableExample, row: int, column: int, example_id: st
     )
     answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
     return TableExample(example_id or example.example_id, example.question, table, answer)
+
+
+def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list[TableExample]]:
+    """Cells that do not hold the answer, each as an example that nothing answers, by the name of the question.
+
+    Half of them are those nearest to the question by TF-IDF, which a selector mistakes for the right ones most easily;
+    the others are drawn of all cells, by the name of the question.
+
+    Args:
+        examples: questions about whole tables; one without a known answer has no cells here.
+        count: cells per question; fewer where the table has not as many.
+    """
+    by_table: dict[int, list[TableExample]] = defaultdict(list)
+    for example in examples if count else ():
+        if example.answer:
+            by_table[id(example.table)].append(example)
+    found: dict[str, list[TableExample]] = {}
+    for asked in by_table.values():
+        rankings = tfidf_cell_rankings(asked[0].table, [example.question for example in asked])
+        found |= {e.example_id: _without(e, ranking, count) for e, ranking in zip(asked, rankings, strict=True)}
+    return found
+
+
+def _without(example: TableExample, ranking: Sequence[tuple[int, int]], count: int) -> list[TableExample]:
+    answer = example.answer
+    assert answer is not None
+    wrong = [cell for cell in ranking if cell not in answer.coordinates]
+    nearest = -(-count // 2)
+    generator = np.random.default_rng(list(example.example_id.encode()))
+    drawn = generator.permutation(len(wrong[nearest:]))[: count - nearest]
+    cells = wrong[:nearest] + [wrong[nearest + place] for place in sorted(drawn)]
+    nothing = replace(example, answer=replace(answer, texts=()))
+    return [
+        reading_example(nothing, *cell, f"{example.example_id}/without/{place}") for place, cell in enumerate(cells)
+    ]

@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar
 import torch
 from pydantic import Field
 
-from mate_cli.data.reading import reading_example
+from mate_cli.data.reading import negatives, reading_example
+from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, by_source
 from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
@@ -29,12 +30,14 @@ class SpanPrediction:
         start: first token of the span in the example's encoding, from 0.
         end: last token of the span.
         probability: the softmax over all spans.
+        no_answer: the same of [CLS], which says that nothing answers the question; 0 of a reader that cannot say so.
     """
 
     example_id: str
     start: int
     end: int
     probability: float
+    no_answer: float = 0.0
 
 
 class SpanReading(TableTask[TableExample, SpanPrediction]):
@@ -45,6 +48,8 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         max_span_length: the most word pieces of an answer.
         cells_per_question: candidate cells to learn from per question, in the order of the table; None for all.
         dropout: on the states before the head.
+        no_answer: learn to say that a cell does not hold the answer.
+        negatives: with `no_answer`, cells without the answer to learn from per question.
         serializer: encoded what is read; says what a span of tokens is in words.
 
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
@@ -60,22 +65,31 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        no_answer: bool = False,
+        negatives: Annotated[int, Field(ge=0)] = 0,
         *,
         serializer: SpanSerializer,
     ) -> None:
         super().__init__(encoder)
-        self.add_heads(lambda one: SpanHead(one.size.hidden_size, max_length=max_span_length))
+        if negatives and not no_answer:
+            problem = "of a cell without the answer only a reader can learn that may say so"
+            raise ConfigError(problem, where="task.negatives", remedy="Set task.no_answer=true")
+        self.add_heads(lambda one: SpanHead(one.size.hidden_size, max_length=max_span_length, no_answer=no_answer))
         self.dropout = torch.nn.Dropout(dropout)
-        self.cells_per_question = cells_per_question
+        self.cells_per_question, self.no_answer, self.negatives = cells_per_question, no_answer, negatives
         self.serializer = serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
-        """Every candidate cell of every question, up to `cells_per_question` each."""
+        """Every candidate cell of every question, up to `cells_per_question` each, and `negatives` others."""
+        known = super().training_examples(examples)
+        others = negatives(known, self.negatives)
+        return [one for example in known for one in (*self._with_answer(example), *others.get(example.example_id, ()))]
+
+    def _with_answer(self, example: TableExample) -> list[TableExample]:
+        cells = example.answer.coordinates if example.answer else ()
         return [
             reading_example(example, row, column, f"{example.example_id}/{index}")
-            for example in super().training_examples(examples)
-            if example.answer
-            for index, (row, column) in enumerate(example.answer.coordinates[: self.cells_per_question])
+            for index, (row, column) in enumerate(cells[: self.cells_per_question])
         ]
 
     def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
@@ -92,10 +106,14 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SpanPrediction]:
         """The best span of each example."""
         logits = self.head(output).float()
-        best, index = logits.flatten(1).softmax(-1).max(-1)
+        shares = logits.flatten(1).softmax(-1)
+        nothing = shares[:, 0].tolist() if self.no_answer else [0.0] * len(shares)
+        if self.no_answer:
+            shares[:, 0] = 0  # its span is that of [CLS], which is no text
+        best, index = shares.max(-1)
         start, length = index // logits.shape[2], index % logits.shape[2]
         begins, ends = (output.batch.encoded_at(token).tolist() for token in (start, start + length))
-        spans = zip(output.batch.example_ids, begins, ends, best.tolist(), strict=True)
+        spans = zip(output.batch.example_ids, begins, ends, best.tolist(), nothing, strict=True)
         return [SpanPrediction(*span) for span in spans]
 
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:

@@ -18,7 +18,7 @@ class Answer:
     """What is known of the answer.
 
     Args:
-        texts: the answer as the dataset states it.
+        texts: the answer as the dataset states it; none where it says that nothing answers the question.
         coordinates: (row, column) of the body cells that hold it; both start at 0. For HybridQA these
             are the candidate cells of the marginal likelihood.
         source: where the answer is found: "table", "passage" or "missing"; empty when the dataset does not say.
@@ -28,6 +28,8 @@ class Answer:
             one, from 0.
         canonical: of each text, what the dataset's own evaluation takes it for: a number, a date as yyyy-mm-dd, or
             the text itself; empty where the dataset does not say.
+        span: where the answer stands in the text of the first of `coordinates`, as its first character and the one
+            behind its last; None where the dataset does not say, and the first occurrence is taken.
     """
 
     texts: tuple[str, ...]
@@ -37,6 +39,7 @@ class Answer:
     number: float | None = None
     label: int | None = None
     canonical: tuple[str, ...] = ()
+    span: tuple[int, int] | None = None
 
 
 class Example:

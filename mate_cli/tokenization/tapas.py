@@ -36,7 +36,8 @@ class TapasSerializer(TextSerializer):
 
     Args:
         whole_passages: append every linked passage whole instead of sentences, as the reader of a single cell wants.
-        label: what `label_ids` mark: all tokens of the answer cells, or the first occurrence of the answer's text.
+        label: what `label_ids` mark: all tokens of the answer cells; or the answer's text, where the dataset says that
+            it stands or else where it occurs first, and [CLS] where nothing answers the question.
         drop_rows_to_fit: drop last rows of a table that does not fit; else it is a failure.
         cell_trim_length: cut cells at this many pieces; None to cut as little as possible.
         title: put the table's title and section title after the question.
@@ -113,6 +114,8 @@ class TapasSerializer(TextSerializer):
         tokens.fill(end=start, input_ids=prefix)
         tokens.fill(start, input_ids=pieces.ids[kept], segment_ids=1, column_ids=cells % facts.width + 1)
         tokens.fill(start, row_ids=rows[kept], label_ids=self._labels(reading, pieces, kept))
+        if self.label == "span" and example.answer and not example.answer.texts:
+            tokens.fill(end=1, label_ids=1)
         if example.previous_cells:
             tokens.fill(start, previous_labels=np.isin(cells, _places(example.previous_cells, facts.width)))
         ranks, inverse_ranks = facts.ranks[:, cells]
@@ -174,11 +177,23 @@ class TapasSerializer(TextSerializer):
         marked = np.zeros(len(pieces.ids), dtype=np.int32)
         if self.label == "cells":
             marked[np.isin(pieces.cells, _places(answer.coordinates, width))] = 1
+        elif answer.span:
+            begin, end = self._pieces_of_span(reading, answer, pieces)
+            marked[begin:end] = kept[begin:end].all()
         else:
             for text in answer.texts:
                 begin, end = self._first_occurrence(self._pieces[text,], pieces, width)
                 marked[begin:end] = kept[begin:end].all()
         return marked[kept]
+
+    def _pieces_of_span(self, reading: Reading, answer: Answer, pieces: TablePieces) -> tuple[int, int]:
+        """The pieces that hold a span of characters, the first and the one behind the last; (0, 0) where none does."""
+        assert answer.span
+        (row, column), (begin, end) = answer.coordinates[0], answer.span
+        encoding = self.tokenizer.encoding(reading.example.table.rows[row][column].text)
+        inside = [place for place, (first, last) in enumerate(encoding.offsets) if first < end and last > begin]
+        offset = int(pieces.offsets[_places(((row, column),), reading.facts.width)[0]])
+        return (offset + inside[0], offset + inside[-1] + 1) if inside else (0, 0)
 
     def _first_occurrence(self, answer: np.ndarray, pieces: TablePieces, width: int) -> tuple[int, int]:
         """Where the answer's pieces stand first inside one body cell; (0, 0) when they do not."""

@@ -32,8 +32,10 @@ def check_release(dataset: Release) -> CheckReport:
         DataError: the data are not there at all.
     """
     problems: list[Problem] = []
-    splits = {split: _load(dataset, split, problems) for split in dataset.splits}
-    problems += dict.fromkeys((*_twice(dataset, splits), *_lacking(dataset, splits, problems), *dataset.suspicions))
+    splits = {split: load_split(dataset, split, problems) for split in dataset.splits}
+    problems += dict.fromkeys(
+        (*repeated_ids(dataset, splits), *_lacking(dataset, splits, problems), *dataset.suspicions)
+    )
     counts = {split: count(examples, dataset.left_out) for split, examples in splits.items()}
     if len(splits) > 1:
         counts[ALL] = count([example for examples in splits.values() for example in examples], dataset.left_out)
@@ -42,7 +44,8 @@ def check_release(dataset: Release) -> CheckReport:
     return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
 
 
-def _load(dataset: Release, split: str, problems: list[Problem]) -> list[TableExample]:
+def load_split(dataset: Release, split: str, problems: list[Problem]) -> list[TableExample]:
+    """The sound examples of a split; what is wrong with the others is appended to `problems`."""
     try:
         examples, found = dataset.load(split)
     except DataError as error:
@@ -70,7 +73,8 @@ def _lacking(
                 yield Problem(file, example.table.table_id, "the table has no names of columns")
 
 
-def _twice(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
+def repeated_ids(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
+    """Ids that occur twice, in one split or in two."""
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
     for split, seen in ids.items():
         for key in (key for key, times in seen.items() if times > 1):

@@ -26,16 +26,18 @@ class SpanHead(nn.Module):
         hidden_size: width D of the states.
         max_length: tokens of the longest span, L.
         layers: 2 for an MLP with one hidden layer of D (the paper), 1 for a linear layer (the reference's code).
+        no_answer: also score the first token, [CLS], alone: the span of questions that nothing answers (Devlin et al.
+            2019, section 4.3).
 
     Raises:
         ConfigError: `layers` is neither.
     """
 
-    def __init__(self, hidden_size: int, max_length: int = 10, layers: int = 2) -> None:
+    def __init__(self, hidden_size: int, max_length: int = 10, layers: int = 2, no_answer: bool = False) -> None:
         super().__init__()
         if layers not in (1, 2):
             raise ConfigError(f"the span head has {layers} layers", where="task.span_layers", remedy="Choose 1 or 2")
-        self.max_length = max_length
+        self.max_length, self.no_answer = max_length, no_answer
         width = hidden_size if layers == 2 else 1
         self.start = nn.Linear(hidden_size, width)
         self.end = nn.Linear(hidden_size, width, bias=False)
@@ -48,7 +50,10 @@ class SpanHead(nn.Module):
         """
         ends = _ahead(self.end(output.states), self.max_length)
         logits = self.score(self.start(output.states).unsqueeze(2) + ends).squeeze(-1).float()
-        return logits.masked_fill(~allowed_spans(output.batch, self.max_length), NO_LOGIT)
+        allowed = allowed_spans(output.batch, self.max_length)
+        if self.no_answer:
+            allowed[:, 0, 0] = True
+        return logits.masked_fill(~allowed, NO_LOGIT)
 
 
 def allowed_spans(batch: TableBatch, max_length: int) -> Tensor:

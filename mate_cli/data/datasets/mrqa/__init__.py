@@ -1,0 +1,1 @@
+"""MRQA: reading datasets in one layout."""

@@ -1,0 +1,283 @@
+"""What readers of questions about single passages have in common: files, windows, passages as tables of one cell."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from mate_cli.data.check import CheckReport, Problem
+from mate_cli.data.datasets.release import Release
+from mate_cli.data.question_contamination import plain_words
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+
+SPLITS = ("train", "dev", "test")
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An answer in a passage: its text, and its first character there."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassageQuestion:
+    """A question about one passage, as a file has it.
+
+    Args:
+        name: of the question.
+        question: its text.
+        passage: what is read.
+        answers: of several annotators, repeats kept; none where nothing answers it; None where nobody says.
+        title: of the passage; "" without one.
+        references: what counts as right, where that is more than the texts of the answers.
+    """
+
+    name: str
+    question: str
+    passage: str
+    answers: Sequence[Span] | None
+    title: str = ""
+    references: Sequence[str] = ()
+
+
+@dataclass(eq=False)
+class PassageQuestions(Release):
+    """Questions in files, each with the passage to read: a table of one cell, the title before the text.
+
+    Of a split, the files are read that are there; one has to be. A question of the train split that repeats another
+    one, or whose passage dev or test have too, is left out.
+
+    Args:
+        root: the folder of the files; each may be packed by itself.
+        train_files: questions to learn from, below the root; None for those of the release.
+        dev_files: of the dev split; None for those of the release.
+        test_files: of the test split; None for those of the release.
+        held_out: share of the passages of `train_files` whose questions are the dev split, where none of its files is
+            there.
+        window: words of a passage that is learnt from, of a longer one those around the answer; None for all. What is
+            evaluated is not cut here.
+
+    The other arguments are those of `Release`.
+    """
+
+    _: KW_ONLY
+    train_files: Sequence[str] | None = None
+    dev_files: Sequence[str] | None = None
+    test_files: Sequence[str] | None = None
+    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    window: Annotated[int, Field(gt=0)] | None = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.repeated: Counter[str] = Counter()
+        """How many questions of the train split were left out, by the reason; known once it was read."""
+
+    @property
+    @abstractmethod
+    def released_files(self) -> Mapping[str, Sequence[str]]:
+        """The files of each split of the release, and those of partial copies."""
+
+    @property
+    def files(self) -> Mapping[str, Sequence[str]]:
+        """The files that are looked for, by split."""
+        named = {"train": self.train_files, "dev": self.dev_files, "test": self.test_files}
+        found = {split: self.released_files.get(split, ()) if own is None else own for split, own in named.items()}
+        return {split: own for split, own in found.items() if own}
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The first file of each split; what is held out of the train split is in its file."""
+        first = {split: files[0] for split, files in self.files.items()}
+        return {**first, "dev": first["train"]} if self._holds_out else first
+
+    @property
+    def wanted_files(self) -> Sequence[str]:
+        """The files that are looked for."""
+        return tuple(file for files in self.files.values() for file in files)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """How many questions are left out, in words; nothing where none is."""
+        self.load("train")
+        return {"left out, train": told(self.repeated)} if self.repeated else {}
+
+    def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
+        """The sound questions of a split, in the order of its files; see `Release.read`.
+
+        Raises:
+            DataError: a file cannot be read.
+        """
+        questions = self._asked(split, problems)
+        if split != "train":
+            return passage_examples(questions)
+        seen = {passage_key(q.passage) for other in self.splits if other != "train" for q in self._asked(other, [])}
+        kept, self.repeated = without_repeats(questions, seen)
+        return passage_examples(kept, self.window)
+
+    @abstractmethod
+    def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
+        """The questions of a file; what is wrong with others is appended to `problems`.
+
+        Args:
+            file: its name.
+            content: unpacked.
+            problems: gets what is wrong.
+        """
+
+    def check(self) -> CheckReport:
+        """Read everything to its end and report every problem, the counts and the sizes."""
+        from mate_cli.data.datasets.passage_check import check_passages
+
+        return check_passages(self)
+
+    @property
+    def _holds_out(self) -> bool:
+        return bool(self.held_out) and "train" in self.files and not any(map(self._has, self.files.get("dev", ())))
+
+    def _asked(self, split: str, problems: list[Problem]) -> list[PassageQuestion]:
+        file_split = "train" if split == "dev" and self._holds_out else split
+        files = [file for file in self.files[file_split] if self._has(file)]
+        found = [question for file in files for question in self._of_file(file, problems)]
+        if not self._holds_out or split == "test":
+            return found
+        return [q for q in found if (_share(passage_key(q.passage)) < self.held_out) == (split == "dev")]
+
+    def _of_file(self, file: str, problems: list[Problem]) -> Iterator[PassageQuestion]:
+        for question in self.questions(file, self.need(file), problems):
+            if wrong := _damage(question):
+                problems.append(Problem(file, question.name, wrong))
+            else:
+                yield question
+
+    def _found_splits(self) -> tuple[str, ...]:
+        found = [split for split, files in self.files.items() if any(map(self._has, files))]
+        if self._holds_out and "train" in found:
+            found.append("dev")
+        return tuple(split for split in SPLITS if split in found)
+
+
+def _damage(question: PassageQuestion) -> str:
+    """What is wrong with a question; "" where nothing is."""
+    if not question.question.strip():
+        return "the question is empty"
+    if not question.passage.strip():
+        return "the passage is empty"
+    for span in question.answers or ():
+        if question.passage[span.start : span.start + len(span.text)] != span.text:
+            return f"the answer {span.text!r:.60} is not at character {span.start} of the passage"
+    return ""
+
+
+def without_repeats(
+    questions: Sequence[PassageQuestion], evaluated: set[str]
+) -> tuple[list[PassageQuestion], Counter[str]]:
+    """The questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
+
+    Args:
+        questions: to learn from.
+        evaluated: the keys of the passages of evaluation, see `passage_key`.
+    """
+    kept, reasons, known = [], Counter[str](), set()
+    for question in questions:
+        key = passage_key(question.passage)
+        asked = (key, plain_words(question.question))
+        if key in evaluated:
+            reasons["on a passage of evaluation"] += 1
+        elif asked in known:
+            reasons["equal to another"] += 1
+        else:
+            known.add(asked)
+            kept.append(question)
+    return kept, reasons
+
+
+def told(reasons: Mapping[str, int]) -> str:
+    """Counts by reason in words."""
+    return ", ".join(f"{count:,} {why}" for why, count in sorted(reasons.items()))
+
+
+def passage_key(text: str) -> str:
+    """A name of a passage's words, whatever its case, accents, punctuation and spaces."""
+    return hashlib.sha1(" ".join(plain_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
+
+
+def _share(key: str) -> float:
+    """Where a key stands between 0 and 1, at random but always the same."""
+    return int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest()[:12], 16) / 16**12
+
+
+def passage_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
+    """The questions as examples; those about the same words share a table.
+
+    Args:
+        questions: without damage.
+        window: see `PassageQuestions`.
+    """
+    tables: dict[tuple[str, str], Table] = {}
+    return [_example(question, window, tables) for question in questions]
+
+
+def _example(question: PassageQuestion, window: int | None, tables: dict[tuple[str, str], Table]) -> TableExample:
+    learnt = _most_given(question.answers or ())
+    begin, end = _window(question, learnt, window)
+    title = f"{question.title.replace('_', ' ').strip()} : " if question.title.strip() else ""
+    text, key = f"{title}{question.passage[begin:end]}", passage_key(question.passage)
+    name = key if (begin, end) == (0, len(question.passage)) else f"{key}/{begin}"
+    table = tables.setdefault((name, text), Table(name, (Cell(""),), ((Cell(text),),)))
+    answer = None
+    if question.answers is not None:
+        start = len(title) + learnt.start - begin if learnt else 0
+        texts = tuple(dict.fromkeys(question.references or (span.text for span in question.answers)))
+        span = (start, start + len(learnt.text)) if learnt else None
+        answer = Answer(texts, ((0, 0),), "passage", span=span)
+    return TableExample(question.name, question.question.strip(), table, answer)
+
+
+def _most_given(spans: Sequence[Span]) -> Span | None:
+    """The answer that most annotators give, of these the shortest, of these the first; None without any."""
+    given = Counter(span.text for span in spans)
+    return min(spans, key=lambda span: (-given[span.text], len(span.text))) if spans else None
+
+
+def _window(question: PassageQuestion, answer: Span | None, words: int | None) -> tuple[int, int]:
+    """The first character of what is read of a passage, and the one behind its last.
+
+    Where in it the answer stands depends on the name of the question: it would be learnt otherwise.
+    """
+    whole = 0, len(question.passage)
+    bounds = [match.span() for match in _WORD.finditer(question.passage)] if words else []
+    if words is None or len(bounds) <= words:
+        return whole
+    held = [place for place, (begin, end) in enumerate(bounds) if answer and _touches(answer, begin, end)]
+    last = len(bounds) - words
+    earliest, latest = (max(0, held[-1] + 1 - words), min(held[0], last)) if held else (0, last)
+    if earliest > latest:  # the answer has more words than the window
+        return whole
+    first = earliest + int(_share(question.name) * (latest - earliest + 1))
+    return bounds[first][0], bounds[first + words - 1][1]
+
+
+def _touches(span: Span, begin: int, end: int) -> bool:
+    return begin < span.start + len(span.text) and end > span.start
+
+
+def occurrences(answers: Sequence[str], passage: str) -> list[Span]:
+    """The first place of each answer that the passage holds, as a whole word if it can be."""
+    found = []
+    for text in filter(None, dict.fromkeys(answers)):
+        whole = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)
+        start = whole.start() if whole else passage.find(text)
+        if start >= 0:
+            found.append(Span(text, start))
+    return found

@@ -1,0 +1,1 @@
+"""QAMR: questions about words of single sentences."""

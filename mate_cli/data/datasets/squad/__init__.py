@@ -1,0 +1,1 @@
+"""SQuAD: questions about paragraphs of Wikipedia."""

@@ -1,0 +1,1 @@
+"""SQuADShifts: questions of the kind of SQuAD about new texts."""

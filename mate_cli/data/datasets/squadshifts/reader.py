@@ -1,0 +1,31 @@
+"""SQuADShifts: new articles of Wikipedia and of a newspaper, comments and reviews, with questions as SQuAD has them.
+
+Source: Miller et al. 2020, "The Effect of Natural Distribution Shift on Question Answering Models".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from mate_cli.data.datasets.squad_layout import SquadLayout
+
+FILES: Mapping[str, Sequence[str]] = {
+    "train": ("new_wiki_v1.0.json", "nyt_v1.0.json", "reddit_v1.0.json", "amazon_reviews_v1.0.json")
+}
+
+
+@dataclass(eq=False)
+class SquadShifts(SquadLayout):
+    """Made to test readers; here there is more to learn from in it.
+
+    The arguments are those of `PassageQuestions`.
+    """
+
+    _: KW_ONLY
+    held_out: float = 0.05
+
+    @property
+    def released_files(self) -> Mapping[str, Sequence[str]]:
+        """All of them."""
+        return FILES

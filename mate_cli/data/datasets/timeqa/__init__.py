@@ -1,0 +1,1 @@
+"""TimeQA: questions whose answers depend on the time that they name."""

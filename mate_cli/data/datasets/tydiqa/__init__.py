@@ -1,0 +1,1 @@
+"""TyDi QA, gold passages: questions that were asked without seeing the text."""

@@ -1,0 +1,253 @@
+"""Several reading datasets as one: of each, an epoch has as many questions as its weight says.
+
+Which questions an epoch has, and in which order, depends on the seed and the epoch alone: a run that is resumed sees
+what it would have seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+from torch.utils.data import DataLoader
+
+from mate_cli.data.batching import LengthGroupedBatches, Schedule, endless
+from mate_cli.data.cache import EncodedSplit
+from mate_cli.data.check import CheckReport
+from mate_cli.data.datasets.catalogue import Dataset, find_dataset
+from mate_cli.data.datasets.passage_check import count_passages, passage_sizes
+from mate_cli.data.datasets.passage_questions import told
+from mate_cli.data.datasets.release_check import LEFT_OUT
+from mate_cli.data.question_contamination import plain_words
+from mate_cli.data.table_data_module import Batches, TableDataModule
+from mate_cli.errors import ConfigError, DataError
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+
+Weight = Annotated[float, Field(ge=0)]
+
+
+class ReadingMixture:
+    """Questions about passages, of several datasets.
+
+    Examples are called `<dataset>/<name>`, and the dataset is a subset of each split, scored by itself. They are in an
+    order that mixes them, so that the first ones stand for all.
+
+    Args:
+        datasets: the folder in which each dataset has one of its name.
+        weights: how often an epoch has the questions of a dataset, by its name; those with 0 are left out.
+        dev: the datasets whose dev splits are dev; no passage of these is learnt from, whichever dataset has it.
+        options: of the readers, by dataset.
+        download: see `Release`.
+        damaged: see `Release`.
+        name: of the mixture in commands and records.
+    """
+
+    splits: tuple[str, ...] = ("train", "dev")
+
+    def __init__(
+        self,
+        datasets: Path,
+        weights: Mapping[str, Weight],
+        dev: Sequence[str],
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        download: Literal["auto", False] = False,
+        damaged: Literal["error", "skip"] = "error",
+        name: str = "reading_mix",
+    ) -> None:
+        self.datasets, self.dev, self.name = Path(datasets).expanduser(), tuple(dev), name
+        self.weights = {source: float(weight) for source, weight in weights.items() if weight}
+        if not self.weights or not self.dev:
+            raise ConfigError(
+                "nothing to learn from, or to evaluate", where="data.weights, data.dev", remedy="Name one"
+            )
+        told_of = dict(options or {})
+        self._sources: dict[str, Dataset] = {
+            source: find_dataset(source).open(
+                self.datasets / source, download=download, damaged=damaged, **told_of.get(source, {})
+            )
+            for source in dict.fromkeys((*self.weights, *self.dev))
+        }
+        self._split: dict[str, list[TableExample]] = {}
+        self.left_out: Counter[str] = Counter()
+        """How many questions are left out because of others, by the reason; known once the train split was read."""
+
+    @property
+    def data_module(self) -> type[TableDataModule]:
+        """What serves it."""
+        return MixtureDataModule
+
+    @cached_property
+    def facts(self) -> Mapping[str, str]:
+        """How many questions an epoch has of each dataset, in words, and how many are left out."""
+        counts = Counter(source_of(example.example_id) for example in self.examples("train"))
+        shares = (f"{round(self.weights[name] * counts[name]):,} of {counts[name]:,} {name}" for name in self.weights)
+        left = {"left out, train": told(self.left_out)} if self.left_out else {}
+        return {"an epoch has": ", ".join(shares), **left}
+
+    def examples(self, split: str) -> list[TableExample]:
+        """All questions of a split, mixed.
+
+        Raises:
+            DataError: there is no such split, or a dataset is missing or damaged.
+        """
+        if split not in self.splits:
+            raise DataError(f"has no split {split!r}, but {', '.join(self.splits)}", where=self.name)
+        if split not in self._split:
+            self._split[split] = self._train() if split == "train" else self._mixed("dev", self.dev)
+        return list(self._split[split])
+
+    def check(self) -> CheckReport:
+        """Check every dataset, and count what the mixture has of each."""
+        reports = {name: source.check() for name, source in self._sources.items()}  # type: ignore[attr-defined]
+        splits = {split: self.examples(split) for split in self.splits}
+        counts = {}
+        for split, examples in splits.items():
+            for source in dict.fromkeys(self.weights if split == "train" else self.dev):
+                own = [example for example in examples if source_of(example.example_id) == source]
+                counts[f"{source} {split}"] = count_passages(own)
+        counts["all train"] = count_passages(splits["train"])
+        counts["all train"] |= {f"{LEFT_OUT}{why}": count for why, count in self.left_out.items()}
+        problems = [problem for report in reports.values() for problem in report.problems]
+        return CheckReport(problems, counts, passage_sizes(splits))
+
+    def fetch(self) -> None:
+        """Fetch the public releases of all datasets; what is there and intact is kept."""
+        for source in self._sources.values():
+            source.fetch()  # type: ignore[attr-defined]
+
+    def _train(self) -> list[TableExample]:
+        evaluated = {_passage_of(example) for example in self.examples("dev")}
+        kept, known = [], set()
+        self.left_out = Counter()
+        for example in self._mixed("train", tuple(self.weights)):
+            asked = (example.table.table_id, plain_words(example.question))
+            if _passage_of(example) in evaluated:
+                self.left_out["on a passage of evaluation"] += 1
+            elif asked in known:
+                self.left_out["equal to one of another dataset"] += 1
+            else:
+                known.add(asked)
+                kept.append(example)
+        return kept
+
+    def _mixed(self, split: str, sources: Sequence[str]) -> list[TableExample]:
+        found = [
+            replace(example, example_id=f"{source}/{example.example_id}", subsets=(source, *example.subsets))
+            for source in sources
+            for example in self._sources[source].examples(split)
+        ]
+        order = np.random.default_rng(0).permutation(len(found))
+        return [found[place] for place in order]
+
+
+def source_of(name: str) -> str:
+    """The dataset of an example of a mixture."""
+    return name.partition("/")[0]
+
+
+def _passage_of(example: TableExample) -> str:
+    """The key of the whole passage, of which a part may be read."""
+    return example.table.table_id.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class WeightedSplit:
+    """A train split of several datasets, of each of which an epoch has a share.
+
+    Args:
+        encodings: all that are learnt from.
+        parts: places of those of each dataset, [N] of all datasets together.
+        counts: how many of each an epoch has.
+    """
+
+    encodings: EncodedSplit
+    parts: Sequence[np.ndarray]
+    counts: Sequence[int]
+
+    @classmethod
+    def of(cls, encodings: EncodedSplit, weights: Mapping[str, float]) -> WeightedSplit:
+        """Divide a split by the datasets that the names of its examples begin with."""
+        sources = np.array([source_of(encodings.example_ids[row]) for row in encodings.rows])
+        found = {name: np.flatnonzero(sources == name) for name in weights}
+        parts = {name: places for name, places in found.items() if len(places)}
+        return cls(encodings, list(parts.values()), [max(1, round(weights[n] * len(p))) for n, p in parts.items()])
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why some examples could not be encoded, by name."""
+        return self.encodings.failures
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of the examples."""
+        return self.encodings.lengths
+
+    @property
+    def cuts(self) -> np.ndarray:
+        """What was cut from each passage, see `CUTS`."""
+        return self.encodings.cuts
+
+    def __len__(self) -> int:
+        """Examples of an epoch."""
+        return sum(self.counts)
+
+    def epoch(self, seed: int, number: int) -> np.ndarray:
+        """The places of the examples of an epoch, shuffled.
+
+        A dataset's own order is endless: an epoch goes on in it where the one before ended.
+        """
+        drawn = [
+            part[endless(len(part), number * count, (number + 1) * count, _key(seed, 4, place))]
+            for place, (part, count) in enumerate(zip(self.parts, self.counts, strict=True))
+        ]
+        examples = np.concatenate(drawn)
+        return examples[np.random.default_rng((seed, 0, number)).permutation(len(examples))]
+
+
+def _key(*known: int) -> Callable[[int], tuple[int, ...]]:
+    return lambda epoch: (*known, epoch)
+
+
+class WeightedBatches(LengthGroupedBatches):
+    """Micro-batches of a weighted split, see `LengthGroupedBatches`.
+
+    Args:
+        split: what is learnt from.
+        schedule: sizes of batches and of the run.
+        seed: another seed gives another order.
+        rank: which of the schedule's processes this is.
+        start: the micro-batch to begin with, of this process.
+    """
+
+    def __init__(self, split: WeightedSplit, schedule: Schedule, seed: int, rank: int = 0, start: int = 0) -> None:
+        super().__init__(split.lengths.tolist(), schedule, seed, rank, start)
+        self.split = split
+
+    def _stream(self, begin: int, end: int) -> np.ndarray:
+        size = len(self.split)
+        epochs = range(begin // size, -(-end // size))
+        drawn = np.concatenate([self.split.epoch(self.seed, epoch) for epoch in epochs])
+        return drawn[begin - epochs[0] * size : end - epochs[0] * size]
+
+
+class MixtureDataModule(TableDataModule):
+    """Learns from a mixture by its weights; all else is served as of any dataset."""
+
+    dataset: ReadingMixture
+
+    def training(self) -> WeightedSplit:
+        """What is learnt from."""
+        return WeightedSplit.of(self.encodings("train", training=True), self.dataset.weights)
+
+    def train_dataloader(self) -> DataLoader[TableBatch]:
+        """The whole run as one pass, or the rest of it."""
+        split, own = self.training(), self.loading
+        order = WeightedBatches(split, self.schedule, own.seed, own.rank, self._first_batch)
+        return self._batches(Batches(split.encodings, own), order)

@@ -1,0 +1,71 @@
+"""Read the answer to a question in one passage: SQuAD and its kin, before a reader sees any table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
+from mate_cli.metrics.references import exact_match_of_any, score_reading
+from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.serializer import SpanSerializer
+
+
+class PassageReading(SpanReading):
+    """The reader of PointR on passages that are tables of one cell, scored as SQuAD's authors do.
+
+    Args:
+        encoder: any network.
+        max_span_length: the most word pieces of an answer.
+        no_answer: learn to say that nothing answers a question; such questions are left out of training without it,
+            and are wrong in evaluation.
+        dropout: on the states before the head.
+        serializer: encoded what is read; says what a span of tokens is in words.
+
+    Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3; the span's score is that of `SpanReading`.
+    """
+
+    monitor = "dev/f1"
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        max_span_length: Annotated[int, Field(gt=0)] = 30,
+        no_answer: bool = False,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        *,
+        serializer: SpanSerializer,
+    ) -> None:
+        super().__init__(encoder, max_span_length, None, dropout, no_answer, serializer=serializer)
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """The questions with an answer, and with `no_answer` those that are known to have none."""
+        return [example for example in examples if example.answer and (example.answer.texts or self.no_answer)]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """All questions."""
+        return list(examples)
+
+    def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The text of each span; empty where no answer is likelier than any."""
+        found = [prediction for prediction in predictions if prediction.probability >= prediction.no_answer]
+        return dict.fromkeys((p.example_id for p in predictions), "") | super().answers(found, examples)
+
+    def right(self, prediction: SpanPrediction, example: TableExample) -> bool:
+        """Whether the span is one of the references, by the official exact match."""
+        answer = self.answers([prediction], {example.example_id: example})[example.example_id]
+        return example.answer is not None and exact_match_of_any(answer, example.answer.texts)
+
+    def score(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Official exact match and F1: of all questions, of each subset, with an answer and without."""
+        known = {name: example for name, example in examples.items() if example.answer}
+        references = {name: example.answer.texts for name, example in known.items() if example.answer}
+        groups: dict[str, list[str]] = {}
+        for name, example in known.items():
+            for subset in example.subsets:
+                groups.setdefault(subset, []).append(name)
+        answers = self.answers([one for one in predictions if one.example_id in known], known)
+        return score_reading(answers, references, groups if len(groups) > 1 else {})

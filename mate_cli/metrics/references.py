@@ -1,0 +1,68 @@
+"""Exact match and token F1 against several references, as SQuAD scores them; questions may have no answer at all.
+
+Source: rajpurkar/SQuAD-explorer, evaluate-v2.0.py, which on questions with answers agrees with version 1.1 and with
+mrqa/MRQA-Shared-Task-2019, mrqa_official_eval.py. They differ on references of articles and punctuation alone: those
+count as no answer in 2.0, and here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from mate_cli.errors import DataError
+from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer
+from mate_cli.metrics.spec import SubsetSpec
+
+ANSWERED = SubsetSpec("has_answer", "Has answer", "by whether there is an answer", order=20, many=False)
+UNANSWERED = SubsetSpec("no_answer", "No answer", "by whether there is an answer", order=21, many=False)
+
+
+def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:
+    """Whether a prediction is one of the references once normalised; without any, whether it is empty."""
+    return any(exact_match(prediction, reference) for reference in _counted(references))
+
+
+def best_f1(prediction: str, references: Sequence[str]) -> float:
+    """The best F1 with any of the references, 0 to 1; without any, 1 of an empty prediction."""
+    return max(f1(prediction, reference) for reference in _counted(references))
+
+
+def score_reading(
+    predictions: Mapping[str, str],
+    references: Mapping[str, Sequence[str]],
+    groups: Mapping[str, Collection[str]] | None = None,
+) -> dict[str, float]:
+    """Mean exact match and F1 over all questions and over each group of them, as fractions.
+
+    Args:
+        predictions: answer text by question, empty where the reader says that there is none; a question that is
+            missing counts as if it were said so.
+        references: all answers that count as right, by question; none where nothing answers it. These are the
+            questions that count.
+        groups: names of questions by the group's name.
+
+    Returns:
+        em, f1, em/<group> and f1/<group>; where some questions have answers and others none, both are groups.
+
+    Raises:
+        DataError: there are no questions.
+    """
+    if not references:
+        raise DataError("there are no questions to score", remedy="Choose a split with answers")
+    answered = [name for name, texts in references.items() if _counted(texts) != ("",)]
+    kinds = {ANSWERED.name: answered, UNANSWERED.name: [name for name in references if name not in set(answered)]}
+    everyone = {"": list(references), **(groups or {}), **(kinds if all(kinds.values()) else {})}
+    texts = {name: predictions.get(name, "") for name in references}
+    exact = {name: float(exact_match_of_any(texts[name], known)) for name, known in references.items()}
+    overlap = {name: best_f1(texts[name], known) for name, known in references.items()}
+    return {
+        f"{metric.name}/{group}".removesuffix("/"): sum(scores[name] for name in names) / len(names)
+        for metric, scores in ((EM, exact), (F1, overlap))
+        for group, names in everyone.items()
+        if names
+    }
+
+
+def _counted(references: Sequence[str]) -> tuple[str, ...]:
+    """The references that have a word; the empty answer where none has."""
+    return tuple(text for text in references if normalize_answer(text)) or ("",)
