@@ -66,5 +66,6 @@ def _without(example: TableExample, ranking: Sequence[tuple[int, int]], count: i
     cells = wrong[:nearest] + [wrong[nearest + place] for place in sorted(drawn)]
     nothing = replace(example, answer=replace(answer, texts=()))
     return [
-        reading_example(nothing, *cell, f"{example.example_id}/without/{place}") for place, cell in enumerate(cells)
+        reading_example(nothing, row, column, f"{example.example_id}/without/{place}")
+        for place, (row, column) in enumerate(cells)
     ]

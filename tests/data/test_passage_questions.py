@@ -1,0 +1,171 @@
+"""Reading data: what is read of each layout, where answers stand, windows, what is held out, left out, or damaged."""
+
+import json
+import lzma
+
+import pytest
+from table_releases import write
+
+from mate_cli.data.datasets.mrqa.reader import MRQA
+from mate_cli.data.datasets.nq_short.reader import NaturalQuestionsShort
+from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
+from mate_cli.data.datasets.qamr.reader import QAMR
+from mate_cli.data.datasets.squad.reader import SQuAD
+from mate_cli.data.datasets.squadshifts.reader import SquadShifts
+from mate_cli.data.datasets.timeqa.reader import TimeQA
+from mate_cli.data.datasets.tydiqa.reader import TyDiQA
+from mate_cli.errors import DataError
+
+PASSAGE = "Ann was born in Oslo. Oslo is cold, and Ann left Oslo in 1901."
+
+
+def question(name, text="where was Ann born?", answers=((16, "Oslo"),), **more):
+    return {"id": name, "question": text, "answers": [{"answer_start": s, "text": t} for s, t in answers], **more}
+
+
+def squad(*questions, context=PASSAGE, title="Ann_Lee"):
+    return {"data": [{"title": title, "paragraphs": [{"context": context, "qas": list(questions)}]}]}
+
+
+def written(root, file, content):
+    write(root / file, content if isinstance(content, str) else json.dumps(content))
+    return root
+
+
+def shown(example):
+    """The text that is read, and what the answer's place says there."""
+    text = example.table.rows[0][0].text
+    span = example.answer and example.answer.span
+    return text, span and text[slice(*span)]
+
+
+def test_squad_with_its_references_and_without_an_answer(tmp_path):
+    written(tmp_path, "train-v1.1.json", squad(question("a", answers=[(22, "Oslo is"), (16, "Oslo"), (16, "Oslo")])))
+    written(
+        tmp_path, "dev-v2.0.json", squad(question("b", answers=[], is_impossible=True), question("c"), context=PASSAGE)
+    )
+    (example,) = SQuAD(tmp_path).examples("train")
+    assert shown(example) == (f"Ann Lee : {PASSAGE}", "Oslo")
+    assert (example.answer.texts, example.answer.span[0]) == (("Oslo is", "Oslo"), 26), "what most say is learnt"
+    nothing, something = SQuAD(tmp_path, version="2.0").examples("dev")
+    assert (nothing.answer.texts, nothing.answer.span) == ((), None)
+    assert nothing.table is something.table, "one passage is one table"
+
+
+def test_files_are_read_that_are_there_and_what_they_repeat_is_left_out(tmp_path):
+    written(tmp_path, "train-v1.1.json", squad(question("a"), question("b", "Where was Ann born")))
+    seen = squad(question("e", answers=[(4, "saw")]), context="Ann  SAW Rome", title="")
+    written(tmp_path, "dev-v1.1.json", squad(question("d", answers=[(8, "Rome")]), context="Ann saw Rome."))
+    (tmp_path / "extra_train.json.xz").write_bytes(lzma.compress(json.dumps(seen).encode()))
+    dataset = SQuAD(tmp_path)
+    with pytest.raises(DataError, match="not at character 4"):
+        dataset.examples("train")
+    fitting = squad(question("e", answers=[(5, "SAW")]), context="Ann  SAW Rome", title="")
+    (tmp_path / "extra_train.json.xz").write_bytes(lzma.compress(json.dumps(fitting).encode()))
+    dataset = SQuAD(tmp_path)
+    assert [example.example_id for example in dataset.examples("train")] == ["a"]
+    assert dataset.facts == {"left out, train": "1 equal to another, 1 on a passage of evaluation"}
+    report = dataset.check()
+    assert not report.problems
+    assert report.counts["train"]["left out: on a passage of evaluation"] == 1
+
+
+def test_damage_is_told_by_name(tmp_path):
+    written(tmp_path, "train-v1.1.json", squad(question("a"), {"id": "b"}, question("c", answers=[(3, "Oslo")])))
+    report = SQuAD(tmp_path).check()
+    assert [problem.key for problem in report.problems] == ["b", "c"]
+    written(tmp_path, "train-v1.1.json", {"data": [{"title": "t"}]})
+    assert "has no list of paragraphs" in str(SQuAD(tmp_path).check().problems[0])
+
+
+def test_a_window_holds_the_answer_wherever_it_stands():
+    words = [f"w{place}" for place in range(40)]
+    text, places = " ".join(words), []
+    for place in range(40):
+        asked = PassageQuestion(f"q{place}", "?", text, [Span(words[place], text.index(f"{words[place]}"))])
+        (example,) = passage_examples([asked], window=10)
+        read, found = shown(example)
+        assert (len(read.split()), found) == (10, words[place])
+        places.append(read.split().index(found))
+    assert len(set(places)) > 5, "the place in the window tells nothing"
+    (whole,) = passage_examples([PassageQuestion("q", "?", text, None)], window=40)
+    assert (shown(whole), whole.answer) == ((text, None), None)
+
+
+def test_passages_are_held_out_whole_where_there_is_no_dev_file(tmp_path):
+    articles = [
+        squad(question(f"{n}/{m}", f"{m}?", [(0, "Text")]), context=f"Text {n}.") for n in range(60) for m in "ab"
+    ]
+    whole = {"data": [article for one in articles for article in one["data"]]}
+    written(tmp_path, "reddit_v1.0.json", whole)
+    dataset = SquadShifts(tmp_path, held_out=0.2)
+    assert dataset.splits == ("train", "dev")
+    names = {split: {e.example_id.split("/")[0] for e in dataset.examples(split)} for split in dataset.splits}
+    assert not names["train"] & names["dev"]
+    assert 4 <= len(names["dev"]) <= 24
+    assert SquadShifts(tmp_path, held_out=0).splits == ("train",)
+
+
+def test_tydiqa_reads_one_language_and_names_what_has_no_name(tmp_path):
+    asked = [question("english-1"), question("finnish-2", "missä?"), question("0", "who?"), question("0", "when?")]
+    written(tmp_path, "tydiqa.goldp.en.train.json", squad(*asked))
+    written(tmp_path, "tydiqa.goldp.en.dev.json", squad(question("english-9", answers=[(0, "")]), context="Held back."))
+    dataset = TyDiQA(tmp_path, held_out=0)
+    names = [example.example_id for example in dataset.examples("train")]
+    assert names == ["english-1", "tydiqa.goldp.en.train/2", "tydiqa.goldp.en.train/3"]
+    assert dataset.examples("test")[0].answer is None
+
+
+def test_natural_questions_in_three_layouts(tmp_path):
+    qed = {"question_text": "where was ann born", "paragraph_text": PASSAGE, "title_text": "Ann"}
+    qed["original_nq_answers"] = [[{"start": 22, "end": 26, "string": "Oslo"}]]
+    oracle = {
+        "question": "who left",
+        "answers": ["Nobody", "Ann"],
+        "ctxs": [{"title": "T", "text": "Hannah, Ann left."}],
+    }
+    swap = {"context": "<P> It was Rome . </P>", "question": "what was it", "answer": "Rome"}
+    written(tmp_path, "qed-dev.jsonlines", json.dumps(qed))
+    written(tmp_path, "nq-open-oracle.jsonl", json.dumps(oracle))
+    written(tmp_path, "nq-swap/train.json", [swap])
+    first, second, third = NaturalQuestionsShort(tmp_path, held_out=0).examples("train")
+    assert (shown(first), first.answer.span) == ((f"Ann : {PASSAGE}", "Oslo"), (28, 32))
+    assert (shown(second), second.answer.span) == (("T : Hannah, Ann left.", "Ann"), (12, 15))
+    assert second.answer.texts == ("Nobody", "Ann")
+    assert shown(third) == ("It was Rome .", "Rome")
+
+
+def test_timeqa_has_questions_without_an_answer(tmp_path):
+    entry = {"idx": "/wiki/Ann_Lee#P1#0", "question": "where in 1901?", "context": PASSAGE}
+    lines = [
+        {**entry, "targets": ["Oslo"], "from": [49], "end": [53]},
+        {**entry, "idx": "/wiki/Ann_Lee#P1#1", "question": "where in 1800?", "targets": [""], "from": [0], "end": [0]},
+    ]
+    written(tmp_path, "human_train.easy.jsonl", "\n".join(map(json.dumps, lines)))
+    found, nothing = TimeQA(tmp_path, held_out=0).examples("train")
+    assert shown(found) == (f"Ann Lee : {PASSAGE}", "Oslo")
+    assert found.answer.span == (59, 63)
+    assert nothing.answer.texts == ()
+
+
+def test_qamr_joins_the_words_that_are_marked(tmp_path):
+    written(tmp_path, "wiki-sentences.tsv", "s1\tThe -LRB- marine -RRB- sponge lives here .\n")
+    rows = ["s1\t2 4\t7\t0\t2\twhat lives here?\t2 4\t9:2 3 4\t8:4", "s1\t2 4\t7\t0\t4\twhere?\t6\t9:6\t8:6"]
+    written(tmp_path, "filtered/dev.tsv", "\n".join(rows))
+    first, second = QAMR(tmp_path).examples("train")
+    assert first.answer.texts == ("marine ) sponge", "sponge"), "words that do not follow each other are no answer"
+    assert shown(second) == ("The ( marine ) sponge lives here .", "here")
+
+
+def test_mrqa_reads_and_fetches_its_subsets_alone(tmp_path, monkeypatch):
+    passage = {"context": PASSAGE, "qas": [{"qid": "x", "question": "where?", "answers": ["oslo", "Norway"]}]}
+    passage["qas"][0]["detected_answers"] = [{"text": "oslo", "char_spans": [[16, 19], [22, 25]]}]
+    written(tmp_path, "train/NewsQA.jsonl", "\n".join(map(json.dumps, [{"header": {"dataset": "NewsQA"}}, passage])))
+    dataset = MRQA(tmp_path, subsets=["NewsQA"])
+    (example,) = dataset.examples("train")
+    assert shown(example) == (PASSAGE, "Oslo")
+    assert example.answer.texts == ("oslo", "Norway")
+    fetched = []
+    monkeypatch.setattr("mate_cli.data.datasets.mrqa.reader.fetch_all", lambda files, root: fetched.extend(files))
+    dataset.fetch()
+    assert [file.destination for file in fetched] == ["train/NewsQA.jsonl.gz", "dev/NewsQA.jsonl.gz"]
