@@ -11,9 +11,10 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from mate_cli.errors import RunError
+from mate_cli.files.plain import read_object
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_result
-from mate_cli.pipelines.stages import save_answers
+from mate_cli.pipelines.stages import LEARNT, save_answers
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
@@ -129,7 +130,8 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
         raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
     if not isinstance(system, System):
         raise RunError("names no system", where=str(path), remedy="Give a folder below outputs/")
-    return system
+    file = folder.path / LEARNT
+    return system.with_learnt(read_object(file, RunError, "Train the run again")) if file.is_file() else system
 
 
 def _system(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:

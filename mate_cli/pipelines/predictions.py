@@ -40,6 +40,8 @@ def save_predictions(
 
 def _facts(example: TableExample) -> dict[str, Any]:
     table, answer = example.table, example.answer
-    known = {"answer": list(answer.texts), "source": answer.source} if answer else {}
+    known: dict[str, Any] = {"answer": list(answer.texts), "source": answer.source} if answer else {}
+    if answer and answer.coordinates:
+        known["answer_cells"] = [[*cell] for cell in answer.coordinates]
     size = len(table.rows) * len(table.header)
     return {"question": example.question, "table_id": table.table_id, "table_cells": size, **known}

@@ -29,6 +29,8 @@ from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
 """What a stage hands on."""
+LEARNT = "system.json"
+"""What a system has learnt of the development split."""
 
 
 @dataclass
@@ -173,9 +175,14 @@ def answer_all(run: Run, system: System, done: Finished) -> None:
     for split in ("dev", "test"):
         if split in data.dataset.splits:
             examples = data.questions(split)
-            answered = system.answer(stages, examples, split)
+            if split == "dev":
+                system, answered = system.learn(stages, examples, split)
+            else:
+                answered = system.answer(stages, examples, split)
             run.record.metrics |= {f"{split}/{name}": v for name, v in system.score(answered, examples).items()}
             save_answers(run.folder, split, system, examples, answered)
+    if system.learnt:
+        run.folder.write_json(LEARNT, dict(system.learnt))
 
 
 def save_answers(
@@ -186,4 +193,5 @@ def save_answers(
     def score(example: TableExample) -> dict[str, float]:
         return system.score(replace(answered, metrics={}), [example])
 
-    save_predictions(folder, split, examples, answered.texts, score)
+    details = {name: {"cells": [[*cell] for cell in cells]} for name, cells in answered.cells.items()}
+    save_predictions(folder, split, examples, answered.texts, score, details)

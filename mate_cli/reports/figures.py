@@ -13,9 +13,11 @@ from mate_cli.errors import RunError
 from mate_cli.metrics.names import SPLITS, MetricName
 from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.reports.grouping import Configuration
+from mate_cli.reports.growth import growth_frame
 from mate_cli.reports.load import Run
 from mate_cli.reports.load_curves import RunLog, load_log
 from mate_cli.reports.main_metric import preference
+from mate_cli.reports.plots.growth import growth_figure
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.score_margins import MarginFrame, Margins, score_margins
@@ -141,6 +143,8 @@ def write_figures(report: Report, folder: Path) -> list[Path]:
     if (chart := draw_bars(report)) is not None and report.metric:
         drawn.insert(0, (f"bars_{file_name(report.metric)}", chart))
     drawn += [(f"score_margins_{file_name(frame.dataset)}", score_margins(frame)) for frame in margin_frames(report)]
+    if (growth := growth_frame(report)) is not None:
+        drawn.append((f"growth_{file_name(growth.metric.full)}", growth_figure(growth)))
     try:
         return [file for name, figure in drawn for file in save_figure(figure, folder, name)]
     except OSError as error:

@@ -10,6 +10,8 @@ from mate_cli.reports.format import plural
 from mate_cli.reports.html_bars import bars_section
 from mate_cli.reports.html_charts import cost_section, curves_section
 from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.html_errors import errors_section
+from mate_cli.reports.html_growth import growth_section
 from mate_cli.reports.html_pruning import pruning_section
 from mate_cli.reports.html_questions import questions_section
 from mate_cli.reports.html_runs import environment, runs_section
@@ -25,6 +27,8 @@ LINKS = {
     "significance": "Significance",
     "chart": "Scores",
     "subsets": "Parts",
+    "growth": "Growth",
+    "errors": "Errors",
     "pruning": "Pruning",
     "curves": "Curves",
     "cost": "Cost",
@@ -84,6 +88,8 @@ def sections(report: Report, folder: Path) -> list[Markup | None]:
         significance_section(report),
         bars_section(report),
         subsets_section(report),
+        growth_section(report),
+        errors_section(report),
         pruning_section(report),
         curves_section(report),
         cost_section(report, cost_table(report)),

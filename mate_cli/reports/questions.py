@@ -25,6 +25,10 @@ SOURCES = {**{one.name: one.title for one in (IN_TABLE, IN_PASSAGE)}, "missing":
 """Where the answer of a question stands, in the order shown."""
 
 
+Cell = tuple[int, int]
+"""Row and column of a body cell, both from 0."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A question of a data set; equal in two runs when its id and its text are.
@@ -36,6 +40,7 @@ class Question:
         source: where the answer stands: table, passage, missing, or empty when nobody knows.
         table_id: the table it is about.
         cells: rows times columns of that table, None when unknown.
+        candidates: the cells that hold the answer or link to it, as (row, column); none where nobody says.
     """
 
     question_id: str
@@ -44,14 +49,22 @@ class Question:
     source: str = field(default="", compare=False)
     table_id: str = field(default="", compare=False)
     cells: int | None = field(default=None, compare=False)
+    candidates: tuple[Cell, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a run answered, and its scores as fractions by name; without scores where the answer is not known."""
+    """What a run answered, and its scores as fractions by name; without scores where the answer is not known.
+
+    Args:
+        text: the answer.
+        scores: by name.
+        cells: the cells that it points at, as (row, column), the best first.
+    """
 
     text: str
     scores: Mapping[str, float]
+    cells: tuple[Cell, ...] = ()
 
 
 Questions = Mapping[Question, Prediction]
@@ -93,6 +106,14 @@ def load_questions(run: Run, split: str) -> Questions | None:
     return _read(version) or None if (version := _version(run, split)) else None
 
 
+def read_questions(path: Path) -> Questions:
+    """Reads a file of predictions; nothing of one that is not there or cannot be read."""
+    try:
+        return _read(Version(path, path.stat().st_mtime_ns, path.stat().st_size))
+    except (OSError, ValueError):
+        return {}
+
+
 class Version(NamedTuple):
     """A file as it is now: what was read from it holds for as long as this stays the same."""
 
@@ -130,6 +151,7 @@ def _question(row: Mapping[str, Any]) -> Question:
         source=_text(row.get("source")),
         table_id=_text(row.get("table_id")),
         cells=int(cells) if cells is not None and is_number(cells) and is_finite(cells) else None,
+        candidates=_cells(row.get("answer_cells")),
     )
 
 
@@ -137,7 +159,13 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
     scores = row.get("scores")
     pairs = scores.items() if isinstance(scores, dict) else ()
     known = {clean(name): float(value) for name, value in pairs if is_number(value) and is_finite(value)}
-    return Prediction(_text(row.get("pred")), known)
+    return Prediction(_text(row.get("pred")), known, _cells(row.get("cells")))
+
+
+def _cells(found: object) -> tuple[Cell, ...]:
+    """Cells of a list of [row, column, ...]; what is none is left out."""
+    lists = (one for one in found if isinstance(one, list)) if isinstance(found, list) else ()
+    return tuple((one[0], one[1]) for one in lists if len(one) >= 2 and all(type(place) is int for place in one[:2]))
 
 
 def _text(value: object) -> str:

@@ -19,7 +19,8 @@ def test_every_question_has_a_row_and_its_scores(tmp_path):
     examples, answers = (known, missed, secret), {"q1": "utah", "q3": "1"}
     save_predictions(RunFolder(tmp_path), "dev", examples, answers, lambda example: scores[example.example_id], details)
     about = {"table_id": "t", "table_cells": 4}
-    first = {"question": "where?", "answer": ["utah"], "source": "table", "scores": {"em": 1.0}}
+    first = {"question": "where?", "answer": ["utah"], "source": "table", "answer_cells": [[1, 0]]}
+    first |= {"scores": {"em": 1.0}}
     second = {"question": "who?", "answer": ["ann"], "source": "passage", "scores": {"em": 0.0}}
     assert json.loads((tmp_path / "predictions" / "dev.json").read_text()) == [
         {"question_id": "q1", "pred": "utah", **about, **first, "cells": [[1, 0, 0.75]]},

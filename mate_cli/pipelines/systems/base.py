@@ -14,7 +14,7 @@ from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation import predict
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import Coordinates, TableExample
 
 Task = TypeVar("Task", bound=TableTask[Any, Any])
 
@@ -60,10 +60,12 @@ class Answered:
     Args:
         texts: answer by question; one without an answer is missing.
         metrics: what else is known of the questions whose answers are known, such as hits@1; fractions by name.
+        cells: the cells that were read, by question, the one that the answer is from first.
     """
 
     texts: Mapping[str, str]
     metrics: Mapping[str, float] = field(default_factory=dict)
+    cells: Mapping[str, Coordinates] = field(default_factory=dict)
 
 
 class System(ABC):
@@ -105,6 +107,21 @@ class System(ABC):
             examples: the questions.
             name: what progress bars call them.
         """
+
+    @property
+    def learnt(self) -> Mapping[str, float]:
+        """What it has learnt of a development split, as a run keeps it; nothing where there is nothing to learn."""
+        return {}
+
+    def with_learnt(self, learnt: Mapping[str, float]) -> System:
+        """The same system, knowing what one like it has learnt."""
+        return self
+
+    def learn(
+        self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
+    ) -> tuple[System, Answered]:
+        """Learn of the development split what there is to learn, and answer it; the arguments are those of `answer`."""
+        return self, self.answer(stages, examples, name)
 
     def score(self, answered: Answered, examples: Sequence[TableExample]) -> dict[str, float]:
         """All metrics, with exact match and F1 of the answers; none where no answer is known."""

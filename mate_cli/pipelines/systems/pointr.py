@@ -5,43 +5,154 @@ Source: MATE paper, section 4.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from pydantic import Field
 
 from mate_cli.data.reading import reading_example
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
-from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
+from mate_cli.metrics.exact_match import f1
 from mate_cli.pipelines.systems.base import Answered, System, Trained
 from mate_cli.tables.example import TableExample
 
 SELECT, READ = "cell_selection", "span_reading"
+WEIGHTS = tuple(step / 20 for step in range(21))
+"""Among which the weight of the reader is chosen."""
+LEAST = 1e-30
+"""Of a probability, before its logarithm is taken."""
+
+
+@dataclass(frozen=True)
+class ReadCell:
+    """A cell that was read for a question.
+
+    Args:
+        cell: (row, column), both from 0.
+        selected: its log probability among the cells of the table.
+        read: the log probability of the best span among those of the cell, with no answer where the reader may say so.
+        text: the best span.
+    """
+
+    cell: tuple[int, int]
+    selected: float
+    read: float
+    text: str
+
+    def score(self, weight: float) -> float:
+        """Both log probabilities mixed."""
+        return (1 - weight) * self.selected + weight * self.read
 
 
 class PointR(System):
-    """A selector of cells and a reader."""
+    """A selector of cells and a reader.
+
+    Args:
+        compared_by: see `System`.
+        cells: how many of the best cells are read; the paper reads one. Of more, the answer is from the cell with the
+            best mixture of the logarithms of two probabilities, its own and that of its best span.
+        weight: of the reader in that mixture, 0 to 1; None for the one with the best F1 on the development split, or 0
+            where none was learnt.
+    """
 
     stages = (SELECT, READ)
 
+    def __init__(
+        self,
+        compared_by: str | None = None,
+        cells: Annotated[int, Field(gt=0)] = 1,
+        weight: Annotated[float, Field(ge=0, le=1)] | None = None,
+    ) -> None:
+        super().__init__(compared_by)
+        self.cells, self.weight = cells, weight
+
+    @property
+    def learnt(self) -> Mapping[str, float]:
+        """The weight of the reader, where several cells are read."""
+        return {} if self.weight is None or self.cells == 1 else {"weight": self.weight}
+
+    def with_learnt(self, learnt: Mapping[str, float]) -> PointR:
+        """The same with the weight that was learnt."""
+        return PointR(self.compared_by, self.cells, learnt.get("weight", self.weight))
+
+    def learn(
+        self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
+    ) -> tuple[System, Answered]:
+        """Choose the weight with the best F1 on these questions; of equal ones the least, which trusts the selector."""
+        if self.cells == 1 or self.weight is not None:
+            return self, self.answer(stages, examples, name)
+        read, hits = self._read(stages, examples, name)
+        system = self.with_learnt({"weight": best_weight(read, examples)})
+        return system, system._answered(read, hits)
+
     def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
-        """Select a cell per question and read it; Hits@k are those of the selection."""
+        """Select cells of each question and read them; Hits@k are those of the selection."""
+        return self._answered(*self._read(stages, examples, name))
+
+    def _answered(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> Answered:
+        weight = self.weight or 0.0
+        best = {key: max(cells, key=lambda cell: cell.score(weight)) for key, cells in read.items() if cells}
+        others = {key: tuple(one.cell for one in read[key] if one is not best[key]) for key in best}
+        cells = {key: (one.cell, *others[key]) for key, one in best.items()}
+        return Answered({key: one.text for key, one in best.items()}, hits, cells)
+
+    def _read(
+        self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
+    ) -> tuple[dict[str, list[ReadCell]], Mapping[str, float]]:
+        """The cells that are read for each question, the best first, and the hits of the selection."""
         by_name = {example.example_id: example for example in examples}
         rankings = stages[SELECT].predict(examples, name)
         known = {key: example for key, example in by_name.items() if example.answer}
         hits = stages[SELECT].task_of(CellSelection).score(rankings, known) if known else {}
-        return Answered(read_best_cells(stages[READ], rankings, by_name), hits)
+        return read_cells(stages[READ], rankings, by_name, self.cells), hits
 
 
-def read_best_cells(
-    reader: Trained, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample]
-) -> dict[str, str]:
-    """Read the answer in the best cell of each ranking.
+def read_cells(
+    reader: Trained, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample], count: int
+) -> dict[str, list[ReadCell]]:
+    """Read the best cells of each ranking.
 
     Args:
         reader: the second stage.
-        rankings: of the first stage; a question without one gets no answer.
+        rankings: of the first stage; a question without one is read nowhere.
         examples: the questions, by name.
+        count: cells per question.
 
     Returns:
-        Answer text by question.
+        What was read, by question, in the order of the ranking; cells that cannot be encoded are left out.
     """
-    chosen = {r.example_id: reading_example(examples[r.example_id], *r.cells[0]) for r in rankings if r.cells}
-    return reader.task_of(SpanReading).answers(reader.predict(list(chosen.values()), "selected cells"), chosen)
+    chosen = {
+        f"{ranking.example_id}#{place}": (ranking, place)
+        for ranking in rankings
+        for place in range(min(count, len(ranking.cells)))
+    }
+    asked = {key: reading_example(examples[r.example_id], *r.cells[place], key) for key, (r, place) in chosen.items()}
+    found: dict[str, SpanPrediction] = {one.example_id: one for one in reader.predict(list(asked.values()), "cells")}
+    spans = [replace(one, no_answer=0.0) for one in found.values()]  # some cell has the answer
+    texts = reader.task_of(SpanReading).answers(spans, asked)
+    read: dict[str, list[ReadCell]] = {}
+    for key, (ranking, place) in chosen.items():
+        if key in found:
+            logs = [math.log(max(share, LEAST)) for share in (ranking.probabilities[place], found[key].probability)]
+            read.setdefault(ranking.example_id, []).append(ReadCell(ranking.cells[place], *logs, texts[key]))
+    return read
+
+
+def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:
+    """The weight of `WEIGHTS` with which the answers have the best F1; the least of equal ones."""
+    known = [example for example in examples if example.answer and read.get(example.example_id)]
+    overlaps = {
+        (example.example_id, cell): f1(cell.text, " ".join(example.answer.texts))
+        for example in known
+        if example.answer
+        for cell in read[example.example_id]
+    }
+
+    def total(weight: float) -> float:
+        best = ((e.example_id, max(read[e.example_id], key=lambda cell: cell.score(weight))) for e in known)
+        return sum(overlaps[one] for one in best)
+
+    return max(WEIGHTS, key=lambda weight: (round(total(weight), 9), -weight))

@@ -1,0 +1,175 @@
+"""What is wrong with wrong answers: nearly right ones, wrong numbers, other entities, and cells of the wrong row.
+
+Source: MATE paper, section 7, whose authors sorted the errors of MATE on the development split of HybridQA by hand.
+Here rules do it, and the shares are near theirs in kind, not made to equal them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mate_cli.metrics.exact_match import exact_match, normalize_answer
+
+Kind = Literal["empty", "number_form", "too_many", "too_few", "wrong_number", "same_type", "other_type"]
+KINDS: dict[Kind, str] = {
+    "number_form": "near: number",
+    "too_many": "near: words too many",
+    "too_few": "near: words too few",
+    "wrong_number": "wrong number",
+    "same_type": "other entity, same type",
+    "other_type": "other type",
+    "empty": "no answer",
+}
+"""What is wrong with an answer, for people, in the order shown."""
+NEAR: tuple[Kind, ...] = ("number_form", "too_many", "too_few")
+"""One is within the other once both are normalised, or both are the same number."""
+SAME_TYPE: tuple[Kind, ...] = ("wrong_number", "same_type")
+Place = Literal["right_cell", "wrong_column", "wrong_row"]
+PLACES: dict[Place, str] = {
+    "right_cell": "right cell",
+    "wrong_column": "right row, wrong column",
+    "wrong_row": "wrong row",
+}
+"""Where the answer was looked for, of questions of which some cell holds the answer or links to it."""
+PAPER = {"near misses": 0.55, "of these numbers": 0.30, "of these words": 0.58, "of the rest of the right type": 0.80}
+"""Shares in the MATE paper; of the last one it says that it is more."""
+
+_CARDINALS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+_ORDINALS = "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+_NAMES_OF_MONTHS = "january february march april may june july august september october november december"
+_BETWEEN = "of and in on at for to by with de la von van der al"
+_MONTHS, _SMALL = (frozenset(words.split()) for words in (_NAMES_OF_MONTHS, _BETWEEN))
+NUMBER_WORDS = {word: str(value) for words in (_CARDINALS, _ORDINALS) for value, word in enumerate(words.split())}
+NUMBER_WORDS |= {word: str(10 * value) for value, word in enumerate(_TENS.split(), 3)}
+NUMBER_WORDS |= {"once": "1", "twice": "2", "hundred": "100", "thousand": "1000", "million": "1000000"}
+_DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
+
+
+def error_of(prediction: str, references: Sequence[str]) -> Kind | None:
+    """What is wrong with an answer; None where it is one of the references once normalised.
+
+    Of several references the one to which the answer is nearest counts.
+
+    Args:
+        prediction: what was answered; empty for nothing.
+        references: what counts as right.
+    """
+    if any(exact_match(prediction, reference) for reference in references):
+        return None
+    if not normalize_answer(prediction):
+        return "empty"
+    found = {_against(prediction, reference) for reference in references if normalize_answer(reference)}
+    order: tuple[Kind, ...] = ("number_form", "too_many", "too_few", "wrong_number", "same_type", "other_type")
+    return next((kind for kind in order if kind in found), "other_type")
+
+
+def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> Place:
+    """Where a cell stands, by (row, column), beside those that hold the answer or link to it."""
+    if cell in candidates:
+        return "right_cell"
+    return "wrong_column" if cell[0] in {row for row, _ in candidates} else "wrong_row"
+
+
+@dataclass
+class ErrorCounts:
+    """Wrong answers of some questions, counted.
+
+    Args:
+        questions: all that were asked.
+        kinds: wrong answers by what is wrong with them.
+        places: wrong answers by where they were looked for, as far as that is known.
+    """
+
+    questions: int = 0
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    places: Counter[Place] = field(default_factory=Counter)
+
+    @property
+    def wrong(self) -> int:
+        """All wrong answers."""
+        return self.kinds.total()
+
+    def shares(self) -> dict[str, float]:
+        """The shares that `PAPER` has, as far as there are such answers."""
+        near, same = (sum(self.kinds[kind] for kind in kinds) for kinds in (NEAR, SAME_TYPE))
+        numbers, rest = self.kinds["number_form"], self.wrong - near
+        parts = {
+            "near misses": (near, self.wrong),
+            "of these numbers": (numbers, near),
+            "of these words": (near - numbers, near),
+            "of the rest of the right type": (same, rest),
+        }
+        return {name: part / whole for name, (part, whole) in parts.items() if whole}
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """An answer and what is known of its question.
+
+    Args:
+        prediction: what was answered.
+        references: what counts as right.
+        cell: where it was looked for; None where that is no cell.
+        candidates: the cells that hold the answer or link to it; none where no cell does, or nobody says.
+    """
+
+    prediction: str
+    references: Sequence[str]
+    cell: tuple[int, int] | None = None
+    candidates: Collection[tuple[int, int]] = ()
+
+
+def count_errors(answered: Iterable[AnsweredQuestion]) -> ErrorCounts:
+    """Sort the wrong ones among some answers."""
+    counts = ErrorCounts()
+    for one in answered:
+        counts.questions += 1
+        kind = error_of(one.prediction, one.references)
+        if kind is None:
+            continue
+        counts.kinds[kind] += 1
+        if one.cell is not None and one.candidates:
+            counts.places[place_of(one.cell, one.candidates)] += 1
+    return counts
+
+
+def _against(prediction: str, reference: str) -> Kind:
+    ours, theirs = (_numbered(normalize_answer(text).split()) for text in (prediction, reference))
+    shared = Counter(ours) & Counter(theirs)
+    if shared.total() == min(len(ours), len(theirs)):
+        digits = [word for word in shared if word.isdigit()]
+        if len(digits) == len(shared) or (digits and len(ours) == len(theirs)):
+            return "number_form"
+        return "too_many" if len(ours) >= len(theirs) else "too_few"
+    types = _type_of(prediction), _type_of(reference)
+    if types[0] != types[1]:
+        return "other_type"
+    return "wrong_number" if types[0] in ("number", "date") else "same_type"
+
+
+def _numbered(words: Sequence[str]) -> list[str]:
+    """Words with numbers in digits, without what makes them ordinal."""
+    found = [NUMBER_WORDS.get(word, word) for word in words]
+    return [match[1].lstrip("0") or "0" if (match := _DIGITS.match(word)) else word for word in found]
+
+
+def _type_of(text: str) -> str:
+    """What an answer is: a date, a number, a name (its longer words are capitalised), or words."""
+    words = [word for word in re.findall(r"[^\W_]+", text) if word.lower() not in _SMALL]
+    numbered = _numbered([word.lower() for word in words])
+    digits = [word for word in numbered if word.isdigit()]
+    is_year = len(digits) == len(words) == 1 and len(digits[0]) == 4
+    if is_year or (digits and any(word in _MONTHS for word in numbered)):
+        return "date"
+    if digits and len(digits) * 2 >= len(words):
+        return "number"
+    letters = [word for word in words if word[0].isalpha()]
+    return "name" if letters and all(word[0].isupper() for word in letters) else "words"

@@ -1,0 +1,92 @@
+"""A score over the number of training examples, on a logarithmic axis, a line per network, published levels dashed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mate_cli.metrics.names import MetricName
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, mark_of, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of training examples.
+
+    Args:
+        examples: how many.
+        mean: over the seeds.
+        error: their standard deviation, None for a single one.
+    """
+
+    examples: int
+    mean: float
+    error: float | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One network, by the number of examples."""
+
+    label: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """What a paper reports with all of its examples."""
+
+    label: str
+    value: float
+
+
+@dataclass(frozen=True)
+class GrowthFrame:
+    """What the figure shows."""
+
+    metric: MetricName
+    lines: tuple[Line, ...]
+    levels: tuple[Level, ...]
+
+
+def growth_figure(frame: GrowthFrame) -> Figure:
+    """Draws the lines with their error bars; ticks stand at the numbers of examples that were trained with."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    figure, axes = new_figure(6.8, 4.2)
+    scale = frame.metric.scale
+    for index, line in enumerate(frame.lines):
+        examples, means = ([getattr(point, name) for point in line.points] for name in ("examples", "mean"))
+        errors = [scale * (point.error or 0.0) for point in line.points]
+        drawn = axes.errorbar(examples, [scale * mean for mean in means], yerr=errors, capsize=3, linewidth=1.5)
+        drawn.lines[0].set(color=color_of(index), linestyle=dash_of(index), marker=mark_of(index), markersize=4)
+        drawn.lines[0].set_gid(f"growth-g{index}")
+        for part in (*drawn.lines[1], *drawn.lines[2]):
+            part.set_color(color_of(index))
+        drawn.set_label(literal(line.label))
+    for place, level in enumerate(frame.levels):
+        axes.axhline(scale * level.value, color=INK, linewidth=1.1, linestyle=("--", ":")[place % 2], alpha=0.8)
+        axes.get_lines()[-1].set_label(literal(level.label))
+    axes.set_xscale("log")
+    sizes = sorted({point.examples for line in frame.lines for point in line.points})
+    axes.xaxis.set_major_locator(FixedLocator(apart(sizes)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlabel("training questions", color=INK)
+    axes.set_title(literal(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    handles, labels = axes.get_legend_handles_labels()
+    columns = 1 if max(map(len, labels)) > 40 else 2
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, fontsize=8, labelcolor=INK)
+    return figure
+
+
+def apart(sizes: list[int], least: float = 1.25) -> list[int]:
+    """The sizes that have room for their numbers beside each other."""
+    kept: list[int] = []
+    for size in sizes:
+        if not kept or size >= least * kept[-1]:
+            kept.append(size)
+    return kept

@@ -1,0 +1,52 @@
+import json
+
+import pytest
+from runs import build_run
+
+from mate_cli.reports.errors import error_rows, print_errors
+from mate_cli.reports.html_errors import errors_section
+from mate_cli.reports.report import build_report
+from mate_cli.terminal.console import Console
+
+ROWS = [
+    {"pred": "Oslo", "answer": ["Oslo"], "cells": [[0, 0]], "answer_cells": [[0, 0]], "scores": {"em": 1.0}},
+    {"pred": "three", "answer": ["3"], "cells": [[0, 0]], "answer_cells": [[0, 0]], "scores": {"em": 0.0}},
+    {"pred": "Oslo city", "answer": ["Oslo"], "cells": [[0, 1, 0.5]], "answer_cells": [[0, 0]], "scores": {"em": 0.0}},
+    {"pred": "Ann", "answer": ["Bob"], "cells": [[2, 1]], "answer_cells": [[0, 0]], "scores": {"em": 0.0}},
+    {"pred": "Ann", "answer": ["Bob"], "cells": "x", "answer_cells": [[0], [None, 1]], "scores": {"hits@1": 0.0}},
+    {"pred": "Ann"},
+]
+
+
+def write_predictions(folder, rows=ROWS):
+    rows = [{"question_id": f"q{place}", "question": "?", **row} for place, row in enumerate(rows)]
+    (folder / "predictions").mkdir()
+    (folder / "predictions" / "test.json").write_text(json.dumps(rows))
+
+
+@pytest.fixture
+def root(tmp_path):
+    for seed in (1, 2):
+        write_predictions(build_run(tmp_path / f"s{seed}", task="pointr", seed=seed, metrics={"test/em": 0.25}))
+    write_predictions(build_run(tmp_path / "cells", metrics={"test/hits@1": 0.25}), ROWS[4:])
+    return tmp_path
+
+
+def test_wrong_texts_are_sorted_for_each_configuration(root):
+    (row,) = error_rows(build_report([root], metric="test/em"))
+    assert (row.split, row.counts.questions, row.counts.wrong) == ("test", 8, 6), "both seeds; cells are no texts"
+    assert row.counts.places == {"right_cell": 2, "wrong_column": 2, "wrong_row": 2}
+    section = errors_section(build_report([root], metric="test/em"))
+    assert "near misses" in section
+    assert "&gt; 80" in section, "the paper's share"
+    assert errors_section(build_report([root / "cells"])) is None
+
+
+def test_an_evaluation_prints_them(root, capsys):
+    print_errors(root / "s1" / "predictions" / "test.json", Console(width=100))
+    shown = capsys.readouterr().out
+    assert "3 wrong answers of 4, in percent" in shown
+    assert ["near", "misses", "66.7", "55"] in [line.split() for line in shown.splitlines()]
+    print_errors(root / "s1" / "predictions" / "none.json", Console(width=100))
+    print_errors(root / "cells" / "predictions" / "test.json", Console(width=100))
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,49 @@
+import pytest
+from runs import build_run
+
+from mate_cli.reports.figures import write_figures
+from mate_cli.reports.growth import growth_frame
+from mate_cli.reports.html_growth import growth_section
+from mate_cli.reports.report import build_report
+
+SIZES = (1350, 3000, 12000)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    for model in ("mate", "tapas"):
+        for size in SIZES if model == "mate" else SIZES[:2]:
+            for seed in (1, 2):
+                level = size / 20_000 + seed / 100
+                config = {"trainer": {"limit_train": None if size == SIZES[-1] else size}}
+                build_run(
+                    root / f"{model}-{size}-{seed}",
+                    model=model,
+                    seed=seed,
+                    metrics={"test/hits@1": level},
+                    config=config,
+                    data={"train": size},
+                )
+    return build_report([root])
+
+
+def test_configurations_that_differ_by_their_number_of_examples_are_a_line(report):
+    frame = growth_frame(report)
+    (line,) = frame.lines
+    assert "mate" in line.label, "tapas has two numbers of examples only"
+    assert [point.examples for point in line.points] == list(SIZES)
+    assert line.points[0].mean == pytest.approx(1350 / 20_000 + 0.015)
+    assert line.points[0].error == pytest.approx(0.01 / 2**0.5)
+    assert [level.value for level in frame.levels] == pytest.approx([0.801, 0.801])
+    assert frame.levels[0].label == "PointR + MATE, published, dev", "the paper prints no figure of test"
+
+
+def test_it_is_on_the_page_and_among_the_figures(report, tmp_path):
+    assert "training questions" in growth_section(report)
+    assert "growth_test_hits_at_1.svg" in {file.name for file in write_figures(report, tmp_path)}
+
+
+def test_without_several_numbers_of_examples_there_is_none(tmp_path):
+    build_run(tmp_path / "one", metrics={"test/hits@1": 0.5})
+    assert growth_frame(build_report([tmp_path])) is None
