@@ -1,4 +1,4 @@
-"""`mate evaluate`: score a finished run on a split, with the weights it kept."""
+"""`mate evaluate`: score a finished run on a split, with the weights it kept, or several runs as one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ CONFIG = "evaluate"
 
 
 def run(cfg: Evaluate) -> None:
-    """Re-compute the metrics of a run, print them and write them below its folder; sort what is wrong."""
+    """Compute the metrics of a run, or of several together, print them and write them down; sort what is wrong."""
     from pathlib import Path
 
     from mate_cli.cli.schema import modules
     from mate_cli.pipelines.finished import Here, evaluate_run
 
     here = Here(cfg.hardware, cfg.paths, cfg.data_root, cfg.whole, modules(cfg.trust))
-    evaluate_run(cfg.run, cfg.split, here)
+    runs = [cfg.run] if isinstance(cfg.run, str) else list(cfg.run)
+    if len(runs) == 1:
+        evaluate_run(runs[0], cfg.split, here)
+        folder = Path(runs[0]).expanduser()
+    else:
+        from mate_cli.pipelines.ensemble import evaluate_together
+
+        folder = evaluate_together(runs, cfg.split, here).path
 
     from mate_cli.reports.errors import print_errors
     from mate_cli.reports.terminal import report_console
 
-    print_errors(Path(cfg.run).expanduser() / "predictions" / f"{cfg.split}.json", report_console())
+    print_errors(folder / "predictions" / f"{cfg.split}.json", report_console())

@@ -49,7 +49,7 @@ class Evaluate(Section):
 
     hardware: Hardware
     paths: Paths
-    run: str
+    run: str | list[str]
     split: str
     whole: bool
     data_root: str | None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import pytorch_lightning as pl
 import torch
 
-from mate_cli.errors import RunError
+from mate_cli.errors import ConfigError, RunError
 from mate_cli.lit_modules.gathering import Named, gathered
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.lit_modules.sharding import shard
@@ -180,6 +180,14 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def predict(self, batch: TableBatch) -> list[Prediction]:
         """One prediction per example of a batch."""
         return self.predictions(self.encoder(batch), batch)
+
+    def joined(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
+        """One prediction per example, of those of several networks that were trained alike: the mean of their scores.
+
+        Raises:
+            ConfigError: the task has no such mean.
+        """
+        raise ConfigError(f"{type(self).__name__} cannot join several runs", where="run", remedy="Name one run")
 
     @property
     def table_limits(self) -> tuple[int | None, int | None]:

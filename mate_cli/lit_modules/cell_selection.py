@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -102,6 +104,17 @@ class CellSelection(TableTask[TableExample, CellRanking]):
             shares = tuple(values[index, :count].tolist())
             rankings.append(CellRanking(name, tuple((row - 1, column - 1) for row, column in best), shares))
         return rankings
+
+    def joined(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
+        """Rank cells by the mean of their probabilities; a cell that a member did not keep has none of that member."""
+        shares: dict[str, Counter[tuple[int, int]]] = {}
+        for ranking in chain.from_iterable(members):
+            own = dict(zip(ranking.cells, ranking.probabilities, strict=True))
+            shares.setdefault(ranking.example_id, Counter()).update(own)  # type: ignore[arg-type]
+        return [
+            CellRanking(name, tuple(cell for cell, _ in best), tuple(share / len(members) for _, share in best))
+            for name, best in ((name, found.most_common(self.keep)) for name, found in shares.items())
+        ]
 
     def score(self, predictions: Sequence[CellRanking], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Hits@1, 3 and 5: of all questions with an answer, and of those in the table and in a passage."""

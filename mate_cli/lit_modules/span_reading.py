@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, ClassVar
 
 import torch
@@ -116,6 +117,13 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         spans = zip(output.batch.example_ids, begins, ends, best.tolist(), nothing, strict=True)
         return [SpanPrediction(*span) for span in spans]
 
+    def joined(self, members: Sequence[Sequence[SpanPrediction]]) -> list[SpanPrediction]:
+        """The span with the best mean probability; a span that is not the best of a member has none of that member."""
+        found: dict[str, list[SpanPrediction]] = {}
+        for prediction in chain.from_iterable(members):
+            found.setdefault(prediction.example_id, []).append(prediction)
+        return [_mean_span(predictions, len(members)) for predictions in found.values()]
+
     def answers(self, predictions: Sequence[SpanPrediction], examples: Mapping[str, TableExample]) -> dict[str, str]:
         """The text of each predicted span, by example."""
         return {p.example_id: self.serializer.span_text(examples[p.example_id], p.start, p.end) for p in predictions}
@@ -129,6 +137,15 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         """Exact match and F1 of reading in the right cell: of all questions, in the table, and in a passage."""
         scores = score_answers(self.answers(predictions, examples), examples)
         return {f"gold_{name}": value for name, value in scores.items()}
+
+
+def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPrediction:
+    shares: dict[tuple[int, int], float] = {}
+    for one in predictions:
+        shares[one.start, one.end] = shares.get((one.start, one.end), 0.0) + one.probability / members
+    (start, end), share = max(shares.items(), key=lambda item: item[1])
+    nothing = sum(one.no_answer for one in predictions) / members
+    return SpanPrediction(predictions[0].example_id, start, end, share, nothing)
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:

@@ -101,7 +101,7 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
     """
     folder = open_run(run)
     if folder.read_record().stages:
-        system, stages = _system(folder, here)
+        system, stages = open_stages(folder, here)
         examples = _questions(stages[system.stages[0]].parts, questions)
         answers = system.answer(stages, examples, "questions").texts
     else:
@@ -134,7 +134,7 @@ def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
     return system.with_learnt(read_object(file, RunError, "Train the run again")) if file.is_file() else system
 
 
-def _system(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:
+def open_stages(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:
     """A system and its stages, found also right after the whole run was moved."""
     system, stages = open_system(folder, here.trust), folder.read_record().stages
     found = {}
@@ -154,7 +154,7 @@ def _questions(parts: Parts, path: str) -> list[TableExample]:
 
 
 def _evaluate_system(folder: RunFolder, split: str, here: Here) -> dict[str, float]:
-    system, stages = _system(folder, here)
+    system, stages = open_stages(folder, here)
     examples = stages[system.stages[0]].parts.data.questions(split)
     answered = system.answer(stages, examples, split)
     save_answers(folder, split, system, examples, answered)
