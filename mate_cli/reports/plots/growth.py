@@ -61,11 +61,9 @@ def growth_figure(frame: GrowthFrame) -> Figure:
     for index, line in enumerate(frame.lines):
         examples, means = ([getattr(point, name) for point in line.points] for name in ("examples", "mean"))
         errors = [scale * (point.error or 0.0) for point in line.points]
-        drawn = axes.errorbar(examples, [scale * mean for mean in means], yerr=errors, capsize=3, linewidth=1.5)
-        drawn.lines[0].set(color=color_of(index), linestyle=dash_of(index), marker=mark_of(index), markersize=4)
+        look = {"color": color_of(index), "linestyle": dash_of(index), "marker": mark_of(index), "markersize": 4}
+        drawn = axes.errorbar(examples, [scale * mean for mean in means], errors, capsize=3, linewidth=1.5, **look)
         drawn.lines[0].set_gid(f"growth-g{index}")
-        for part in (*drawn.lines[1], *drawn.lines[2]):
-            part.set_color(color_of(index))
         drawn.set_label(literal(line.label))
     for place, level in enumerate(frame.levels):
         axes.axhline(scale * level.value, color=INK, linewidth=1.1, linestyle=("--", ":")[place % 2], alpha=0.8)
