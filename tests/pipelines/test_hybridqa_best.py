@@ -1,0 +1,86 @@
+"""The whole chain to the best answers of HybridQA: how it is put together, and once from end to end on small data."""
+
+import json
+
+import pytest
+from table_releases import write
+
+from mate_cli.cli.app import main
+from mate_cli.cli.config.plan import compose_plan
+from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+
+OTHERS = ("squadshifts", "nq_short", "tydiqa", "timeqa", "qamr")
+SMALL = [
+    "experiment=hybridqa_best",
+    "debug=fast",
+    "init=random",
+    "init.tokenizer=sample",
+    "model.size=tiny",
+    "encoding.max_tokens=96",
+    "logger=none",
+    "hardware.threads=1",
+    "stages.cell_selection.data.extra_train=[]",
+    "stages.span_reading.data.extra_train=[]",
+    *(f"stages.passage_reading.data.weights.{name}=0" for name in OTHERS),
+]
+
+
+def test_each_stage_begins_with_the_weights_of_the_one_before():
+    plan = compose_plan(["experiment=hybridqa_best"])
+    found = {stage.name: (stage.after, stage.config.init.get("checkpoint")) for stage in plan.stages}
+    assert found == {
+        "questions": ("weights", None),
+        "cell_selection": ("predictions", "stages.questions"),
+        "passage_reading": ("weights", None),
+        "span_reading": ("predictions", "stages.passage_reading"),
+    }
+    assert plan.system["cells"] == 5
+    configs = {stage.name: stage.config for stage in plan.stages}
+    assert configs["passage_reading"].data["name"] == "reading_mix"
+    assert configs["span_reading"].task["negatives"] == 2
+    assert configs["questions"].encoding == configs["cell_selection"].encoding
+
+
+def test_steps_can_be_left_out():
+    plan = compose_plan(
+        ["experiment=hybridqa_best", "stages.questions=null", "stages.passage_reading=null", "scale=small"]
+    )
+    assert [stage.config.init["kind"] for stage in plan.stages] == ["minilm", "minilm"]
+    assert {stage.config.model["size"] for stage in plan.stages} == {"minilm:2"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    (root / "hybridqa").symlink_to(SAMPLE_ROOT)
+    for file, first in (("train-v1.1.json", 0), ("dev-v1.1.json", 50)):
+        paragraphs = []
+        for number in range(first, first + 20):
+            asked = {"id": str(number), "question": "what flows?", "answers": [{"text": "river", "answer_start": 4}]}
+            paragraphs.append({"context": f"The river {number} flows to the sea.", "qas": [asked]})
+        write(root / "squad" / file, json.dumps({"data": [{"title": "Rivers", "paragraphs": paragraphs}]}))
+    return root
+
+
+@pytest.mark.long
+def test_one_command_trains_and_answers(data, tmp_path, capsys):
+    words = [*SMALL, f"paths.data={data}", f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]
+    assert main(["train", *words]) == 0
+    (folder,) = tmp_path.glob("train/hybridqa_best/*")
+    record = json.loads((folder / "record.json").read_text())
+    assert (record["status"], record["task"], list(record["stages"])) == (
+        "finished",
+        "pointr",
+        ["questions", "cell_selection", "passage_reading", "span_reading"],
+    )
+    assert {"dev/em", "dev/hits@1", "test/f1"} <= record["metrics"].keys()
+    learnt = json.loads((folder / "system.json").read_text())
+    assert 0 <= learnt["weight"] <= 1
+    rows = json.loads((folder / "predictions" / "dev.json").read_text())
+    assert max(len(row["cells"]) for row in rows if "cells" in row) == 5
+    capsys.readouterr()
+    assert main(["evaluate", f"run={folder}", "split=dev", "hardware.threads=1", f"paths.cache={tmp_path}"]) == 0
+    again = json.loads((folder / "evaluation" / "dev.json").read_text())
+    assert again == {name: value for name, value in record["metrics"].items() if name.startswith("dev/")}
+    assert main(["train", *words, "resume=last"]) == 0
+    assert "is finished already" in capsys.readouterr().out
