@@ -233,7 +233,7 @@ def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
 
 def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
     """What the serializer appends to a cell for each of its links."""
-    parts = serializer.additions(example.table)(example.question)
+    parts = serializer.appended(example)
     return {link: " ".join(texts) for link, texts in parts.items()}
 
 

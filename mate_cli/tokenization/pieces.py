@@ -74,6 +74,10 @@ class TablePieces:
         """Those of some columns of a table that has `width` of them; other cells begin and end at the same piece."""
         return self._of(np.isin(self.cells % width, list(columns)))
 
+    def of_rows(self, rows: Collection[int], width: int) -> TablePieces:
+        """Those of some body rows, from 0, of a table with `width` columns, and of the header."""
+        return self._of(np.isin(self.cells // width, [0, *(row + 1 for row in rows)]))
+
     def first_of_cells(self, lengths: np.ndarray) -> TablePieces:
         """The first so many pieces of each cell, [cells]; of which none is left, it begins where the next does."""
         places = np.arange(len(self.ids)) - np.repeat(self.offsets, np.diff(self.offsets, append=len(self.ids)))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from mate_cli.errors import ConfigError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.cell_pruning import tokens_to_keep
@@ -22,6 +23,7 @@ from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_te
 from mate_cli.tokenization.expansion import whole_passages
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces import TablePieces
+from mate_cli.tokenization.ranked_rows import RankedRows
 from mate_cli.tokenization.serializer import EncodingFailure, Label
 from mate_cli.tokenization.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
 from mate_cli.tokenization.truncation import Fit, fit_table, smallest_table
@@ -45,6 +47,9 @@ class TapasSerializer(TextSerializer):
         truncation: "cell_concatenation" shortens the cells of all columns alike; "hem" drops columns first, keeping
             those that share words with the question, see `column_selection`; "hem_cells" drops cells, see
             `cell_pruning`.
+        best_rows: first cut the table to so many rows, which keep their numbers; sentences are chosen of their links
+            alone. None reads all rows, and so is a table of which the run ranked nothing.
+        ranked_by: folder of the run whose predictions say which rows are best, see `RankedRows`.
 
     The other options are those of `TextSerializer`.
     """
@@ -56,6 +61,38 @@ class TapasSerializer(TextSerializer):
     title: bool = False
     lost_answers: Literal["keep", "fail"] = "keep"
     truncation: Literal["cell_concatenation", "hem", "hem_cells"] = "cell_concatenation"
+    best_rows: Annotated[int, Field(gt=0)] | None = None
+    ranked_by: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.best_rows is None) != (self.ranked_by is None):
+            remedy = "Set encoding.best_rows and encoding.ranked_by, or neither"
+            raise ConfigError("rows are chosen by a number and a run", where="encoding", remedy=remedy)
+        self._ranked = RankedRows(self.ranked_by) if self.ranked_by else None
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that differs whenever the encodings would."""
+        return super().fingerprint + (f" {self._ranked.digest}" if self._ranked else "")
+
+    def read_of(self, example: TableExample) -> Table:
+        """The best rows of a question's table, with what they link to; the table itself where all are read."""
+        table, rows = example.table, self._rows_of(example)
+        if not rows:
+            return table
+        kept = tuple(table.rows[row] for row in rows)
+        links = {link for row in kept for cell in row for link in cell.links}
+        passages = {link: text for link, text in table.passages.items() if link in links}
+        return replace(table, rows=kept, passages=passages)
+
+    def _rows_of(self, example: TableExample) -> tuple[int, ...]:
+        """The best rows of a question, from 0; none where all are read."""
+        if self._ranked is None or self.best_rows is None:
+            return ()
+        return tuple(
+            row for row in self._ranked.of(example.example_id, self.best_rows) if row < len(example.table.rows)
+        )
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
@@ -102,7 +139,8 @@ class TapasSerializer(TextSerializer):
     def _lay_out(self, reading: Reading) -> TableEncoding:
         facts, example = reading.facts, reading.example
         whole = facts.pieces(self._pieces, reading.changes)
-        pieces = self._select(reading, whole)
+        chosen = self._rows_of(example)
+        pieces = self._select(reading, whole.of_rows(chosen, facts.width) if chosen else whole)
         rows = pieces.cells // facts.width
         before = self._before(reading)
         prefix = self._cut_prefix(before, self.tokenizer.sep_id, smallest_table(pieces.word_starts, rows))

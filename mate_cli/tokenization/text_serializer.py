@@ -93,6 +93,14 @@ class TextSerializer(Serializer):
             return Expander(table.passages, self.sentences, titles=self.entity_titles).chosen
         return lambda question: {}
 
+    def read_of(self, example: TableExample) -> Table:
+        """What of a question's table is read: all of it, unless a serializer chooses rows."""
+        return example.table
+
+    def appended(self, example: TableExample) -> Mapping[str, Parts]:
+        """What is appended to cells for each link, for a question."""
+        return self.additions(self.read_of(example))(example.question)
+
     @property
     def reads_passages(self) -> bool:
         """Whether words of linked passages are appended to cells."""
@@ -121,7 +129,8 @@ class TextSerializer(Serializer):
         readings = []
         for example in examples:
             key = id(example.table)
-            changes = facts[key].changes(additions[key](example.question))
+            whole = self.read_of(example) is example.table
+            changes = facts[key].changes(additions[key](example.question) if whole else self.appended(example))
             readings.append(Reading(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
         self._pieces.add(chain(*(known.texts() for known in facts.values()), *(one.texts() for one in readings)))
         return readings
