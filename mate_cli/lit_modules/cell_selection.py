@@ -110,7 +110,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         shares: dict[str, Counter[tuple[int, int]]] = {}
         for ranking in chain.from_iterable(members):
             own = dict(zip(ranking.cells, ranking.probabilities, strict=True))
-            shares.setdefault(ranking.example_id, Counter()).update(own)  # type: ignore[arg-type]
+            shares.setdefault(ranking.example_id, Counter()).update(own)
         return [
             CellRanking(name, tuple(cell for cell, _ in best), tuple(share / len(members) for _, share in best))
             for name, best in ((name, found.most_common(self.keep)) for name, found in shares.items())

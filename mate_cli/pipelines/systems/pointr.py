@@ -136,9 +136,14 @@ def read_cells(
     read: dict[str, list[ReadCell]] = {}
     for key, (ranking, place) in chosen.items():
         if key in found:
-            logs = [math.log(max(share, LEAST)) for share in (ranking.probabilities[place], found[key].probability)]
-            read.setdefault(ranking.example_id, []).append(ReadCell(ranking.cells[place], *logs, texts[key]))
+            selected, span = _log(ranking.probabilities[place]), _log(found[key].probability)
+            cell = ReadCell(ranking.cells[place], selected, span, texts[key])
+            read.setdefault(ranking.example_id, []).append(cell)
     return read
+
+
+def _log(probability: float) -> float:
+    return math.log(max(probability, LEAST))
 
 
 def best_weight(read: Mapping[str, Sequence[ReadCell]], examples: Sequence[TableExample]) -> float:

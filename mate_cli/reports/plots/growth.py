@@ -61,8 +61,17 @@ def growth_figure(frame: GrowthFrame) -> Figure:
     for index, line in enumerate(frame.lines):
         examples, means = ([getattr(point, name) for point in line.points] for name in ("examples", "mean"))
         errors = [scale * (point.error or 0.0) for point in line.points]
-        look = {"color": color_of(index), "linestyle": dash_of(index), "marker": mark_of(index), "markersize": 4}
-        drawn = axes.errorbar(examples, [scale * mean for mean in means], errors, capsize=3, linewidth=1.5, **look)
+        drawn = axes.errorbar(
+            examples,
+            [scale * mean for mean in means],
+            errors,
+            capsize=3,
+            color=color_of(index),
+            linestyle=dash_of(index),
+            linewidth=1.5,
+            marker=mark_of(index),
+            markersize=4,
+        )
         drawn.lines[0].set_gid(f"growth-g{index}")
         drawn.set_label(literal(line.label))
     for place, level in enumerate(frame.levels):
