@@ -16,6 +16,7 @@ from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.node_ranking import NodeRanking
 from mate_cli.lit_modules.page_reading import PageReading
+from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
@@ -53,6 +54,7 @@ CASES = {
     Entailment: (TapasSerializer, {"lexical_features": True}, EXAMPLES),
     SpanReading: (TapasSerializer, {"label": "span"}, EXAMPLES),
     PageReading: (TapasSerializer, {"label": "span"}, EXAMPLES),
+    PassageReading: (TapasSerializer, {"label": "span"}, EXAMPLES),
     MaskedLM: (MaskingSerializer, {"share": 0.5}, EXAMPLES),
     NodeRanking: (RankingSerializer, {}, LINKED),
     RowHopping: (HoppingSerializer, {}, HOPPING),
