@@ -41,8 +41,9 @@ def test_questions_load_nothing_heavy(words):
     assert HEAVY.isdisjoint(modules)
 
 
-def test_a_wrong_value_is_refused_before_anything_heavy():
-    code, _, modules = fresh_interpreter(["train", "trainer.max_steps=-1"])
+@pytest.mark.parametrize("words", [["train", "trainer.max_steps=-1"], ["evaluate", "run=/nope"]], ids=" ".join)
+def test_what_is_wrong_is_refused_before_anything_heavy(words):
+    code, _, modules = fresh_interpreter(words)
     assert code == 2
     assert HEAVY.isdisjoint(modules)
 

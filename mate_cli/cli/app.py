@@ -8,12 +8,13 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.flags import FLAGS, split_flags
+from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.terminal.streams import clean_streams
 
@@ -121,8 +122,11 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     from mate_cli.cli import help as texts
     from mate_cli.cli.explain import explained
 
+    if "--version" in words:
+        print(f"mate {__version__}")
+        return 0
+    check_syntax(module, words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
-    check_flags(words)
     if {"--help", "-h"} & set(words):
         print(texts.command(module.CONFIG))
         return 0
@@ -184,18 +188,17 @@ def hydra_process(name: str, words: list[str]) -> Iterator[list[str]]:
             os.environ["HYDRA_FULL_ERROR"] = saved_setting
 
 
-def check_flags(words: Sequence[str]) -> None:
-    """Refuse a flag that Hydra does not know.
+def check_syntax(module: ModuleType, words: Sequence[str]) -> None:
+    """Refuse words that are no settings, as people type them who know other programs.
 
     Raises:
-        ConfigError: naming the flag and the nearest known one.
+        ConfigError: saying what to type.
     """
-    from mate_cli.cli.help import nearest
+    from mate_cli.cli.config.syntax import Syntax
+    from mate_cli.cli.explain import find_key
 
-    for word in words:
-        flag = word.split("=")[0]
-        if flag.startswith("-") and flag not in FLAGS:
-            raise ConfigError("unknown flag", where=word, remedy=nearest(flag, FLAGS))
+    takes, texts = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
+    Syntax(module.CONFIG, takes, texts, partial(find_key, module.CONFIG)).check(words)
 
 
 def report(error: MateError) -> int:

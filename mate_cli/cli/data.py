@@ -20,6 +20,11 @@ def arguments(words: Sequence[str]) -> list[str]:
     return [f"action={word}" if word in ACTIONS else word for word in words]
 
 
+def takes_word(word: str) -> bool:
+    """Say whether `arguments` reads a word in its own way."""
+    return word in ACTIONS
+
+
 def run(cfg: Data) -> None:
     """List all datasets, check the one that is chosen, or fetch its public release.
 

@@ -12,6 +12,9 @@ CONFIG = "evaluate"
 
 def run(cfg: Evaluate) -> None:
     """Re-compute the metrics of a run, print them and write them below its folder."""
+    from mate_cli.runs.folders import open_run
+
+    open_run(cfg.run)  # quick; what follows loads torch
     from mate_cli.cli.schema import modules
     from mate_cli.pipelines.finished import Here, evaluate_run
 

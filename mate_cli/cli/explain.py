@@ -22,8 +22,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.help import choices, nearest
+from mate_cli.cli.config.words import Word
+from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.help import choices, groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, MateError
 
 
@@ -92,11 +93,27 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
     return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None)
 
 
-def known_keys(config_name: str) -> DictConfig:
-    """Return a command's configuration as it is without any override."""
+def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
+    """Return a command's configuration as the choices among the words make it; as it is where they cannot be composed.
+
+    Args:
+        config_name: its primary configuration.
+        words: what is typed.
+    """
+    own = user_config_dir()
+    path = [f'hydra.searchpath=["file://{own}"]'] if own else []
+    chosen = [str(word) for word in map(Word.parse, words) if word.group and not word.sign and word.group != "sweep"]
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        return compose(config_name)
+        try:
+            return compose(config_name, [*path, *chosen])
+        except HydraException:
+            return compose(config_name)
+
+
+def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
+    """Return the key of the configuration that the words choose which is nearest to a name."""
+    return nearest_key(name, known_keys(config_name, words))
 
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
@@ -122,6 +139,20 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
     return question.removeprefix("Did you mean ").removesuffix("?") if question else None
 
 
+def choices_with(group: str, key: str) -> list[str]:
+    """Return the choices of a group in whose files a key stands."""
+    found = []
+    for name in choices(group):
+        file = config_dir() / group / f"{name}.yaml"
+        if file.is_file() and _stands(OmegaConf.to_container(OmegaConf.load(file)), key.split(".")):
+            found.append(name)
+    return found
+
+
+def _stands(tree: object, parts: Sequence[str]) -> bool:
+    return not parts or (isinstance(tree, dict) and parts[0] in tree and _stands(tree[parts[0]], parts[1:]))
+
+
 def _has(part: object, name: str) -> bool:
     return isinstance(part, DictConfig) and not part._is_missing() and not part._is_none() and name in part
 
@@ -129,7 +160,9 @@ def _has(part: object, name: str) -> bool:
 def _unreadable(override: str) -> ConfigError:
     if "=" not in override and not override.startswith("~"):
         return ConfigError("not of the form key=value", where=override)
-    remedy = "Put special characters in quotes inside quotes: 'key=\"a, b (c)\"'"
+    key, _, value = override.partition("=")
+    text = f'{key}="{value}"' if '"' not in value else 'key="a, b (c)"'
+    remedy = f"Put special characters in quotes inside quotes: '{text}'"
     return ConfigError("this value cannot be read", where=override, remedy=remedy)
 
 
@@ -153,14 +186,20 @@ def _no_choice(error: MissingConfigException) -> ConfigError:
         return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
     known = choices(group)
     listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
-    remedy = " ".join(filter(None, [nearest(name, known), listed]))
+    near = nearest_choice(group, name)
+    remedy = " ".join(filter(None, [f"Did you mean {near}?" if near else None, listed]))
     return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
 
 
 def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
     key = found[1]
-    config = known_keys(config_name)
-    name = nearest_key(key, config, [folder.name for folder in config_dir().iterdir() if folder.is_dir()])
+    group, _, name = key.partition(".")
+    config = known_keys(config_name, words)
+    if name and (others := choices_with(group, name)):
+        chosen = next((str(word) for word in map(Word.parse, words) if word.group == group), f"this {group}")
+        homes = " or ".join(f"{group}={one}" for one in others)
+        return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
+    name = nearest_key(key, config, groups_of(config_name))
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
     if name is None:
         return ConfigError("unknown key", where=key, remedy=f"All keys: mate {config_name} --cfg job")
@@ -174,7 +213,7 @@ def _unused_group(found: re.Match[str], config_name: str, words: Sequence[str]) 
 def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
     key, _, value = found[1].partition("=")
     return ConfigError(
-        "several values", where=found[1], remedy=f"Add -m to run each, or write {key}=[{value}] for a list"
+        "several values", where=found[1], remedy=f"Add -m to run each, or write '{key}=[{value}]' for a list"
     )
 
 

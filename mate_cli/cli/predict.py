@@ -62,6 +62,10 @@ def run(cfg: Predict) -> None:
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
+    if cfg.run is not None:
+        from mate_cli.runs.folders import open_run
+
+        open_run(cfg.run)  # quick; what follows loads torch
     own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) is not None]
     if cfg.input is not None:
         if own:

@@ -251,7 +251,10 @@ def _of_stage(hydra: Composer, name: str, words: Sequence[str]) -> Composed:
     except ConfigCompositionException as error:
         told = explain(error, COMMAND, words)
         where = ".".join(filter(None, [f"stages.{name}", told.where]))
-        raise ConfigError(told.problem, where=where, remedy=told.remedy) from error
+        remedy = told.remedy
+        if remedy and told.problem == "unknown key":
+            remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
+        raise ConfigError(told.problem, where=where, remedy=remedy) from error
 
 
 def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
