@@ -29,6 +29,7 @@ class RunRecord:
     """The summary of a run; `metrics` are fractions by name, `throughput` is per second of training.
 
     Args:
+        settings: what was typed as far as it tells the run apart, so that repeats have the same.
         status: running, finished, failed or interrupted.
         reason: why it failed.
         process: what trains it, see `runs/liveness.py`.
@@ -49,6 +50,7 @@ class RunRecord:
     init: str
     task: str
     seed: int
+    settings: list[str] = field(default_factory=list)
     status: str = "running"
     reason: str | None = None
     argv: list[str] = field(default_factory=lambda: list(sys.argv))
