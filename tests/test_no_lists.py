@@ -147,13 +147,13 @@ def test_predict_answers_from_own_tables(run, clone, capsys):
 def test_an_export_of_foreign_classes_needs_their_module(run, clone, capsys):
     words = ["export", f"run={run}", "hardware.threads=1"]
     assert main([*words, "to=refused"]) == 2
-    assert "added_parts.Nearby is no part of mate that model can be made of" in capsys.readouterr().err
+    assert "is no part of mate" in capsys.readouterr().err
     assert not Path("refused").exists()
     assert main([*words, "to=own", *TYPED]) == 0
     assert "trust=['added_parts']" in capsys.readouterr().out
     assert "which region sold most?" in answers(clone, "checkpoint=own", capsys)
     assert main(["predict", "checkpoint=own", "table=sales.csv", "question=a"]) == 2
-    assert "added_parts.Nearby is no part of mate" in capsys.readouterr().err
+    assert "is no part of mate" in capsys.readouterr().err
     assert type(Mate.from_pretrained("own", trust="added_parts").encoder).__name__ == "Nearby"
 
 

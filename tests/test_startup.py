@@ -39,6 +39,7 @@ def test_questions_load_nothing_heavy(words):
     assert code == 0
     assert length > 5
     assert HEAVY.isdisjoint(modules)
+    assert words[:1] != ["completion"] or "hydra" not in modules, "a key is pressed more often than a command is typed"
 
 
 @pytest.mark.parametrize("words", [["train", "trainer.max_steps=-1"], ["evaluate", "run=/nope"]], ids=" ".join)

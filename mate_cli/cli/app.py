@@ -32,6 +32,7 @@ COMMANDS = {
     "compare": "Compare runs: a table here, curves and plots in one page.",
     "benchmark": "Measure speed, side by side with other libraries.",
     "data": "Check or download a dataset.",
+    "explain": "Explain a key: what it means, may be, and who sets it.",
     "inspect": "Show how one example is read, cut, pruned and attended to.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
@@ -120,10 +121,15 @@ def dispatch(words: list[str]) -> int:
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
     from mate_cli.cli import help as texts
-    from mate_cli.cli.explain import explained
+    from mate_cli.cli.config.mistakes import explained
 
     if "--version" in words:
         print(f"mate {__version__}")
+        return 0
+    if topic := texts.topic(words):
+        from mate_cli.cli.explain import text
+
+        print(text(module.CONFIG, topic, [word for word in words if "=" in word and not word.startswith("-")]))
         return 0
     check_syntax(module, words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
@@ -152,7 +158,7 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
     """Return the command's function with the check of its configuration in front."""
 
     def task(config: DictConfig) -> None:
-        from mate_cli.cli.explain import explained
+        from mate_cli.cli.config.mistakes import explained
         from mate_cli.cli.validate import validate
 
         sys.argv = list(argv)
@@ -194,8 +200,8 @@ def check_syntax(module: ModuleType, words: Sequence[str]) -> None:
     Raises:
         ConfigError: saying what to type.
     """
+    from mate_cli.cli.config.mistakes import find_key
     from mate_cli.cli.config.syntax import Syntax
-    from mate_cli.cli.explain import find_key
 
     takes, texts = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
     Syntax(module.CONFIG, takes, texts, partial(find_key, module.CONFIG)).check(words)

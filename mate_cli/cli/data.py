@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.completion import DATA_ACTIONS as ACTIONS
 from mate_cli.errors import DataError
 
 if TYPE_CHECKING:
     from mate_cli.cli.schema import Data
 
 CONFIG = "data"
-ACTIONS = ("list", "check", "download")
 
 
 def arguments(words: Sequence[str]) -> list[str]:

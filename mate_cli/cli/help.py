@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -151,8 +151,19 @@ def _keys(source: Path) -> list[str]:
     ]
 
 
+def topic(words: Sequence[str]) -> str | None:
+    """Return the key that is asked about, as in `--help trainer`; None where no help is asked for, or for all."""
+    for flag in words:
+        if flag.startswith("--help="):
+            return flag.partition("=")[2] or None
+    if not {"--help", "-h"} & set(words):
+        return None
+    return next((word for word in words if "=" not in word and not word.startswith("-")), None)
+
+
 def _closing(name: str) -> str:
     texts = {
+        "--help KEY": "what a key or group means, as in --help trainer",
         "--cfg job": "all keys with their values",
         "-m key=1,2,3": "one run per value",
         "--hydra-help": "flags of Hydra",

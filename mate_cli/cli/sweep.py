@@ -134,8 +134,8 @@ def composed(overrides: Sequence[str], folder: Path | None) -> Plan:
         ConfigError: nothing can be trained so.
     """
     from mate_cli.cli import train
+    from mate_cli.cli.config.mistakes import explained
     from mate_cli.cli.config.plan import compose_plan
-    from mate_cli.cli.explain import explained
 
     with explained(train, overrides):
         return compose_plan(overrides, folder)

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
-from mate_cli.cli.explain import omegaconf_error
+from mate_cli.cli.config.mistakes import omegaconf_error
 from mate_cli.cli.schema import SCHEMAS
 from mate_cli.cli.sentences import sentences, unknown_key
 from mate_cli.errors import ConfigError

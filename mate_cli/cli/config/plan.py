@@ -17,8 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
+from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.words import Word
-from mate_cli.cli.explain import explain, nearest_key, omegaconf_error
 from mate_cli.cli.help import nearest
 from mate_cli.cli.schema import StageOptions, modules
 from mate_cli.cli.sentences import sentences
