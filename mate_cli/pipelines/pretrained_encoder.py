@@ -243,7 +243,7 @@ def _kept_states(encoder: TableEncoder, stack: ExitStack) -> list[Tensor]:
             keep(given[0], given[1])
         keep(made, given[1])
 
-    for layer in encoder.encoder.layer:
+    for layer in encoder.layers:
         stack.callback(layer.register_forward_hook(keep_output).remove)
     return kept
 
@@ -261,8 +261,9 @@ def _kept_weights(encoder: TableEncoder, stack: ExitStack) -> list[Tensor]:
         weights = Eager().probabilities(own.projections(states).unflatten(-1, own.shape), plan, key_bias)
         kept.append(weights * plan.mask)  # padding sees nothing
 
-    for spec, layer in zip(encoder.specs, cast("list[Any]", encoder.encoder.layer), strict=True):
-        if not isinstance(spec.backend, AttentionBackend) or not spec.backend.exact:
+    for layer in encoder.layers:
+        backend = layer.spec.backend
+        if not isinstance(backend, AttentionBackend) or not backend.exact:
             problem = f"{type(encoder).__name__} has no attention weights for pairs of tokens"
             raise ConfigError(problem, where="output_attentions", remedy="Leave it out")
         stack.callback(layer.attention["self"].register_forward_pre_hook(keep).remove)

@@ -29,7 +29,9 @@ from mate_cli.cli.schema import SCHEMAS
 from mate_cli.cli.validate import Parameters
 from mate_cli.errors import ConfigError
 
-LINE = re.compile(r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: .*?)?)(?:\s+# (?P<said>.*))?$")
+LINE = re.compile(
+    r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
+)
 """A key of a YAML file, its value, and the comment behind it."""
 KINDS = {
     **{"integer": "an integer", "number": "a number", "string": "text", "boolean": "true or false"},
