@@ -103,6 +103,7 @@ def test_questions_stand_in_a_spreadsheet(tmp_path, suffix):
 
     (tmp_path / "sales.csv").write_text(CSV)
     rows = {"Question": ["who?", "where?"], "Table": ["sales.csv"] * 2, "Answer": ["north | south", "870"]}
+    rows["Table"][1] = json.dumps(LISTS)
     frame = pd.DataFrame({**rows, "Cells": ["", "[[1, 1]]"], "Remark": ["", "sure"]})
     name = f"asked.{suffix}"
     {"csv": frame.to_csv, "xlsx": frame.to_excel, "parquet": frame.to_parquet}[suffix](tmp_path / name, index=False)
@@ -125,6 +126,10 @@ WRONG = {
     "number is many": {**ASKED, "number": "many"},
     "aggregation is product": {**ASKED, "number": 3, "aggregation": "product"},
     "passage 0 has no text": {**ASKED, "passages": [{"row": 0, "column": 0}]},
+    "its passages rows.jsonl are no JSON": {**ASKED, "passages": "rows.jsonl"},
+    "passages should be a list": {**ASKED, "passages": {"row": 0}},
+    "a row of the table is no list": {"question": "who?", "table": [["a"], 1]},
+    'or {"header": [...], "rows": [[...], ...]}': {"question": "who?", "table": {"header": 3, "rows": []}},
 }
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mate_cli.data.archive import read_file
 from mate_cli.errors import MateError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import cell_text, number_text
@@ -120,13 +121,15 @@ class RowTables:
         Raises:
             RowError: it is missing, damaged, or has no such cell as a passage names.
         """
-        given = row.values.get("table")
-        if given is None:
+        if "table" not in row.values:
             raise RowError("has no table")
+        given = row.values["table"]
+        if row.plain and str(given).lstrip().startswith(("[", "{")):
+            given = row.parsed("table")
         parts = [given, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
         key = json.dumps(parts, default=str, sort_keys=True)
         if key not in self._known:
-            table = self._read(row) if isinstance(given, str) else inline_table(given)
+            table = self._read(given, row) if isinstance(given, str) else inline_table(given)
             table = replace(table, title=row.text("title") or table.title)
             if passages := self._passages(row):
                 table = with_passages(table, passages)
@@ -135,8 +138,7 @@ class RowTables:
             self._known[key] = table
         return self._known[key]
 
-    def _read(self, row: Row) -> Table:
-        name = str(row.values["table"])
+    def _read(self, name: str, row: Row) -> Table:
         path = self._find(name, row.folder)
         try:
             return replace(read_table(path, row.text("sheet") or None)[0], table_id=name)
@@ -153,8 +155,10 @@ class RowTables:
     def _passages(self, row: Row) -> list[Mapping[str, Any]]:
         value = row.values.get("passages")
         if isinstance(value, str) and not value.lstrip().startswith("["):
-            path = self._find(value, row.folder)
-            value = json.loads(path.read_text(encoding="utf-8"))
+            try:
+                value = json.loads(read_file(self._find(value, row.folder)))
+            except (ValueError, RecursionError) as error:
+                raise RowError(f"its passages {value} are no JSON") from error
         elif isinstance(value, str):
             value = row.parsed("passages")
         if value is not None and not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
@@ -169,7 +173,7 @@ def inline_table(value: object) -> Table:
         RowError: it is none of these.
     """
     name = ""
-    if isinstance(value, Mapping) and isinstance(value.get("rows"), (list, tuple)) and "header" in value:
+    if isinstance(value, Mapping) and all(isinstance(value.get(part), (list, tuple)) for part in ("header", "rows")):
         header, rows = list(value["header"]), list(value["rows"])
         name = cell_text(value.get("id") or value.get("name"))
     elif isinstance(value, (list, tuple)) and value and all(isinstance(row, Mapping) for row in value):
