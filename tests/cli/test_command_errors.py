@@ -7,18 +7,12 @@ from hydra.utils import instantiate
 
 from mate_cli import __version__
 from mate_cli.cli import app, evaluate
+from mate_cli.cli.help import choices
 
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
-    (
-        "train",
-        "model=mtae",
-    ): (
-        "model=mtae: no such choice. Did you mean mate? "
-        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas, transformer_xh, "
-        "transformer_xl."
-    ),
+    ("train", "model=mtae"): f"model=mtae: no such choice. Did you mean mate? Choices: {', '.join(choices('model'))}.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",
