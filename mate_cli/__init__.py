@@ -1,3 +1,25 @@
-"""MATE experiments on large tables, from the command line."""
+"""MATE experiments on large tables, from the command line and in one's own code.
+
+`Mate` is a trained network with its tokenizer, `Table` what it reads; neither is loaded before it is asked for.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+__all__ = ["Mate", "Table", "__version__"]
+
+_PLACES = {
+    "Mate": ("mate_cli.pipelines.pretrained_encoder", "PretrainedEncoder"),
+    "Table": ("mate_cli.tables.table", "Table"),
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class
+    """Load what is offered when it is first asked for: the command line must not wait for torch."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, own_name = _PLACES[name]
+    found = getattr(import_module(module), own_name)
+    globals()[name] = found
+    return found

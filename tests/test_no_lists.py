@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from batches import batch_from
 from configurations import files, problem
 from matplotlib.figure import Figure
 
+from mate_cli import Mate
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.models.flops import attention_flops, dense_flops, encoder_flops
@@ -41,7 +43,7 @@ def clone(tmp_path_factory):
     folder = shutil.copytree(ADDED, tmp_path_factory.mktemp("clone") / "own", ignore=shutil.ignore_patterns("__*__"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.syspath_prepend(folder)
+        patch.setattr(sys, "path", [*sys.path])
         patch.setenv("COLUMNS", "150")
         yield folder
 
@@ -142,10 +144,29 @@ def test_predict_answers_from_own_tables(run, clone, capsys):
     assert "which region sold most?" in answers(clone, f"run={run}", capsys)
 
 
-def test_an_export_takes_no_foreign_classes_along(run, capsys):
-    assert main(["export", f"run={run}", "to=refused", "hardware.threads=1", *TYPED]) == 2
-    assert "added_parts.Nearby is no part of mate that model can be made of" in capsys.readouterr().err
+def test_an_export_of_foreign_classes_needs_their_module(run, clone, capsys):
+    words = ["export", f"run={run}", "hardware.threads=1"]
+    assert main([*words, "to=refused"]) == 2
+    assert "is no part of mate" in capsys.readouterr().err
     assert not Path("refused").exists()
+    assert main([*words, "to=own", *TYPED]) == 0
+    assert "trust=['added_parts']" in capsys.readouterr().out
+    assert "which region sold most?" in answers(clone, "checkpoint=own", capsys)
+    assert main(["predict", "checkpoint=own", "table=sales.csv", "question=a"]) == 2
+    assert "is no part of mate" in capsys.readouterr().err
+    assert type(Mate.from_pretrained("own", trust="added_parts").encoder).__name__ == "Nearby"
+
+
+def test_a_module_that_is_not_there_is_named(run, tmp_path, monkeypatch, capsys):
+    assert main(["train", "model._target_=nowhere.Net"]) == 2
+    assert "there is no module nowhere: put nowhere.py where you type, or install it" in capsys.readouterr().err
+    assert main(["train", "model._target_=added_parts.Net"]) == 2
+    assert "added_parts has no Net" in capsys.readouterr().err
+    config = (run / "config.yaml").read_text()
+    shutil.copytree(run, tmp_path / "moved")
+    (tmp_path / "moved" / "config.yaml").write_text(config.replace("added_parts.", "lost_parts."))
+    assert main(["evaluate", f"run={tmp_path / 'moved'}", "trust=lost_parts"]) == 2
+    assert "there is no module lost_parts: put lost_parts.py where you type" in capsys.readouterr().err
 
 
 def test_an_export_may_have_been_trained_with_any(ordinary, clone, capsys):

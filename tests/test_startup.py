@@ -39,10 +39,12 @@ def test_questions_load_nothing_heavy(words):
     assert code == 0
     assert length > 5
     assert HEAVY.isdisjoint(modules)
+    assert words[:1] != ["completion"] or "hydra" not in modules, "a key is pressed more often than a command is typed"
 
 
-def test_a_wrong_value_is_refused_before_anything_heavy():
-    code, _, modules = fresh_interpreter(["train", "trainer.max_steps=-1"])
+@pytest.mark.parametrize("words", [["train", "trainer.max_steps=-1"], ["evaluate", "run=/nope"]], ids=" ".join)
+def test_what_is_wrong_is_refused_before_anything_heavy(words):
+    code, _, modules = fresh_interpreter(words)
     assert code == 2
     assert HEAVY.isdisjoint(modules)
 

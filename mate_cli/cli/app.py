@@ -8,12 +8,13 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.flags import FLAGS, split_flags
+from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.terminal.streams import clean_streams
 
@@ -31,6 +32,7 @@ COMMANDS = {
     "compare": "Compare runs: a table here, curves and plots in one page.",
     "benchmark": "Measure speed, side by side with other libraries.",
     "data": "Check or download a dataset.",
+    "explain": "Explain a key: what it means, may be, and who sets it.",
     "inspect": "Show how one example is read, cut, pruned and attended to.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
@@ -119,10 +121,18 @@ def dispatch(words: list[str]) -> int:
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
     from mate_cli.cli import help as texts
-    from mate_cli.cli.explain import explained
+    from mate_cli.cli.config.mistakes import explained
 
+    if "--version" in words:
+        print(f"mate {__version__}")
+        return 0
+    if topic := texts.topic(words):
+        from mate_cli.cli.explain import text
+
+        print(text(module.CONFIG, topic, [word for word in words if "=" in word and not word.startswith("-")]))
+        return 0
+    check_syntax(module, words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
-    check_flags(words)
     if {"--help", "-h"} & set(words):
         print(texts.command(module.CONFIG))
         return 0
@@ -148,7 +158,7 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
     """Return the command's function with the check of its configuration in front."""
 
     def task(config: DictConfig) -> None:
-        from mate_cli.cli.explain import explained
+        from mate_cli.cli.config.mistakes import explained
         from mate_cli.cli.validate import validate
 
         sys.argv = list(argv)
@@ -184,18 +194,17 @@ def hydra_process(name: str, words: list[str]) -> Iterator[list[str]]:
             os.environ["HYDRA_FULL_ERROR"] = saved_setting
 
 
-def check_flags(words: Sequence[str]) -> None:
-    """Refuse a flag that Hydra does not know.
+def check_syntax(module: ModuleType, words: Sequence[str]) -> None:
+    """Refuse words that are no settings, as people type them who know other programs.
 
     Raises:
-        ConfigError: naming the flag and the nearest known one.
+        ConfigError: saying what to type.
     """
-    from mate_cli.cli.help import nearest
+    from mate_cli.cli.config.mistakes import find_key
+    from mate_cli.cli.config.syntax import Syntax
 
-    for word in words:
-        flag = word.split("=")[0]
-        if flag.startswith("-") and flag not in FLAGS:
-            raise ConfigError("unknown flag", where=word, remedy=nearest(flag, FLAGS))
+    takes, texts = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
+    Syntax(module.CONFIG, takes, texts, partial(find_key, module.CONFIG)).check(words)
 
 
 def report(error: MateError) -> int:

@@ -29,6 +29,11 @@ def arguments(words: Sequence[str]) -> list[str]:
     return [*rest, f"runs={quoted_list(folders)}"] if folders else rest
 
 
+def takes_word(word: str) -> bool:
+    """Say whether `arguments` reads a word in its own way."""
+    return word == "--watch" or is_folder(word)
+
+
 def spelled(word: str) -> str:
     """Turn `--watch` into a key, and quote the label after `against=`, which Hydra's grammar would stumble over."""
     if word == "--watch":

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import io
-import os
 from collections.abc import Sequence
 
 from mate_cli.cli.help import nearest
@@ -28,6 +24,8 @@ end
 complete -c mate -f -a '(__mate_complete)'
 """
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+DATA_ACTIONS = ("list", "check", "download")
+"""What `mate data` may be told to do; its own module takes longer to load."""
 HELP = """Print the completion script of a shell.
 
 Usage: mate completion bash|zsh|fish
@@ -66,37 +64,19 @@ def candidates(line: str) -> list[str]:
         line: everything typed so far, such as `mate train mod`.
     """
     from mate_cli.cli.app import commands
-    from mate_cli.cli.flags import FLAGS
+    from mate_cli.cli.candidates import Completer
 
     before, word = line.split()[1:], ""
     if not line.endswith((" ", "\t")) and before:
         word = before.pop()
     if not before:
         return [name for name in (*commands(), "--help", "--version") if name.startswith(word)]
-    if before[0] == "completion":
+    command, *words = before
+    if command == "completion":
         return [shell for shell in SCRIPTS if shell.startswith(word)]
-    if before[0] not in commands():
+    if command not in commands():
         return []
-    if word.startswith("-"):
-        return [flag for flag in FLAGS if flag.startswith(word)]
-    module = importlib.import_module(f"mate_cli.cli.{before[0]}")
-    fixed = [action for action in getattr(module, "ACTIONS", ()) if len(before) == 1 and action.startswith(word)]
-    return fixed + from_hydra(before[0], " ".join([*before[1:], word]))
-
-
-def from_hydra(command: str, overrides: str) -> list[str]:
-    """Return Hydra's candidates for the last of a command's overrides."""
-    from mate_cli.cli.app import main
-
-    saved, os.environ["COMP_LINE"] = os.environ.get("COMP_LINE"), f"mate {overrides}"
-    answer = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(answer), contextlib.redirect_stderr(io.StringIO()):
-            main([command, "-sc", "query=bash"])
-    finally:
-        if saved is None:
-            del os.environ["COMP_LINE"]
-        else:
-            os.environ["COMP_LINE"] = saved
-    own = overrides.rpartition(" ")[2].startswith("hydra")
-    return [word for word in answer.getvalue().split() if own or not word.startswith("hydra")]
+    if command == "explain":
+        return [name.rstrip("=.") for name in Completer("train", words).complete(word) if "=" not in word]
+    actions = DATA_ACTIONS if command == "data" and not words else ()
+    return [action for action in actions if action.startswith(word)] + Completer(command, words).complete(word)

@@ -6,18 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.cli.completion import DATA_ACTIONS as ACTIONS
 from mate_cli.errors import DataError
 
 if TYPE_CHECKING:
     from mate_cli.cli.schema import Data
 
 CONFIG = "data"
-ACTIONS = ("list", "check", "download")
 
 
 def arguments(words: Sequence[str]) -> list[str]:
     """Turn `mate data check ...` into `mate data action=check ...`."""
     return [f"action={word}" if word in ACTIONS else word for word in words]
+
+
+def takes_word(word: str) -> bool:
+    """Say whether `arguments` reads a word in its own way."""
+    return word in ACTIONS
 
 
 def run(cfg: Data) -> None:

@@ -1,210 +1,99 @@
-"""Hydra's and OmegaConf's errors in one line: the key, what is wrong, the nearest right name."""
+"""`mate explain KEY`: what a key means, what it may be, and who sets it."""
 
 from __future__ import annotations
 
-import re
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
+import shutil
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import (
-    ConfigCompositionException,
-    HydraException,
-    InstantiationException,
-    MissingConfigException,
-    OverrideParseException,
-)
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
+from mate_cli.errors import ConfigError
 
-from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.help import choices, nearest
-from mate_cli.errors import ConfigError, MateError
+if TYPE_CHECKING:
+    from mate_cli.cli.config.reference import Explained
+
+HELP = """Explain keys of `mate train`: what they mean, what they may be, and who sets them.
+
+Usage: mate explain KEY [group=choice] [key=value]
+
+Examples
+  mate explain trainer.val_every
+  mate explain trainer.val_every experiment=wtq_mate scale=small
+  mate explain model model=linformer
+
+Of other commands: mate COMMAND --help KEY"""
 
 
-@contextmanager
-def explained(command: ModuleType, words: Sequence[str]) -> Iterator[None]:
-    """Turn the errors that a configuration can cause into `ConfigError`; errors of the program stay what they are.
-
-    Args:
-        command: the module of the sub-command.
-        words: its arguments.
+def main(words: Sequence[str]) -> int:
+    """Print what is known of a key.
 
     Raises:
-        ConfigError: naming the key and the nearest right name.
+        ConfigError: no key is named, or none of this name is there.
     """
-    try:
-        yield
-    except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-        if ours := _of_ours(error):
-            raise ours from error
-        if _is_a_bug(error, command):
-            raise
-        raise explain(error, command.CONFIG, words) from error
+    keys = [word for word in words if "=" not in word and not word.startswith("-")]
+    if not words or {"--help", "-h"} & set(words):
+        print(HELP)
+        return 0
+    if len(keys) != 1:
+        raise ConfigError("needs one key", where="mate explain", remedy="Type mate explain trainer.val_every")
+    print(text("train", keys[0], [word for word in words if "=" in word]))
+    return 0
 
 
-def _of_ours(error: BaseException) -> MateError | None:
-    """The error of ours that Hydra wrapped while it built an object, if any."""
-    cause: BaseException | None = error
-    while cause and not isinstance(cause, MateError):
-        cause = cause.__cause__
-    return cause if isinstance(cause, MateError) else None
-
-
-def _is_a_bug(error: Exception, command: ModuleType) -> bool:
-    """Whether the program is to blame: it read a key that is not there, or called a class wrongly.
-
-    Hydra raises plain `ValueError` where flags exclude each other, or a list stands where a name must be.
-    """
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if type(error) is ValueError:
-        return "hydra/_internal" not in Path(files[-1]).as_posix()
-    composing = isinstance(error, (ConfigCompositionException, OverrideParseException, YAMLError))
-    elsewhere = isinstance(error, InstantiationException) and "locating target" in str(error)
-    return not (composing or elsewhere) and command.__file__ in files
-
-
-def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:
-    """Return an error of Hydra, OmegaConf or YAML as one that names the key and the remedy."""
-    if isinstance(error, OverrideParseException):
-        return _unreadable(error.override)
-    if isinstance(error, MissingConfigException):
-        return _no_choice(error)
-    if isinstance(error, YAMLError):
-        return _not_yaml(error)
-    message = str(error) or str(error.__cause__)
-    for pattern, answer in ANSWERS:
-        if found := re.search(pattern, message):
-            return answer(found, config_name, words)
-    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
-    return omegaconf_error(cause) if isinstance(cause, OmegaConfBaseException) else ConfigError(_first_line(message))
-
-
-def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
-    """Return an error of a value: an interpolation that leads nowhere, a value of the wrong kind."""
-    problem = _first_line(str(error.msg or error))
-    problem = re.sub(r"^\w+ raised while resolving interpolation: ", "", problem).strip("\"'")
-    return ConfigError(problem[:1].lower() + problem[1:], where=error.full_key or None)
-
-
-def known_keys(config_name: str) -> DictConfig:
-    """Return a command's configuration as it is without any override."""
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        return compose(config_name)
-
-
-def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
-    """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere.
+def text(command: str, key: str, words: Sequence[str]) -> str:
+    """What is known of a key, or of the keys of a section, for a terminal.
 
     Args:
-        key: dotted path.
-        config: what is known.
-        groups: names that are a choice of file, known beside the keys.
+        command: whose configuration it is in.
+        key: dotted.
+        words: what else is typed.
+
+    Raises:
+        ConfigError: there is no such key.
     """
-    section, _, name = key.rpartition(".")
-    node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
-    if not isinstance(node, DictConfig):
-        fixed = nearest_key(section, config, groups)
-        if fixed in (None, section):  # the section may exist, and be empty here
-            return None
-        return nearest_key(f"{fixed}.{name}", config, groups) or fixed
-    known = [*map(str, node), *(groups if not section else ())]
-    question = nearest(name, known, prefix=f"{section}." if section else "")
-    if question is None and not section:
-        homes = [str(group) for group, part in config.items_ex(resolve=False) if _has(part, name)]
-        return f"{homes[0]}.{name}" if homes else None
-    return question.removeprefix("Did you mean ").removesuffix("?") if question else None
+    from mate_cli.cli.config.reference import explained
+
+    stages = _stages(command, words)
+    width = min(shutil.get_terminal_size().columns, 120)
+    parts = []
+    for name, own in stages.items():
+        found = explained(command, key, own)
+        shown = _one(found[0], width) if len(found) == 1 else _section(key, found, width)
+        parts.append(f"stage {name}\n{shown}" if name else shown)
+    return "\n\n".join(dict.fromkeys(parts))
 
 
-def _has(part: object, name: str) -> bool:
-    return isinstance(part, DictConfig) and not part._is_missing() and not part._is_none() and name in part
+def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
+    """The words that each stage is composed of; of a plain run those that are typed."""
+    if command != "train" or not any(word.startswith("experiment=") for word in words):
+        return {"": list(words)}
+    from mate_cli.cli.config.plan import compose_plan
+
+    plan = compose_plan(words)
+    if not plan.before:
+        return {"": list(words)}
+    return {stage.name: stage.overrides for stage in plan.stages if not stage.run}
 
 
-def _unreadable(override: str) -> ConfigError:
-    if "=" not in override and not override.startswith("~"):
-        return ConfigError("not of the form key=value", where=override)
-    remedy = "Put special characters in quotes inside quotes: 'key=\"a, b (c)\"'"
-    return ConfigError("this value cannot be read", where=override, remedy=remedy)
+def _one(found: Explained, width: int) -> str:
+    rows = [("may be", found.bounds)] if found.bounds else []
+    places = [(one.where, one.value, one.said if one.said != found.meaning else "") for one in found.settings]
+    sizes = [max((len(place[part]) for place in places), default=0) for part in (0, 1)]
+    for number, (where, value, said) in enumerate(places):
+        row = f"{where:<{sizes[0]}}  {value:<{sizes[1]}}  {said}".rstrip()
+        rows.append(("" if number else "set by", row))
+    head = textwrap.fill(f"{found.key} = {found.value}", width)
+    meaning = [textwrap.indent(textwrap.fill(found.meaning, width - 2), "  ")] if found.meaning else []
+    return "\n".join([head, *meaning, *(f"  {name:<8}{said}" for name, said in rows)])
 
 
-def _not_yaml(error: YAMLError) -> ConfigError:
-    mark = getattr(error, "problem_mark", None)
-    return ConfigError("not valid YAML", where=f"{mark.name}, line {mark.line + 1}" if mark else None)
+def _section(key: str, found: Sequence[Explained], width: int) -> str:
+    from mate_cli.cli.help import choices
 
-
-def _no_choice(error: MissingConfigException) -> ConfigError:
-    group, _, name = str(error.missing_cfg_file).rpartition("/")
-    if not group:
-        return ConfigError("no such configuration", where=f"--config-name {name}")
-    parent = re.match(r"In '([^']+)'", str(error))
-    inside = f" (in conf/{parent[1]}.yaml)" if parent and "/" in parent[1] else ""
-    outer, _, inner = group.rpartition("/")
-    if outer and choices(inner):
-        remedy = f"Write override /{inner}: {name}"
-        return ConfigError(f"there is no group {group}", where=parent[1] if parent else group, remedy=remedy)
-    if outer == "hydra":
-        remedy = 'Optuna, joblib and submitit come with pip install "mate-cli[sweeps]"'
-        return ConfigError("no such choice, or not installed", where=f"{group}={name}{inside}", remedy=remedy)
-    known = choices(group)
-    listed = f"Choices: {', '.join(known)}" if known else f"There are no files in conf/{group}"
-    remedy = " ".join(filter(None, [nearest(name, known), listed]))
-    return ConfigError("no such choice", where=f"{group}={name}{inside}", remedy=remedy)
-
-
-def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    key = found[1]
-    config = known_keys(config_name)
-    name = nearest_key(key, config, [folder.name for folder in config_dir().iterdir() if folder.is_dir()])
-    value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
-    if name is None:
-        return ConfigError("unknown key", where=key, remedy=f"All keys: mate {config_name} --cfg job")
-    return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{f'={value}' if value else ''}?")
-
-
-def _unused_group(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return ConfigError(f"mate {config_name} does not use this group", where=found[1])
-
-
-def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    key, _, value = found[1].partition("=")
-    return ConfigError(
-        "several values", where=found[1], remedy=f"Add -m to run each, or write {key}=[{value}] for a list"
-    )
-
-
-def _exists(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return ConfigError("this key exists already", where=found[1], remedy="Leave out the +")
-
-
-def _nothing_to_delete(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return ConfigError("nothing to delete here", where=f"~{found[1]}")
-
-
-def _no_target(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    remedy = "It was made by another version of mate, or by code that is not on the path"
-    return ConfigError("there is no such class here", where=found[1], remedy=remedy)
-
-
-Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
-ANSWERS: tuple[tuple[str, Answer], ...] = (
-    (r"Error locating target '([^']+)'", _no_target),
-    (r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)", _unused_group),
-    (r"Could not override '([^']+)'", _unknown_key),
-    (r"config group '([^']+)' does not exist", _unknown_key),
-    (r"Ambiguous value for argument '([^']+)'", _several),
-    (r"Sweep parameters '([^']+)'", _several),
-    (r"An item is already at '([^']+)'", _exists),
-    (r"Could not delete '([^'=]+)", _nothing_to_delete),
-    (r"Could not delete from config\. '([^']+)'", _nothing_to_delete),
-)
-"""Hydra says in words what it has no exception class for."""
-
-
-def _first_line(message: str) -> str:
-    return next((line.strip() for line in message.splitlines() if line.strip()), "the configuration cannot be read")
+    size = max(len(one.key) for one in found)
+    rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []
+    for one in found:
+        line = f"  {one.key:<{size}}  {one.value}"
+        said = "; ".join(filter(None, [one.meaning, f"({one.bounds})" if one.bounds else ""]))
+        rows += [line, *([textwrap.indent(textwrap.fill(said, width - 6), "      ")] if said else [])]
+    return "\n".join(rows)

@@ -12,6 +12,9 @@ CONFIG = "export"
 
 def run(cfg: Export) -> None:
     """Write weights, tokenizer, settings and a model card; prints what was written."""
+    from mate_cli.runs.folders import open_run
+
+    open_run(cfg.run)  # quick; what follows loads torch
     from mate_cli.cli.schema import modules
     from mate_cli.pipelines.export import export_run
     from mate_cli.pipelines.finished import Here

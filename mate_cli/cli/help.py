@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,10 +14,10 @@ from mate_cli.cli.config_dir import config_dir, user_config_dir
 WIDTH = 80
 
 
-def nearest(name: str, known: Iterable[str], prefix: str = "", suffix: str = "") -> str | None:
+def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str | None:
     """Return a question that offers the known name nearest to a mistyped one; None when none is near."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"Did you mean {prefix}{found[0]}{suffix}?" if found else None
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"Did you mean {prefix}{found[0]}?" if found else None
 
 
 def overview(commands: Mapping[str, str]) -> str:
@@ -62,8 +63,45 @@ def command(config_name: str) -> str:
 
 def choices(group: str) -> list[str]:
     """Return the names that a group can be set to, of our files and the user's."""
-    folders = [folder / group for folder in (config_dir(), user_config_dir()) if folder]
+    folders = [folder / group for folder in _folders()]
     return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def nearest_choice(group: str, name: str) -> str | None:
+    """Return the choice of a group nearest to a name that is none.
+
+    One that contains the name comes first, then one that is spelled alike, then one whose file says the word in its
+    first line, as that of `gpu` says CUDA.
+    """
+    known = choices(group)
+    holding = [one for one in known if len(name) > 2 and name in one]
+    alike = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, known, n=1)
+    return next(iter(alike), None) or min(_described(group, name), key=len, default=None)
+
+
+def groups_of(config_name: str) -> list[str]:
+    """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
+    return [group for group, _ in _chosen(_load(config_name)["defaults"])]
+
+
+def keys_of(config_name: str) -> list[str]:
+    """Return the keys at the top of a command's primary configuration that are no groups."""
+    config = _load(config_name)
+    extended = [entry for entry in config["defaults"] if isinstance(entry, str) and entry not in ("_self_", "program")]
+    inherited = [key for entry in extended for key in keys_of(entry)]
+    return [*inherited, *(key for key in config if key not in ("defaults", "hydra"))]
+
+
+def _described(group: str, word: str) -> list[str]:
+    """The choices of a group whose files say a word in their first line."""
+    files = [folder / group / f"{name}.yaml" for name in choices(group) for folder in _folders()]
+    lines = {file.stem: file.open(encoding="utf-8").readline() for file in files if file.is_file()}
+    return [name for name, line in lines.items() if re.search(rf"^#.*\b{re.escape(word)}\b", line, re.IGNORECASE)]
+
+
+def _folders() -> list[Path]:
+    """Where configuration is: ours, and the user's."""
+    return [folder for folder in (config_dir(), user_config_dir()) if folder]
 
 
 def _section(title: str, rows: list[str]) -> list[str]:
@@ -72,13 +110,18 @@ def _section(title: str, rows: list[str]) -> list[str]:
 
 def _groups(defaults: list[object]) -> list[str]:
     """One wrapped line per group: its choices, the default one in front; also of a configuration that it extends."""
-    rows = []
+    return [_group(group, default) for group, default in _chosen(defaults)]
+
+
+def _chosen(defaults: list[object]) -> list[tuple[str, str | None]]:
+    """Groups and what they choose by themselves, also of a configuration that is extended; no optional files."""
+    pairs: list[tuple[str, str | None]] = []
     for entry in defaults:
         if isinstance(entry, dict):
-            rows += [_group(group, default) for group, default in entry.items()]
+            pairs += entry.items()
         elif isinstance(entry, str) and entry != "_self_":
-            rows += _groups(_load(entry).get("defaults", []))
-    return rows
+            pairs += _chosen(_load(entry).get("defaults", []))
+    return pairs
 
 
 def _group(group: str, default: str | None) -> str:
@@ -108,8 +151,19 @@ def _keys(source: Path) -> list[str]:
     ]
 
 
+def topic(words: Sequence[str]) -> str | None:
+    """Return the key that is asked about, as in `--help trainer`; None where no help is asked for, or for all."""
+    for flag in words:
+        if flag.startswith("--help="):
+            return flag.partition("=")[2] or None
+    if not {"--help", "-h"} & set(words):
+        return None
+    return next((word for word in words if "=" not in word and not word.startswith("-")), None)
+
+
 def _closing(name: str) -> str:
     texts = {
+        "--help KEY": "what a key or group means, as in --help trainer",
         "--cfg job": "all keys with their values",
         "-m key=1,2,3": "one run per value",
         "--hydra-help": "flags of Hydra",

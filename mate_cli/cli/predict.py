@@ -62,6 +62,10 @@ def run(cfg: Predict) -> None:
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
+    if cfg.run is not None:
+        from mate_cli.runs.folders import open_run
+
+        open_run(cfg.run)  # quick; what follows loads torch
     own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) is not None]
     if cfg.input is not None:
         if own:
@@ -83,13 +87,8 @@ def predict_dataset(cfg: Predict) -> None:
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
-    here = Here(cfg.hardware, cfg.paths, cfg.data_root, trust=modules(cfg.trust))
+    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=modules(cfg.trust))
     predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
-
-
-def listed(value: str | list[str] | None) -> list[str]:
-    """One text, a list of them, or null as a list."""
-    return [value] if isinstance(value, str) else value or []
 
 
 @contextmanager
@@ -130,7 +129,7 @@ def predict_tables(cfg: Predict) -> None:
 
 def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     """Ask the model that is named about the tables, or the database, that are."""
-    from mate_cli.cli.schema import modules
+    from mate_cli.cli.schema import listed, modules
     from mate_cli.pipelines.finished import Here
     from mate_cli.pipelines.opened import open_model
 

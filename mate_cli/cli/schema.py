@@ -14,7 +14,12 @@ from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig
 
 def modules(trust: str | list[str] | None) -> list[str]:
     """The modules that `trust` names: one, a list of them, or none."""
-    return [trust] if isinstance(trust, str) else trust or []
+    return listed(trust)
+
+
+def listed(value: str | list[str] | None) -> list[str]:
+    """One text, a list of them, or null as a list."""
+    return [value] if isinstance(value, str) else value or []
 
 
 class StageOptions(Section):
@@ -38,6 +43,7 @@ class StageOptions(Section):
 class Train(RunConfig):
     """`mate train`, as far as one stage is concerned."""
 
+    name: str | int | None
     resume: str | None
     trust: str | list[str] | None
     stages: dict[str, Node | None] | None
@@ -50,9 +56,10 @@ class Evaluate(Section):
     hardware: Hardware
     paths: Paths
     run: str | list[str]
-    split: str
+    split: str | list[str]
+    ensemble: bool
     whole: bool
-    data_root: str | None
+    data: Node
     trust: str | list[str] | None
 
 
@@ -84,7 +91,7 @@ class Predict(Section):
     input: str | None
     output: str | None
     limits: TableLimits
-    data_root: str | None
+    data: Node
     trust: str | list[str] | None
 
 

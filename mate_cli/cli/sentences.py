@@ -94,7 +94,9 @@ def _wrong(place: str, details: Sequence[ErrorDetails]) -> str:
         return str(ConfigError("is missing", where=place))
     bounds = [detail for detail in details if detail["type"] not in {*KINDS, "literal_error"}]
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
-    return str(ConfigError(f"must be {' or '.join(phrases)} (got {details[0]['input']!r})", where=place))
+    value = details[0]["input"]
+    remedy = f"Type '{place}=[{value}]'" if "a list" in phrases and isinstance(value, str) else None
+    return str(ConfigError(f"must be {' or '.join(phrases)} (got {value!r})", where=place, remedy=remedy))
 
 
 def _demand(detail: ErrorDetails) -> str:

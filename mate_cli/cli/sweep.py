@@ -98,6 +98,7 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
     Returns:
         The monitored metric, for a search; None for a job without one.
     """
+    from mate_cli.cli.config.telling import telling
     from mate_cli.runs.record import RunFolder
     from mate_cli.runs.result import result_of
 
@@ -115,7 +116,7 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
     try:
         plan = composed(overrides, folder)
         check_direction(plan)
-        run, record, before = open_job(plan, number)
+        run, record, before = open_job(telling(plan, folder), number)
         notes.write_json(f"{number}.json", {**note, "folder": str(run.path.absolute()), "before": before})
     except MateError as error:  # what it would train is wrong, or a search looks the wrong way
         notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
@@ -133,8 +134,8 @@ def composed(overrides: Sequence[str], folder: Path | None) -> Plan:
         ConfigError: nothing can be trained so.
     """
     from mate_cli.cli import train
+    from mate_cli.cli.config.mistakes import explained
     from mate_cli.cli.config.plan import compose_plan
-    from mate_cli.cli.explain import explained
 
     with explained(train, overrides):
         return compose_plan(overrides, folder)

@@ -55,14 +55,15 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
         return sweep(overrides, folder, argv)
 
     from mate_cli.cli.config.plan import compose_plan
+    from mate_cli.cli.config.telling import telling
 
     plan = compose_plan(overrides, folder)
     if "--cfg" in flags:
         print(shown(plan, flags.get("--package")), end="")
         return 0
     sys.argv = list(argv)
-    check(plan)
-    train(plan)
+    check(plan, folder)
+    train(telling(plan, folder))
     return 0
 
 
@@ -83,14 +84,22 @@ def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int
     return run_sweep(hydra_entry(CONFIG, partial(run_job, typed=overrides, folder=folder, program=argv[:2])))
 
 
-def check(plan: Plan) -> None:
+def check(plan: Plan, folder: Path | None = None) -> None:
     """Look at all that can be known before a network is built, the quickest first.
+
+    Args:
+        plan: what is to be trained.
+        folder: the user's configuration, beside which modules may lie; `./conf` when it is None.
 
     Raises:
         MateError: data is not there, or a part does not fit its class.
     """
+    from mate_cli.files.own_modules import find_beside
+    from mate_cli.files.targets import targets
+
     trained = [stage for stage in plan.stages if not stage.run]
     for stage in trained:
+        find_beside(targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else []))
         check_data(stage.config)
 
     from mate_cli.cli.validate import target_problems
@@ -116,7 +125,8 @@ def check_data(config: RunConfig) -> None:
 
     if config.data.get("download") is False:
         dataset = instantiate(config.data)
-        _ = dataset.splits
+        if "train" not in dataset.splits:
+            dataset.examples("train")  # says what is missing
 
 
 def train(plan: Plan) -> None:

@@ -18,10 +18,11 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
-from mate_cli.cli.explain import omegaconf_error
+from mate_cli.cli.config.mistakes import omegaconf_error
 from mate_cli.cli.schema import SCHEMAS
 from mate_cli.cli.sentences import sentences, unknown_key
 from mate_cli.errors import ConfigError
+from mate_cli.files.own_modules import find_beside, what_is_missing
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""
@@ -101,12 +102,13 @@ def _imported(name: str) -> Callable[..., object]:
     """The class or function that a `_target_` names."""
     import pydoc
 
+    find_beside([name])
     try:
         target = pydoc.locate(name)
     except pydoc.ErrorDuringImport as error:
         raise ConfigError(f"cannot import {name} ({error.value})") from error
     if target is None:
-        raise ConfigError(f"there is no {name}")
+        raise ConfigError(what_is_missing(name))
     if not callable(target):
         raise ConfigError(f"{name} is neither a class nor a function")
     return target

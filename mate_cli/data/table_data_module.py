@@ -73,7 +73,8 @@ class Loading:
         prepare: what is done to each batch where it is made, such as planning its attention.
         pin_memory: keep batches in memory from which copies to a GPU overlap with work.
         limit_train: use only the first examples of the training split.
-        limit_dev: use only the first examples of every other split.
+        limit_dev: use only the first examples of every other split, such as dev.
+        limit_test: use only the first examples of the test split.
         rank: which of `ranks` processes loads, each its share of the batches.
         ranks: processes that train together.
     """
@@ -88,8 +89,13 @@ class Loading:
     pin_memory: bool = False
     limit_train: int | None = None
     limit_dev: int | None = None
+    limit_test: int | None = None
     rank: int = 0
     ranks: int = 1
+
+    def limit_of(self, split: str) -> int | None:
+        """How many examples of a split are predicted; None for all."""
+        return self.limit_test if split == "test" else self.limit_dev
 
 
 class Batches(Dataset[TableBatch]):
@@ -141,7 +147,7 @@ class TableDataModule(pl.LightningDataModule):
             DataError: the split is empty.
         """
         choose = self.training_examples if training else self.evaluation_examples
-        limit = self.loading.limit_train if training else self.loading.limit_dev
+        limit = self.loading.limit_train if training else self.loading.limit_of(split)
         return self._any(first_chosen(choose, self.dataset.examples(split), limit), split)
 
     def questions(self, split: str) -> list[TableExample]:
@@ -150,7 +156,7 @@ class TableDataModule(pl.LightningDataModule):
         Raises:
             DataError: the split is empty.
         """
-        return self._any(self.dataset.examples(split)[: self.loading.limit_dev], split)
+        return self._any(self.dataset.examples(split)[: self.loading.limit_of(split)], split)
 
     def has_examples(self, split: str) -> bool:
         """Whether there is anything to predict: nothing where a task needs answers and the split has none."""

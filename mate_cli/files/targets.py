@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mate_cli.errors import TrustError
+from mate_cli.files.own_modules import find_beside, what_is_missing
 
 OPTIMIZATION = ("mate_cli.lit_modules.optimization", "torch.optim")
 PACKAGES = {
@@ -43,6 +44,7 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
     Raises:
         TrustError: naming the target or interpolation.
     """
+    find_beside(trust or ())
     for part, values in config.items():
         if part == "stages" and isinstance(values, Mapping):
             for stage in values.values():
@@ -50,11 +52,18 @@ def check_targets(config: Mapping[str, Any], where: str, trust: Sequence[str] | 
             continue
         for key, value in _leaves(values, part):
             if key == "_target_" and not _may_build(value, PACKAGES.get(part, ()), trust or ()):
+                if any(_is_in(str(value), own) for own in trust or ()) and _is_missing(str(value)):
+                    raise TrustError(what_is_missing(str(value)), where=where)
                 told = value if isinstance(value, str) else type(value).__name__
                 remedy = ONLY_OURS if trust is None else IF_TRUSTED
                 raise TrustError(f"{told} is no part of mate that {part} can be made of", where=where, remedy=remedy)
             if isinstance(value, str) and "${" in value and part in PACKAGES:
                 raise TrustError(f"{value} is an interpolation", where=where, remedy="Write its value instead")
+
+
+def targets(value: object) -> Iterator[str]:
+    """What a configuration names to be built, at any depth."""
+    return (str(target) for key, target in _leaves(value) if key == "_target_" and isinstance(target, str))
 
 
 def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]]:
@@ -80,6 +89,15 @@ def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) ->
         return False
     homes = (*(packages if inspect.isclass(found) else ()), *(trust if callable(found) else ()))
     return any(_is_in(module, home) and _is_in(str(found.__module__), home) for home in homes)
+
+
+def _is_missing(target: str) -> bool:
+    """Whether a trusted module does not have what is to be built of it, or cannot be imported."""
+    module, _, name = target.rpartition(".")
+    try:
+        return not hasattr(importlib.import_module(module), name)
+    except (ImportError, ValueError):
+        return True
 
 
 def _is_in(module: str, package: str) -> bool:

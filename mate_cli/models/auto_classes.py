@@ -61,7 +61,9 @@ class MateConfig(PretrainedConfig):
 
 def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
     """The size of a network, under the names that all configurations of transformers share."""
-    size = model["size"]
+    size = model.get("size")
+    if size is None:  # a class of the user's own may call it otherwise
+        return {}
     if isinstance(size, Mapping):
         size = EncoderSize(**{name: value for name, value in size.items() if name != "_target_"})
     shape = encoder_size(size)

@@ -86,7 +86,8 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
         prepare=encoder.planner,
         pin_memory=cfg.hardware.accelerator == "gpu",
         limit_train=cfg.limits[0],
-        limit_dev=cfg.limits[1],
+        limit_test=cfg.limits[1],
+        limit_dev=cfg.limits[2],
         rank=ranks.number(),
         ranks=ranks.count(),
     )

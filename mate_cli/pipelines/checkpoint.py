@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -64,7 +64,7 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
     """
     folder = find_checkpoint(name)
     settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
-    check_built(settings, str(folder))
+    check_built(settings, str(folder), here.trust)
     weights, is_theirs = _weights(folder), is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
@@ -78,13 +78,13 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
     return parts, config
 
 
-def check_built(settings: Mapping[str, Any], where: str) -> None:
-    """Refuse settings that would build anything but parts of ours.
+def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
+    """Refuse settings that would build anything but parts of ours, or of trusted modules.
 
     Raises:
         TrustError: naming it.
     """
-    check_targets(_built(settings), where)
+    check_targets(_built(settings), where, trust or None)
 
 
 def _built(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from transformers import TapasConfig
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import to_yaml
+from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset, check_built
@@ -62,7 +63,7 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
     if instantiate(config.attention).exact:
         config = config.model_copy(update={"attention": ANY_MACHINE})
     settings = exported_settings(config)
-    check_built(settings, str(folder.path / "config.yaml"))
+    check_built(settings, str(folder.path / "config.yaml"), here.trust)
     parts = load_best(config, folder, NoDataset())
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
@@ -75,7 +76,7 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
             shutil.copy(folder.path / CALIBRATION, partial)
         card = Exported(record, settings, first_init(folder, config), name, parts.task.about_tables, licence)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
-    _tell(target, to, name)
+    _tell(target, to, _loaded_by(name, settings))
     return target
 
 
@@ -197,11 +198,19 @@ def _written(target: Path) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _tell(target: Path, typed: str, name: str) -> None:
+def _loaded_by(name: str, settings: dict[str, Any]) -> str:
+    """What loads an export, for people: transformers, unless classes of the user's own are in it."""
+    own = sorted({found.partition(".")[0] for found in targets(settings)} - {"mate_cli", "torch"})
+    if own:
+        return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={own}), or trust="
+    loads = name if name.startswith("Tapas") else "AutoModel, after: import mate_cli.models.auto_classes"
+    return f"loads with transformers: {loads}"
+
+
+def _tell(target: Path, typed: str, loads: str) -> None:
     console = Console(highlight=False)
     sizes = {file.name: file.stat().st_size / 1000 for file in sorted(target.iterdir())}
     console.print(f"{typed}: {len(sizes)} files, {sum(sizes.values()) / 1000:.1f} MB", soft_wrap=True)
     for file, size in sizes.items():
         console.print(f"  {file:<24}{size:>12,.1f} kB")
-    loads = name if name.startswith("Tapas") else "AutoModel, after: import mate_cli.models.auto_classes"
-    console.print(f"loads with transformers: {loads}", soft_wrap=True)
+    console.print(loads, soft_wrap=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
-from mate_cli.errors import RunError
+from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import read_object
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_result
@@ -23,6 +25,9 @@ from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
 
+Scorer = Callable[[str, RunFolder], dict[str, float]]
+"""Scores a split, and writes predictions into a folder."""
+
 
 @dataclass(frozen=True)
 class Here:
@@ -31,34 +36,50 @@ class Here:
     Args:
         hardware: the machine.
         paths: its folders.
-        data_root: where the dataset is; None for where it was.
+        data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
         whole: also what `trainer.limit_dev` left out.
         trust: modules of the user's own that the run's parts may come from.
     """
 
     hardware: Hardware
     paths: Paths
-    data_root: str | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = False
     trust: Sequence[str] = ()
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is otherwise than it was in training and changes which questions are scored; empty where nothing is."""
+        changed = {key: value for key, value in self.data.items() if value is not None}
+        return changed | ({"whole": True} if self.whole else {})
 
     def config(self, folder: RunFolder) -> RunConfig:
         """What a run was trained with, on the hardware and paths of now."""
         config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
-        if self.data_root:
-            place = "datasets" if "datasets" in config.data else "root"
-            config = config.model_copy(update={"data": {**config.data, place: self.data_root}})
+        changed = {key: value for key, value in self.data.items() if value is not None}
+        if "root" in changed and "datasets" in config.data:
+            changed["datasets"] = changed.pop("root")
+        if unknown := [key for key in changed if key not in config.data]:
+            remedy = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
+            raise ConfigError("the data of this run have no such key", where=f"data.{unknown[0]}", remedy=remedy)
+        if changed:
+            config = config.model_copy(update={"data": {**config.data, **changed}})
         if self.whole:
-            config = config.model_copy(update={"trainer": config.trainer.model_copy(update={"limit_dev": None})})
+            config = config.model_copy(
+                update={"trainer": config.trainer.model_copy(update={"limit_dev": None, "limit_test": None})}
+            )
         return config
 
 
-def evaluate_run(run: str, split: str, here: Here) -> dict[str, float]:
-    """Re-compute the metrics of a finished run on a split, with its best weights.
+def evaluate_run(run: str, splits: Sequence[str], here: Here) -> dict[str, float]:
+    """Re-compute the metrics of a finished run on splits, with its best weights.
+
+    Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
+    in training, both go below a folder of their own, evaluation/<what they are>, and what training left stays.
 
     Args:
         run: its folder.
-        split: to predict and score.
+        splits: to predict and score.
         here: the machine and the folders of now.
 
     Returns:
@@ -66,21 +87,50 @@ def evaluate_run(run: str, split: str, here: Here) -> dict[str, float]:
 
     Raises:
         RunError: there is no finished run.
-        DataError: the split is missing.
+        DataError: a split is missing.
     """
     folder = open_run(run)
     record = folder.read_record()
-    if record.stages:
-        metrics = _evaluate_system(folder, split, here)
-    else:
-        config = here.config(folder)
-        result = evaluate(load_best(config, folder), config, split)
-        save_result(folder, split, result)
-        metrics = result.metrics
-    named = {f"{split}/{name}": value for name, value in metrics.items()}
-    Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {folder.path}"))
-    folder.write_json(f"evaluation/{split}.json", named)
+    score = _system_scorer(folder, here) if record.stages else _scorer(folder, here)
+    named: dict[str, float] = {}
+    to = results_folder(folder, here)
+    beside = None if to is folder else to
+    for split in splits:
+        own = {f"{split}/{name}": value for name, value in score(split, to).items()}
+        to.write_json(f"{split}.json" if beside else f"evaluation/{split}.json", own)
+        named |= own
+    where = f"{folder.path}{f', {beside.path.name}' if beside else ''}"
+    Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {where}"))
     return named
+
+
+def results_folder(folder: RunFolder, here: Here) -> RunFolder:
+    """The run's own folder; for results on other questions than training's one below it, named after what they are."""
+    if not here.changes:
+        return folder
+    last = [Path(str(value)).name if isinstance(value, str) else key for key, value in here.changes.items()]
+    name = "_".join(filter(None, last)) or "here"
+    for number in itertools.count(1):
+        beside = RunFolder(folder.path / "evaluation" / (name if number == 1 else f"{name}-{number}"))
+        settings = beside.path / "settings.json"
+        if not settings.is_file():
+            beside.write_json("settings.json", here.changes)
+        if read_object(settings, RunError, "Remove it") == here.changes:
+            return beside
+    raise AssertionError
+
+
+def _scorer(folder: RunFolder, here: Here) -> Scorer:
+    """What predicts and scores a split by the weights of one run."""
+    config = here.config(folder)
+    parts = load_best(config, folder)
+
+    def score(split: str, to: RunFolder) -> dict[str, float]:
+        result = evaluate(parts, config, split)
+        save_result(to, split, result)
+        return result.metrics
+
+    return score
 
 
 def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
@@ -153,9 +203,14 @@ def _questions(parts: Parts, path: str) -> list[TableExample]:
     return list(read(path))
 
 
-def _evaluate_system(folder: RunFolder, split: str, here: Here) -> dict[str, float]:
+def _system_scorer(folder: RunFolder, here: Here) -> Scorer:
+    """What predicts and scores a split by a system of stages."""
     system, stages = open_stages(folder, here)
-    examples = stages[system.stages[0]].parts.data.questions(split)
-    answered = system.answer(stages, examples, split)
-    save_answers(folder, split, system, examples, answered)
-    return system.score(answered, examples)
+
+    def score(split: str, to: RunFolder) -> dict[str, float]:
+        examples = stages[system.stages[0]].parts.data.questions(split)
+        answered = system.answer(stages, examples, split)
+        save_answers(to, split, system, examples, answered)
+        return system.score(answered, examples)
+
+    return score

@@ -12,6 +12,16 @@ from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.cuts import CUTS, describe_cuts
 
+IN_WORDS = {
+    "no answer": "without an answer",
+    "no text": "without an answer",
+    "missing": "whose answer is neither in their table nor in its passages",
+    "not found": "whose answer is no cell of their table, and no number",
+    "in several cells": "whose answer stands in several cells, of which nobody knows the right one",
+    "ambiguous": "of whose answers two are the same cell",
+}
+"""What datasets say of questions that teach nothing, as people who do not know them understand it."""
+
 
 def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
     """Add to a record how many examples of a split were not encoded, or not whole, and say it in words.
@@ -38,10 +48,10 @@ def note_unusable(record: RunRecord, examples: Sequence[TableExample], lack: Cal
         examples: the training questions.
         lack: what the task lacks of one; empty where nothing.
     """
-    reasons = Counter(reason for reason in map(lack, examples) if reason)
+    reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(lack, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
-        record.facts["unusable, train"] = f"{listed(reasons)}; of {len(examples):,}"
+        record.facts["not learnt from"] = f"{listed(reasons)}; of {len(examples):,} training questions"
 
 
 def plain_reason(reason: str) -> str:

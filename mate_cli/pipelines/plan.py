@@ -65,6 +65,8 @@ class Plan:
         system: what makes answers of the stages.
         resume: see `choose_folder`.
         taken: what was typed, and the stages that it holds for.
+        name: of the run's folder; None for the time of its start.
+        settings: what was typed as far as it tells the run apart, in one way of writing; None for all of it.
     """
 
     stages: tuple[Stage, ...]
@@ -73,6 +75,8 @@ class Plan:
     system: Node | None = None
     resume: str | None = None
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    name: str | None = None
+    settings: list[str] | None = None
 
     @property
     def last(self) -> Stage:
@@ -144,14 +148,18 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
         RunError: the run cannot be resumed, or another process trains it.
     """
     outputs = Path(plan.last.config.paths.outputs)
-    chosen = folder or choose_folder(plan.resume, outputs, "train", plan.names.experiment, plan.values(), job)
+    chosen = folder or choose_folder(
+        plan.resume, outputs, "train", plan.names.experiment, plan.values(), job, plan.name
+    )
     if _is_there(chosen) and (record := chosen.read_record()).status == "finished":
         return chosen, record
     hold(chosen.path)
     for place in (chosen.path, chosen.checkpoints, chosen.path / "predictions"):
         clear(place)
     if not _is_there(chosen):
-        record = RunRecord(command="train", overrides=plan.overrides, seed=plan.last.config.seed, **asdict(plan.names))
+        settings = plan.overrides if plan.settings is None else plan.settings
+        named = {"seed": plan.last.config.seed, "settings": settings, **asdict(plan.names)}
+        record = RunRecord(command="train", overrides=plan.overrides, **named)
         return chosen, record
     record = chosen.read_record()
     if record.status != "finished":

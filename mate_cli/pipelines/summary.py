@@ -40,8 +40,10 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
         + (f" x {schedule.ranks} processes" if schedule.ranks > 1 else "")
     )
     if len(training.cuts):
-        console.print(f"to fit {parts.serializer.max_tokens:,} tokens: {describe_cuts(training.cuts)}")
-    for name in ("left out, train", "unusable, train", "not encoded, train"):
+        tokens = f"{parts.serializer.max_tokens:,} tokens"
+        whole = f"all {len(training.cuts):,} tables fit into {tokens}, none is cut"
+        console.print(f"to fit {tokens}: {describe_cuts(training.cuts)}" if training.cuts.any() else whole)
+    for name in ("left out, train", "not learnt from", "not encoded, train"):
         if name in run.record.facts:
             console.print(f"{name}: {run.record.facts[name]}")
     for name, reason in list(training.failures.items())[:3]:

@@ -125,7 +125,8 @@ def runs_sheet(report: Report) -> Sheet:
     configurations = {id(run): group.label for group in report.groups for run in group.runs}
     rows = []
     for run in report.runs:
-        overrides = run.record.get("overrides")
+        settings = run.record.get("settings")
+        overrides = run.record.get("overrides") if settings is None else settings
         words = [str(word) for word in overrides] if isinstance(overrides, list) else []
         group = configuration_name(run.text("experiment"), words)
         seed = run.text("seed")

@@ -20,6 +20,9 @@ from mate_cli.reports.report import Report, reason_text
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
 
+OF_THE_PLACE = ("paths.", "logger.", "seed")
+"""Keys of a configuration that say nothing of what is computed, or stand in a column of their own."""
+
 _BEGIN_FORMULAS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
 _SIGNED = re.compile(r"[-+\s]*(?:[$€£]?\s?\d[\d.,' \u00a0\u202f]*(?:[eE][-+]?\d+)?\s?[%$€£]?)?")
 
@@ -74,15 +77,30 @@ def without_nan(value: object) -> object:
 
 
 def report_csv(report: Report) -> str:
-    """Writes a line per run: what it was, what became of it, and each of its metrics in a column."""
+    """Writes a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
+    own = [run_settings(run) for run in report.runs]
+    keys = dict.fromkeys(key for one in own for key in one)
+    rates = sorted({f"throughput/{name}" for run in report.runs for name in _throughput(run)})
     names = sorted({name for run in report.runs for name in run.metrics})
     table = io.StringIO()
-    writer = csv.DictWriter(table, [*CSV_FIELDS, *names], extrasaction="ignore", lineterminator="\n")
+    fields = list(dict.fromkeys([*CSV_FIELDS, *keys, *rates, *names]))
+    writer = csv.DictWriter(table, fields, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    for run in report.runs:
-        row = run_entry(run, report) | run.metrics
+    for run, settings in zip(report.runs, own, strict=True):
+        measured = {f"throughput/{name}": value for name, value in _throughput(run).items()}
+        row = settings | run_entry(run, report) | measured | run.metrics
         writer.writerow({name: harmless(value) for name, value in row.items()})
     return table.getvalue()
+
+
+def run_settings(run: Run) -> dict[str, str]:
+    """Returns the configuration of a run, by dotted key; of places and names of the machine nothing."""
+    return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
+
+
+def _throughput(run: Run) -> dict[str, Any]:
+    found = run.record.get("throughput")
+    return dict(found) if isinstance(found, dict) else {}
 
 
 def harmless(value: object) -> object:

@@ -38,6 +38,7 @@ class Trainer(Section):
     log_every: PositiveInt
     limit_train: PositiveInt | None
     limit_dev: PositiveInt | None
+    limit_test: PositiveInt | None
 
 
 class Hardware(Section):
@@ -98,9 +99,9 @@ class ModelConfig(Section):
         return str(self.init["tokenizer"])
 
     @property
-    def limits(self) -> tuple[int | None, int | None]:
-        """How many examples of the training split are used, and of every other; None for all."""
-        return None, None
+    def limits(self) -> tuple[int | None, int | None, int | None]:
+        """How many examples of the training split are used, of the test split, and of every other; None for all."""
+        return None, None, None
 
 
 class RunConfig(ModelConfig):
@@ -114,9 +115,9 @@ class RunConfig(ModelConfig):
     deterministic: bool
 
     @property
-    def limits(self) -> tuple[int | None, int | None]:
-        """How many examples of the training split are used, and of every other; None for all."""
-        return self.trainer.limit_train, self.trainer.limit_dev
+    def limits(self) -> tuple[int | None, int | None, int | None]:
+        """How many examples of the training split are used, of the test split, and of every other; None for all."""
+        return self.trainer.limit_train, self.trainer.limit_test, self.trainer.limit_dev
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
         """The same on the hardware and in the folders of now; what the numbers depend on stays as it was trained."""

@@ -22,11 +22,21 @@ SHAPING = ("seed", "data", "encoding", "model", "init", "task", "optimizer", "sc
 """Parts of the configuration that a resumed run must share with its beginning."""
 
 
-def new_folder(outputs: Path, command: str, experiment: str, job: int) -> RunFolder:
-    """Make the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>."""
+def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str | None = None) -> RunFolder:
+    """Make the folder of a new run: <outputs>/<command>/<experiment>/<date>_<time>_<job>, or with a name of its own.
+
+    Raises:
+        RunError: there is a run of this name.
+    """
     stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     parent = outputs / command / experiment
     remove_abandoned(parent)
+    if name:
+        folder = parent / (f"{name}_{job}" if job else name)
+        if (folder / "record.json").exists():
+            remedy = f"Choose another name, or go on with it: resume={folder}"
+            raise RunError("there is a run of this name", where=str(folder), remedy=remedy)
+        return RunFolder(folder)
     taken = sum(1 for _ in parent.glob(f"{stamp}_{job}*")) if parent.exists() else 0
     return RunFolder(parent / f"{stamp}_{job}{f'-{taken}' if taken else ''}")
 
@@ -48,7 +58,13 @@ def _age(path: Path) -> float:
 
 
 def choose_folder(
-    resume: str | None, outputs: Path, command: str, experiment: str, config: Mapping[str, Any], job: int
+    resume: str | None,
+    outputs: Path,
+    command: str,
+    experiment: str,
+    config: Mapping[str, Any],
+    job: int,
+    name: str | None = None,
 ) -> RunFolder:
     """The folder of a new run, or of the one that `resume` names.
 
@@ -59,6 +75,7 @@ def choose_folder(
         experiment: its experiment.
         config: the resolved configuration.
         job: number of the job in a sweep.
+        name: of a new folder; None for the time.
 
     Raises:
         RunError: there is none to resume, it was started with another configuration, or it is still running.
@@ -67,10 +84,10 @@ def choose_folder(
         found = find_same(outputs, command, experiment, config)
         if found and is_running(found):
             raise RunError("another process is training this run", where=str(found.path), remedy="Wait for it")
-        return found or new_folder(outputs, command, experiment, job)
+        return found or new_folder(outputs, command, experiment, job, name)
     if resume:
         return find_resumable(resume, outputs, command, experiment, config)
-    return new_folder(outputs, command, experiment, job)
+    return new_folder(outputs, command, experiment, job, name)
 
 
 def find_same(outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder | None:
@@ -88,7 +105,12 @@ def is_running(folder: RunFolder) -> bool:
 
 def _progress(folder: RunFolder) -> tuple[bool, bool, bool, str]:
     finished = _record(folder).get("status") == "finished"
-    return finished, is_running(folder), any(folder.path.glob("**/last.ckpt")), folder.path.name
+    return finished, is_running(folder), any(folder.path.glob("**/last.ckpt")), _started(folder.path)
+
+
+def _started(folder: Path) -> str:
+    """When a run was started; its folder may have any name."""
+    return f"{_record(RunFolder(folder)).get('started', '')} {folder.name}"
 
 
 def _record(folder: RunFolder) -> dict[str, Any]:
@@ -114,7 +136,8 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
     """
     if resume == "last":
         parent = outputs / command / experiment
-        folders = sorted(path.parent for path in parent.glob("*/config.yaml")) if parent.exists() else []
+        found = [path.parent for path in parent.glob("*/config.yaml")] if parent.exists() else []
+        folders = sorted(found, key=_started)
         if not folders:
             raise RunError(
                 f"no run of {experiment} to resume", where=str(parent), remedy="Start one without resume=last"

@@ -29,6 +29,7 @@ class RunRecord:
     """The summary of a run; `metrics` are fractions by name, `throughput` is per second of training.
 
     Args:
+        settings: what was typed as far as it tells the run apart, so that repeats have the same; None for all of it.
         status: running, finished, failed or interrupted.
         reason: why it failed.
         process: what trains it, see `runs/liveness.py`.
@@ -49,6 +50,7 @@ class RunRecord:
     init: str
     task: str
     seed: int
+    settings: list[str] | None = None
     status: str = "running"
     reason: str | None = None
     argv: list[str] = field(default_factory=lambda: list(sys.argv))
@@ -73,6 +75,11 @@ class RunRecord:
     pretraining: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
+
+    @property
+    def telling(self) -> list[str]:
+        """What tells it apart from other runs of its experiment."""
+        return self.overrides if self.settings is None else self.settings
 
     def summary(self) -> dict[str, float]:
         """The final metrics, and what they cost as `cost/<name>`, for dashboards."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from mate_cli.tables.formats.cell_text import cell_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,26 @@ class Table:
     section_text: str = ""
     intro: str = ""
     passages: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_pandas(cls, frame: Any, *, title: str = "", table_id: str = "table") -> Table:  # noqa: ANN401
+        """Make a table of a data frame: values as a spreadsheet shows them, missing ones as empty cells.
+
+        Args:
+            frame: of pandas; an index with names becomes columns, another one is left out.
+            title: of the table.
+            table_id: its name.
+        """
+        named = [name for name in frame.index.names if name is not None]
+        whole = frame.reset_index(level=named) if named else frame
+        columns = [whole.iloc[:, place] for place in range(whole.shape[1])]  # names may stand twice
+        texts = [
+            ["" if missing else cell_text(value) for value, missing in zip(column.tolist(), column.isna(), strict=True)]
+            for column in columns
+        ]
+        header = tuple(Cell(str(name)) for name in whole.columns)
+        rows = tuple(tuple(map(Cell, row)) for row in zip(*texts, strict=True))
+        return cls(table_id, header, rows, title=title)
 
     def cells(self) -> Iterator[tuple[int, int, Cell]]:
         """Yield (row, column, cell) of the body, row by row; both indices start at 0."""

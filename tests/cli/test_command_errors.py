@@ -5,19 +5,14 @@ from __future__ import annotations
 import pytest
 from hydra.utils import instantiate
 
+from mate_cli import __version__
 from mate_cli.cli import app, evaluate
+from mate_cli.cli.help import choices
 
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",
     ("train", "modle=mate"): "modle: unknown key. Did you mean model=mate?",
-    (
-        "train",
-        "model=mtae",
-    ): (
-        "model=mtae: no such choice. Did you mean mate? "
-        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas, transformer_xh, "
-        "transformer_xl."
-    ),
+    ("train", "model=mtae"): f"model=mtae: no such choice. Did you mean mate? Choices: {', '.join(choices('model'))}.",
     ("train", "trainer.max_stepz=3"): "trainer.max_stepz: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "trainr.max_steps=3"): "trainr.max_steps: unknown key. Did you mean trainer.max_steps=3?",
     ("train", "max_steps=3"): "max_steps: unknown key. Did you mean trainer.max_steps=3?",
@@ -28,13 +23,21 @@ HYDRA_SEES = {
     ("train", "~foo"): "~foo: nothing to delete here.",
     ("train", "model@foo=mate"): "model@foo: mate train does not use this group.",
     ("train", "trainer=null"): "Config group override must be a string or a list. Got NoneType.",
-    ("train", "foo"): "foo: not of the form key=value.",
-    ("train", "seed=1,2"): "seed=1,2: several values. Add -m to run each, or write seed=[1,2] for a list.",
+    ("train", "seed=1,2"): "seed=1,2: several values. Add -m to run each, or write 'seed=[1,2]' for a list.",
     (
         "train",
-        "seed=[1",
-    ): "seed=[1: this value cannot be read. Put special characters in quotes inside quotes: 'key=\"a, b (c)\"'.",
-    ("train", "--foo"): "--foo: unknown flag. Did you mean --info?",
+        "seed=a (b",
+    ): "seed=a (b: this value cannot be read. Put special characters in quotes inside quotes: 'seed=\"a (b\"'.",
+    ("train", "model=tapas", "model.row_head_ratio=0.3"): (
+        "model.row_head_ratio: model=tapas has no such key. It is a key of model=dot or model=lexical or model=mate."
+    ),
+    ("train", "model=linformer", "model.slot=3"): "model.slot: unknown key. Did you mean model.slots=3?",
+    ("train", "experiment=quickstart", "stages.cell_selection.trainer.max_epoch=1"): (
+        "stages.cell_selection.trainer.max_epoch: unknown key. Did you mean stages.cell_selection.trainer.max_epochs=1?"
+    ),
+    ("train", "experiment=quickstart", "stages.cell_selection.run=/nope"): (
+        "/nope: stages.cell_selection.run: this is not a run folder. Give a folder below outputs/train/."
+    ),
     ("train", "--config-name", "nope"): "--config-name: mate train has no such flag. Use --config-dir FOLDER.",
     ("evaluate", "--config-name", "nope"): "--config-name nope: no such configuration.",
     ("train", "--config-dir", "nowhere"): "--config-dir nowhere: no such folder.",
@@ -46,6 +49,43 @@ HYDRA_SEES = {
     ): "Only one of --run, --multirun, --cfg, --info and --shell_completion can be specified.",
 }
 """Words after `mate`, and the error, of what Hydra refuses."""
+
+SYNTAX = {
+    ("train", "--foo"): "--foo: unknown flag. Did you mean --info?",
+    ("train", "--experiment", "x"): (
+        "--experiment: settings are written key=value, without dashes. Type experiment=x."
+    ),
+    ("train", "--seed=1"): "--seed=1: settings are written key=value, without dashes. Type seed=1.",
+    ("train", "--lr", "3"): "--lr: settings are written key=value, without dashes. Type optimizer.lr=3.",
+    ("train", "experiment", "x"): "experiment: settings are written key=value. Type experiment=x.",
+    ("train", "quickstart"): "quickstart: settings are written key=value. Type experiment=quickstart.",
+    ("train", "quikstart"): "quikstart: settings are written key=value. Did you mean experiment=quickstart?",
+    ("train", "foo"): "foo: settings are written key=value. All of them: mate train --help.",
+    ("train", "hardware"): (
+        "hardware: settings are written key=value. "
+        "Type hardware=NAME, with one of cpu, cpu_bf16, ddp, fsdp, gpu, gpu_bf16, slurm."
+    ),
+    ("train", "lr", "=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "lr =", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "lr=", "1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "lr", "=1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
+    ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
+    ("train", "-m", "seed=1,", "2"): "seed=1,: no spaces between values. Type seed=1,2.",
+    ("train", "a=[row,", "column]"): "a=[row,: a list with spaces needs quotes. Type 'a=[row, column]'.",
+    ("train", "a=[row, column"): "a=[row, column: ] is missing at the end. Type 'a=[row, column]'.",
+    ("evaluate", "nowhere/run"): "nowhere/run: settings are written key=value. Type run=nowhere/run.",
+    ("benchmark", "attention"): "attention: settings are written key=value. Type benchmark=attention.",
+    ("data", "check", "sqa"): "sqa: settings are written key=value. Type data=sqa.",
+    ("predict", "a.csv"): "a.csv: settings are written key=value. Type table=a.csv.",
+    ("predict", "table=a.csv", "question=who", "sold?"): (
+        "question=who: a text with spaces needs quotes. Type 'question=who sold?'."
+    ),
+    ("train", "hardware=cuda"): (
+        "hardware=cuda: no such choice. Did you mean gpu? Choices: cpu, cpu_bf16, ddp, fsdp, gpu, gpu_bf16, slurm."
+    ),
+}
+"""Words after `mate`, and what to type in their place, of those who know other programs."""
 
 VALIDATION_SEES = {
     "+trainer.max_stepz=3": "trainer.max_stepz: unknown key. Did you mean trainer.max_steps?",
@@ -79,6 +119,30 @@ CLASSES_SEE = {
 @pytest.mark.parametrize(("words", "message"), HYDRA_SEES.items(), ids=" ".join)
 def test_refused_by_hydra(words, message, capsys):
     assert_error(words, message, capsys)
+
+
+@pytest.mark.parametrize(("words", "message"), SYNTAX.items(), ids=" ".join)
+def test_what_other_programs_take_is_said_in_our_words(words, message, capsys):
+    assert_error(words, message, capsys)
+
+
+def test_the_newest_run_below_a_folder_is_offered(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / "outputs" / name).mkdir(parents=True)
+        (tmp_path / "outputs" / name / "config.yaml").touch()
+    assert_error(["evaluate", "outputs/"], "outputs/: settings are written key=value. Type run=outputs/b.", capsys)
+
+
+def test_a_part_of_a_name_is_enough_to_be_offered(capsys):
+    assert app.main(["train", "sweep=table5"]) == 2
+    assert "Did you mean hybridqa_table5?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_the_version_is_ours(command, capsys):
+    assert app.main([command, "--version"]) == 0
+    assert capsys.readouterr().out == f"mate {__version__}\n"
 
 
 @pytest.mark.parametrize("override", VALIDATION_SEES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,18 @@ LINES = {
     "mate train seed=2 hardware=gpu_": ["hardware=gpu_bf16"],
     "mate train trainer.max_": ["trainer.max_epochs=", "trainer.max_steps="],
     "mate data dow": ["download"],
+    "mate train experiment=wtq_mate task.aggr": [
+        "task.aggregation=",
+        "task.aggregation_importance=",
+        "task.aggregation_temperature=",
+    ],
+    "mate train model=mate,ta": ["model=mate,tapas"],
+    "mate train deterministic=": ["deterministic=true", "deterministic=false"],
+    "mate train +res": ["+resume="],
+    "mate compare atten": [],
+    "mate compare --mul": [],
+    "mate inspect enc": ["encoding.", "encoding="],
+    "mate explain trainer.val": ["trainer.val_every"],
     "mate nonsense x": [],
 }
 IN_BASH = {
@@ -37,6 +50,18 @@ IN_BASH = {
 @pytest.mark.parametrize("line", LINES)
 def test_candidates(line):
     assert completion.candidates(line) == LINES[line]
+
+
+def test_run_folders_are_offered_the_newest_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for age, name in enumerate(("new", "old")):
+        file = tmp_path / "outputs" / "train" / "quickstart" / name / "record.json"
+        file.parent.mkdir(parents=True)
+        file.touch()
+        os.utime(file.parent, (1e9 - age, 1e9 - age))
+    found = [f"outputs/train/quickstart/{name}" for name in ("new", "old")]
+    assert completion.candidates("mate evaluate run=") == [f"run={path}" for path in found]
+    assert completion.candidates(f"mate train stages.x.run={found[1]}") == [f"stages.x.run={found[1]}"]
 
 
 def test_every_command_is_offered():

@@ -211,7 +211,7 @@ def test_a_run_shows_which_tokens_it_keeps(pruning_run, tmp_path, capsys, monkey
 
 
 def test_what_it_shows_is_what_evaluation_counts(pruning_run, tmp_path, capsys, undrawn):
-    evaluate_run(str(pruning_run), "dev", here(tmp_path))
+    evaluate_run(str(pruning_run), ["dev"], here(tmp_path))
     rows = json.loads((pruning_run / "predictions" / "dev.json").read_text())
     assert {row["scores"]["kept_tokens"] for row in rows} == {30.0}
     kept = [row["scores"]["kept"] for row in rows if "kept" in row["scores"]]

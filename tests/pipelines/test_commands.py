@@ -81,9 +81,11 @@ def test_evaluate_recomputes_what_training_recorded(chain, stage):
 def test_evaluate_can_score_what_training_left_out(chain, stage, tmp_path):
     copy = shutil.copytree(chain, tmp_path / "copy")
     assert main(["evaluate", f"run={copy / stage}", "split=test", "whole=true", "hardware.threads=1"]) == 0
-    rows = json.loads((copy / stage / "predictions" / "test.json").read_text())
+    rows = json.loads((copy / stage / "evaluation" / "whole" / "predictions" / "test.json").read_text())
     assert [row["question_id"] for row in rows] == [example.example_id for example in Sample().examples("test")]
     assert len(rows) > 24
+    before = (chain / stage / "predictions" / "test.json").read_text()
+    assert (copy / stage / "predictions" / "test.json").read_text() == before, "what training left stays"
 
 
 @pytest.mark.parametrize("stage", ["", "cell_selection"])

@@ -46,7 +46,7 @@ def finish(process: Command) -> str:
 
 def settled(output: str) -> list[str]:
     """The lines but those that come every some seconds."""
-    return [line for line in output.splitlines() if "min left" not in line]
+    return [line for line in output.splitlines() if not line.endswith((" min left", " s left"))]
 
 
 def only_run(folder: Path) -> Path:

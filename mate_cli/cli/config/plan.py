@@ -17,8 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
+from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.words import Word
-from mate_cli.cli.explain import explain, nearest_key, omegaconf_error
 from mate_cli.cli.help import nearest
 from mate_cli.cli.schema import StageOptions, modules
 from mate_cli.cli.sentences import sentences
@@ -30,7 +30,7 @@ from mate_cli.runs.names import Names
 
 OF_THE_MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
 """Parts that a system has of its own, whatever runs stand in for its stages."""
-OF_THE_WHOLE = ("experiment", "resume", "system", "stages", "sweep", "trust", "hydra")
+OF_THE_WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra")
 """Parts of the configuration that are no stage's."""
 
 
@@ -52,9 +52,10 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
         options = _stage_options(whole.config, typed)
         resumed = _resolved(whole.config, "resume")
         resume = None if resumed is None else str(resumed)
-        told = [str(word) for word in typed if not word.is_below("resume", "trust", "hydra", "sweep")]
+        name = _name_of(whole.config)
+        told = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "hydra", "sweep")]
         if not options:
-            return Plan((Stage("", whole.checked(), whole.names, told),), whole.names, told, resume=resume)
+            return Plan((Stage("", whole.checked(), whole.names, told),), whole.names, told, resume=resume, name=name)
         _refuse_beside_stages(hydra, typed)
         general = [word for word in typed if not word.is_below(*OF_THE_WHOLE)]
         composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
@@ -63,7 +64,8 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
     trust = modules(_resolved(whole.config, "trust"))
     stages = _in_line(list(composed.values()), system, trust)
     taken = {str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general}
-    return Plan(stages, _names_of(whole, stages, system), told, system=system, resume=resume, taken=taken)
+    names = _names_of(whole, stages, system)
+    return Plan(stages, names, told, system=system, resume=resume, taken=taken, name=name)
 
 
 def _whole(hydra: Composer, typed: Sequence[Word]) -> Composed:
@@ -89,6 +91,21 @@ def _resolved(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
     except OmegaConfBaseException as error:
         raise omegaconf_error(error) from error
+
+
+def _name_of(config: DictConfig) -> str | None:
+    """The name that the run's folder is to have; None without one.
+
+    Raises:
+        ConfigError: no folder can have it.
+    """
+    name = _resolved(config, "name")
+    if name is None:
+        return None
+    if not re.fullmatch(r"\w[\w.-]*", str(name)):
+        remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs says where the folder is"
+        raise ConfigError("is no name of a folder", where=f"name={name}", remedy=remedy)
+    return str(name)
 
 
 def _stage_key(word: Word) -> tuple[str, str] | None:
@@ -251,7 +268,10 @@ def _of_stage(hydra: Composer, name: str, words: Sequence[str]) -> Composed:
     except ConfigCompositionException as error:
         told = explain(error, COMMAND, words)
         where = ".".join(filter(None, [f"stages.{name}", told.where]))
-        raise ConfigError(told.problem, where=where, remedy=told.remedy) from error
+        remedy = told.remedy
+        if remedy and told.problem == "unknown key":
+            remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
+        raise ConfigError(told.problem, where=where, remedy=remedy) from error
 
 
 def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value

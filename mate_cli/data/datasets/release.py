@@ -55,6 +55,11 @@ class Release(ABC):
         self._archives: dict[str, dict[str, bytes]] = {}
 
     @property
+    def arguments(self) -> str:
+        """What is typed for these data."""
+        return f"data={self.name} data.root={self.root}"
+
+    @property
     @abstractmethod
     def split_files(self) -> Mapping[str, str]:
         """The file of questions of each split (train, dev, test), relative to the root and without .gz."""
@@ -177,11 +182,7 @@ class Release(ABC):
         """What to say when files are not there: which ones, and how to get them."""
         there = "has not all the files of the dataset" if self.root.is_dir() else "there is no such folder"
         by_hand = self.info is not None and not self.info.files and self.info.homepage
-        get = (
-            f"fetch the files: {by_hand}"
-            if by_hand
-            else f"type: mate data download data={self.name} data.root={self.root}"
-        )
+        get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
         return DataError(
             f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .tar.*, .zip)",
             where=str(self.root),
@@ -231,9 +232,7 @@ class Release(ABC):
 
     def _settle(self, problems: Sequence[Problem]) -> None:
         """Refuse or report what is damaged."""
-        remedy = (
-            f"See all: mate data check data={self.name} data.root={self.root}; or leave them out: data.damaged=skip"
-        )
+        remedy = f"See all: mate data check {self.arguments}; or leave them out: data.damaged=skip"
         if self.damaged == "error":
             raise_problems(problems, remedy)
         if problems:

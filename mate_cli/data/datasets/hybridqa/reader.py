@@ -191,7 +191,9 @@ class HybridQA(Release):
         store = self.store(folder)
         wanted = set(table_ids)
         if not store.is_dir() and store.suffix != ".zip":  # one pass over a .tar serves every split
-            wanted |= {q.table_id for split in self.splits for q in self.questions(split, [])} - self._tables.keys()
+            wanted |= {
+                q.table_id for split in self.splits for q in self._own_questions(split, [])
+            } - self._tables.keys()
         for name, content in read_members(store, folder, {f"{table_id}.json" for table_id in wanted}):
             self._raw[folder][name.removesuffix(".json")] = content
 

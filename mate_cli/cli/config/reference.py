@@ -1,0 +1,260 @@
+"""What a key means, what it may be, and which files set it in a composition: one source for people and pages.
+
+Meanings are the comments of our YAML files, and the docstrings of the classes that these name; bounds are what checks
+a configuration.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from pydantic import BaseModel, TypeAdapter
+from pydantic.errors import PydanticUserError
+
+from mate_cli.cli.config.mistakes import nearest_key
+from mate_cli.cli.config.quoting import quoted_list
+from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.help import choices
+from mate_cli.cli.schema import SCHEMAS
+from mate_cli.cli.validate import Parameters
+from mate_cli.errors import ConfigError
+
+LINE = re.compile(
+    r"(?P<indent> *)(?P<key>\w+):(?P<value>(?: (?:'[^']*'|\"[^\"]*\"|[^'\"].*?|))?)(?:\s+# (?P<said>.*))?$"
+)
+"""A key of a YAML file, its value, and the comment behind it."""
+KINDS = {
+    **{"integer": "an integer", "number": "a number", "string": "text", "boolean": "true or false"},
+    **{"array": "a list", "object": "a group of keys", "null": "null"},
+}
+LIMITS = {
+    **{"exclusiveMinimum": "greater than", "minimum": "at least"},
+    **{"exclusiveMaximum": "less than", "maximum": "at most"},
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A place that sets a key.
+
+    Args:
+        where: a file of `conf/`, or "typed".
+        value: as it stands there.
+        said: the comment beside it.
+    """
+
+    where: str
+    value: str
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is known of a key.
+
+    Args:
+        key: dotted.
+        meaning: what it is for; "" where nobody says.
+        bounds: what it may be, in words; "" where anything may.
+        value: in this composition.
+        settings: the places that set it, the last one counts.
+    """
+
+    key: str
+    meaning: str
+    bounds: str
+    value: str
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What a command's configuration is composed of.
+
+    Args:
+        name: of the primary configuration.
+        config: as composed.
+        files: in their order, each with the part of the configuration that it is about; "" for all.
+        typed: values that were typed, by key.
+    """
+
+    name: str
+    config: DictConfig
+    files: tuple[tuple[Path, str], ...]
+    typed: Mapping[str, str]
+
+    @classmethod
+    def of(cls, name: str, words: Sequence[str]) -> Composition:
+        """Compose a command's configuration.
+
+        Raises:
+            HydraException: it cannot be composed.
+        """
+        own = user_config_dir()
+        path = [f"hydra.searchpath={quoted_list([f'file://{own.absolute()}'])}"] if own else []
+        GlobalHydra.instance().clear()
+        with initialize_config_dir(str(config_dir()), version_base="1.3"):
+            loader = GlobalHydra.instance().config_loader()
+            found = loader.compute_defaults_list(name, [*path, *words], RunMode.RUN).defaults
+            config = compose(name, [*path, *words])
+        folders = [folder for folder in (own, config_dir()) if folder]
+        files = []
+        for entry in found:
+            places = [folder / f"{entry.config_path}.yaml" for folder in folders]
+            file = next((place for place in places if place.is_file()), None)
+            if file is not None:
+                files.append((file, "" if entry.package in (None, "_global_") else str(entry.package)))
+        pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
+        return cls(name, config, tuple(files), {key: value for key, value in pairs if not choices(key)})
+
+    def has(self, key: str) -> bool:
+        """Whether there is such a key or section."""
+        node: Any = self.config
+        for part in key.split("."):
+            if not isinstance(node, DictConfig) or node._is_none() or part not in node:
+                return False
+            node = node._get_node(part)
+        return True
+
+    def explain(self, key: str) -> Explained:
+        """What is known of a key that there is."""
+        settings = []
+        for file, part in self.files:
+            for name, (value, said) in stated(file).items():
+                if ".".join(filter(None, [part, name])) == key:
+                    settings.append(Setting(_place(file), value, said))
+        if key in self.typed:
+            settings.append(Setting("typed", self.typed[key]))
+        return Explained(key, self._meaning(key, settings), self._bounds(key), self._value(key), tuple(settings))
+
+    def keys(self, section: str) -> list[str]:
+        """The keys of a section, in their order; those of sections within it by their own names."""
+        node = OmegaConf.select(self.config, section)
+        return [f"{section}.{name}" for name in node if not str(name).startswith("_")]
+
+    def _value(self, key: str) -> str:
+        raw = OmegaConf.to_container(self.config, resolve=False)
+        for part in key.split("."):
+            raw = raw[part]  # type: ignore[index,call-overload]
+        return "null" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
+
+    def _meaning(self, key: str, settings: Sequence[Setting]) -> str:
+        if settings and settings[0].said:
+            return settings[0].said
+        section, _, name = key.rpartition(".")
+        for other in choices(section) if section else ():
+            file = next(p for f in _folders() if (p := f / section / f"{other}.yaml").is_file())
+            said = stated(file).get(name, ("", ""))[1]
+            if said:
+                return said
+        return _documented(self._class(section), name) if section else ""
+
+    def _class(self, section: str) -> Any:  # noqa: ANN401 - a class or nothing
+        node = OmegaConf.select(self.config, section)
+        name = node.get("_target_") if isinstance(node, DictConfig) else None
+        return pydoc.locate(name) if name else None
+
+    def _bounds(self, key: str) -> str:
+        section, _, name = key.rpartition(".")
+        target = self._class(section) if section else None
+        if target is not None:
+            return in_words(Parameters.of(target).hints.get(name))
+        schema: Any = SCHEMAS[self.name]
+        *outer, last = key.split(".")
+        for part in outer:
+            fields = getattr(schema, "model_fields", {})
+            schema = fields[part].annotation if part in fields else None
+        if not (isinstance(schema, type) and issubclass(schema, BaseModel)) or last not in schema.model_fields:
+            return ""
+        return _phrase(schema.model_json_schema()["properties"][schema.model_fields[last].alias or last])
+
+
+def explained(command: str, key: str, words: Sequence[str]) -> list[Explained]:
+    """What is known of a key, or of each key of a section.
+
+    Args:
+        command: whose configuration it is in.
+        key: dotted; its own name alone will do where it is found once.
+        words: what else is typed.
+
+    Raises:
+        ConfigError: there is no such key; naming the nearest one.
+    """
+    made = Composition.of(command, words)
+    if not made.has(key):
+        near = nearest_key(key, made.config)
+        section, _, name = (near or "").rpartition(".")
+        if near is None or name != key or not section:
+            remedy = f"Did you mean {near}?" if near else f"All keys: mate {command} --cfg job"
+            raise ConfigError("unknown key", where=key, remedy=remedy)
+        key = near
+    if isinstance(OmegaConf.select(made.config, key, throw_on_missing=False), DictConfig):
+        return [made.explain(name) for name in made.keys(key)]
+    return [made.explain(key)]
+
+
+def stated(file: Path) -> dict[str, tuple[str, str]]:
+    """The keys of a YAML file with their values as they stand, and the comments beside them."""
+    found: dict[str, tuple[str, str]] = {}
+    outer: list[tuple[int, str]] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        match = LINE.match(line)
+        if match is None:
+            continue
+        depth = len(match["indent"])
+        outer = [(other, name) for other, name in outer if other < depth]
+        key = ".".join([*(name for _, name in outer), match["key"]])
+        outer.append((depth, match["key"]))
+        if not key.startswith(("defaults", "hydra")):
+            found[key] = (match["value"].strip(), (match["said"] or "").strip())
+    return found
+
+
+def in_words(hint: Any) -> str:  # noqa: ANN401 - any type at all
+    """What a value of a type may be; "" where a value in YAML cannot be of it."""
+    try:
+        return _phrase(TypeAdapter(hint).json_schema()) if hint is not None else ""
+    except (PydanticUserError, TypeError):
+        return ""
+
+
+def _phrase(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        parts = [_phrase(one) for one in schema["anyOf"]]
+        return " or ".join(dict.fromkeys(filter(None, parts)))
+    if "enum" in schema:
+        *most, last = map(str, schema["enum"])
+        return f"{', '.join(most)} or {last}" if most else last
+    limits = [f"{said} {schema[name]:g}" for name, said in LIMITS.items() if name in schema]
+    kind = KINDS.get(str(schema.get("type", "")), "")
+    return " ".join([kind, " and ".join(limits)]).strip()
+
+
+def _documented(target: Any, name: str) -> str:  # noqa: ANN401 - a class or nothing
+    """What the docstring of a class, or of one that it inherits from, says of an argument."""
+    for kind in getattr(target, "__mro__", ()):
+        text = inspect.cleandoc(kind.__doc__ or "")
+        found = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
+        if found:
+            return " ".join(found[1].split())
+    return ""
+
+
+def _place(file: Path) -> str:
+    """A file as people find it: below the folder `conf`."""
+    folder = next(folder for folder in _folders() if file.is_relative_to(folder))
+    return str(Path("conf") / file.relative_to(folder))
+
+
+def _folders() -> Iterator[Path]:
+    yield from (folder for folder in (user_config_dir(), config_dir()) if folder)

@@ -1,0 +1,184 @@
+"""Words that are no settings as Hydra reads them, and the setting that each is meant to be.
+
+People who come from other programs type flags, names without their group, spaces around the sign and lists without
+quotes. Each of these is refused before anything is composed, with what to type in its place.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mate_cli.cli.flags import FLAGS, LONG, VALUED
+from mate_cli.cli.help import choices, groups_of, keys_of, nearest, nearest_choice
+from mate_cli.errors import ConfigError, RunError
+
+FORM = "settings are written key=value"
+BRACKETS = {"[": "]", "{": "}"}
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
+NAME = re.compile(r"[A-Za-z][\w./-]*")
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """The grammar of one command.
+
+    Args:
+        config_name: its primary configuration.
+        takes: whether it reads a word in a way of its own.
+        texts: keys whose values are sentences, which may hold anything.
+        find_key: the full key of a name, in what would be composed of the words; None without one.
+    """
+
+    config_name: str
+    takes: Callable[[str], bool]
+    texts: Sequence[str]
+    find_key: Callable[[str, Sequence[str]], str | None]
+
+    def check(self, words: Sequence[str]) -> None:
+        """Refuse the first word that is no setting.
+
+        Raises:
+            ConfigError: saying what to type.
+        """
+        for place, word in enumerate(words):
+            before = words[place - 1] if place else ""
+            if self.takes(word) or LONG.get(before, before) in VALUED:
+                continue
+            if word.startswith("-"):
+                self._check_flag(words, place)
+            elif "=" not in word and not word.startswith("~"):
+                raise self._bare(words, place)
+            else:
+                self._check_setting(words, place)
+
+    def _check_flag(self, words: Sequence[str], place: int) -> None:
+        flag, equals, value = words[place].partition("=")
+        if flag in FLAGS:
+            return
+        name = flag.lstrip("-").replace("-", "_")
+        value = value if equals else _next(words, place) or "..."
+        known = name in (*groups_of(self.config_name), *keys_of(self.config_name)) or "." in name
+        alike = [one for one in FLAGS if one.startswith("--") == flag.startswith("--")]
+        if not known and (question := nearest(flag, alike, cutoff=0.7)):
+            raise ConfigError("unknown flag", where=words[place], remedy=question)
+        others = [word for word in words if "=" in word and not word.startswith("-")]
+        key = name if known else self.find_key(name, others)
+        if key is None:
+            remedy = f"{FORM.capitalize()}, without dashes; all: mate {self.config_name} --help"
+            raise ConfigError("unknown flag", where=words[place], remedy=remedy)
+        raise ConfigError(f"{FORM}, without dashes", where=words[place], remedy=typing(f"{key}={value}"))
+
+    def _bare(self, words: Sequence[str], place: int) -> ConfigError:
+        """The error of a word without `=`."""
+        word, before, after = words[place], words[place - 1] if place else "", _next(words, place)
+        key, equals, begun = before.partition("=")
+        if word == "=" or before == "=":
+            return _spaced("", word, after)
+        if after.startswith("="):
+            return _spaced(word, after.removeprefix("=") or _next(words, place + 1))
+        if equals and not begun:
+            return _spaced(key, word)
+        if equals and _is_open(begun):
+            return _listed(before, words[place:])
+        if begun.endswith(","):
+            return ConfigError("no spaces between values", where=before, remedy=typing(before + word))
+        if key in self.texts and equals:
+            sentence = " ".join([begun, *_bare_words(words[place:])])
+            return ConfigError("a text with spaces needs quotes", where=before, remedy=typing(f"{key}={sentence}"))
+        return self._alone(word, after)
+
+    def _alone(self, word: str, after: str) -> ConfigError:
+        """The error of a name, a group or a path that stands alone."""
+        groups = sorted(groups_of(self.config_name), key=lambda name: name != "experiment")
+        if word in groups:
+            if after and "=" not in after:
+                return ConfigError(FORM, where=word, remedy=typing(f"{word}={after}"))
+            return ConfigError(FORM, where=word, remedy=f"Type {word}=NAME, with one of {', '.join(choices(word))}")
+        if setting := self._of_path(word):
+            return ConfigError(FORM, where=word, remedy=typing(setting))
+        if homes := [group for group in groups if word in choices(group)]:
+            return ConfigError(FORM, where=word, remedy=typing(*(f"{group}={word}" for group in homes)))
+        for group in groups:
+            if NAME.fullmatch(word) and (name := nearest_choice(group, word)):
+                return ConfigError(FORM, where=word, remedy=f"Did you mean {group}={name}?")
+        if word in keys_of(self.config_name):
+            return ConfigError(FORM, where=word, remedy=typing(f"{word}={after or '...'}"))
+        return ConfigError(FORM, where=word, remedy=f"All of them: mate {self.config_name} --help")
+
+    def _of_path(self, word: str) -> str | None:
+        """The setting that a file or folder is meant for: a table, or the newest run there; None for other words."""
+        from mate_cli.runs.folders import open_run
+
+        keys, path = keys_of(self.config_name), Path(word)
+        if path.suffix.lower() in TABLES:
+            return f"table={word}" if "table" in keys else None
+        key = "run" if "run" in keys else "resume" if "resume" in keys else None
+        if key is None or not (path.is_dir() or "/" in word):
+            return None
+        try:
+            return f"{key}={open_run(word).path}"
+        except RunError as error:
+            found = re.search(r"run=(.*)\?", error.remedy or "")
+            return f"{key}={found[1] if found else word}"
+
+    def _check_setting(self, words: Sequence[str], place: int) -> None:
+        key, equals, value = words[place].partition("=")
+        if equals and key != key.strip() and NAME.fullmatch(key.strip().lstrip("+~")):
+            raise _spaced(key.strip(), value.strip(), _next(words, place))
+        if equals and not key.strip():
+            raise _spaced(words[place - 1] if place else "key", value or _next(words, place))
+        name = key.lstrip("+~")
+        if key.startswith("+") and not key.startswith("++") and name in groups_of(self.config_name):
+            raise ConfigError("this group is chosen already", where=words[place], remedy=typing(f"{name}={value}"))
+        if name not in self.texts and _is_open(value):
+            raise _listed(words[place], words[place + 1 :])
+
+
+def typing(*settings: str) -> str:
+    """What to type, as a shell takes it."""
+    return "Type " + " or ".join(map(in_shell, settings))
+
+
+def in_shell(setting: str) -> str:
+    """A setting in quotes, where a shell would take it apart or look for files of that name."""
+    return setting if re.fullmatch(r"[\w@%+=:,./~-]*", setting) or setting.endswith("=...") else shlex.quote(setting)
+
+
+def _next(words: Sequence[str], place: int) -> str:
+    """The word after a place, unless it is a flag or there is none."""
+    after = words[place + 1] if place + 1 < len(words) else ""
+    return "" if after.startswith("--") else after
+
+
+def _bare_words(words: Sequence[str]) -> list[str]:
+    """Words up to the next setting or flag."""
+    ends = [place for place, word in enumerate(words) if "=" in word or word.startswith("--")]
+    return list(words[: ends[0]] if ends else words)
+
+
+def _spaced(key: str, *values: str) -> ConfigError:
+    """The error of spaces around the sign."""
+    value = next((value for value in values if value not in ("", "=")), "...")
+    return ConfigError("no spaces around =", where=key or None, remedy=typing(f"{key or 'key'}={value}"))
+
+
+def _is_open(value: str) -> bool:
+    """Whether a list or group begins, without quotes, and does not end."""
+    if not value or value[0] not in BRACKETS or any(mark in value for mark in "'\"\\"):
+        return False
+    return value.count(value[0]) > value.count(BRACKETS[value[0]])
+
+
+def _listed(setting: str, rest: Sequence[str]) -> ConfigError:
+    """The error of a list that the shell took apart, or that does not end."""
+    closing = BRACKETS[setting.partition("=")[2][0]]
+    ends = [place for place, word in enumerate(rest) if word.endswith(closing)]
+    if ends:
+        whole, problem = " ".join([setting, *rest[: ends[0] + 1]]), "a list with spaces needs quotes"
+    else:
+        whole, problem = f"{setting.rstrip(', ')}{closing}", f"{closing} is missing at the end"
+    return ConfigError(problem, where=setting, remedy=typing(whole))

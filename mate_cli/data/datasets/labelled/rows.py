@@ -1,0 +1,310 @@
+"""One labelled question as people write it down: a question, a table, and what is known of the answer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mate_cli.data.archive import read_file
+from mate_cli.errors import MateError
+from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
+from mate_cli.tables.formats.cell_text import cell_text, number_text
+from mate_cli.tables.read import read_table
+from mate_cli.tables.table import Cell, Table
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "question_id"),
+    "question": ("question", "statement"),
+    "table": ("table",),
+    "sheet": ("sheet",),
+    "title": ("title",),
+    "passages": ("passages",),
+    "answer": ("answer", "answers"),
+    "coordinates": ("coordinates", "cells"),
+    "aggregation": ("aggregation",),
+    "number": ("number",),
+    "label": ("label",),
+    "conversation": ("conversation",),
+    "subsets": ("subsets", "subset"),
+}
+"""What a row may have, and what each may be called."""
+LABELS = {
+    **dict.fromkeys(("1", "true", "yes", "entailed", "supported", "supports"), 1),
+    **dict.fromkeys(("0", "false", "no", "refuted", "refutes"), 0),
+}
+"""What labels may be called, in lower case."""
+VERDICTS = ("refuted", "entailed")
+PARTED = "|"
+"""Between the texts of one cell of a spreadsheet."""
+
+
+class RowError(ValueError):
+    """A row cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row with its values by our names; what is empty is left out.
+
+    Args:
+        values: as JSON or a spreadsheet has them.
+        plain: it is of a spreadsheet, where all values are texts.
+        folder: where tables that it names may lie.
+    """
+
+    values: Mapping[str, Any]
+    plain: bool
+    folder: Path
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, plain: bool) -> Row:
+        """Find what is known by the names that values may have.
+
+        Args:
+            values: as they stand, by their names there.
+            columns: names that some have there, by ours.
+            folder: where tables that it names may lie.
+            plain: all values are texts.
+        """
+        there = {str(name).strip().lower(): value for name, value in values.items()}
+        names = {ours: (columns[ours].lower(),) if ours in columns else also for ours, also in NAMES.items()}
+        found = {ours: next((there[name] for name in also if name in there), None) for ours, also in names.items()}
+        return cls({name: value for name, value in found.items() if value not in (None, "", [])}, plain, folder)
+
+    def text(self, name: str) -> str:
+        """A value as text; "" without it."""
+        return cell_text(self.values[name]).strip() if name in self.values else ""
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A value as texts: the entries of a list, or what bars part in a cell of a spreadsheet."""
+        value = self.values.get(name)
+        if value is None:
+            return ()
+        if self.plain and isinstance(value, str):
+            value = value.split(PARTED)
+        entries = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(text for one in entries if (text := cell_text(one).strip()))
+
+    def parsed(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
+        """A value that may be JSON in a cell of a spreadsheet.
+
+        Raises:
+            RowError: it is not.
+        """
+        value = self.values.get(name)
+        if not (self.plain and isinstance(value, str)):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise RowError(f"{name} is no JSON") from error
+
+
+class RowTables:
+    """The tables of rows, each read once, whether it is named or stands in the row.
+
+    Args:
+        root: where tables that are named may lie, beside the folder of the rows.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, Table] = {}
+
+    def get(self, row: Row) -> Table:
+        """The table of a row, with its passages.
+
+        Raises:
+            RowError: it is missing, damaged, or has no such cell as a passage names.
+        """
+        if "table" not in row.values:
+            raise RowError("has no table")
+        given = row.values["table"]
+        if row.plain and str(given).lstrip().startswith(("[", "{")):
+            given = row.parsed("table")
+        parts = [given, row.text("sheet"), row.text("title"), row.values.get("passages"), str(row.folder)]
+        key = json.dumps(parts, default=str, sort_keys=True)
+        if key not in self._known:
+            table = self._read(given, row) if isinstance(given, str) else inline_table(given)
+            table = replace(table, title=row.text("title") or table.title)
+            if passages := self._passages(row):
+                table = with_passages(table, passages)
+            if not isinstance(given, str):
+                table = replace(table, table_id=table.table_id or f"table {len(self._known)}")
+            self._known[key] = table
+        return self._known[key]
+
+    def _read(self, name: str, row: Row) -> Table:
+        path = self._find(name, row.folder)
+        try:
+            return replace(read_table(path, row.text("sheet") or None)[0], table_id=name)
+        except MateError as error:
+            raise RowError(f"its table cannot be used: {error}") from error
+
+    def _find(self, name: str, folder: Path) -> Path:
+        places = (folder / name, self._root / name)
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
+            raise RowError(f"its table {name} is not there")
+        return found
+
+    def _passages(self, row: Row) -> list[Mapping[str, Any]]:
+        value = row.values.get("passages")
+        if isinstance(value, str) and not value.lstrip().startswith("["):
+            try:
+                value = json.loads(read_file(self._find(value, row.folder)))
+            except (ValueError, RecursionError) as error:
+                raise RowError(f"its passages {value} are no JSON") from error
+        elif isinstance(value, str):
+            value = row.parsed("passages")
+        if value is not None and not (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
+            raise RowError("passages should be a list of {row, column, text}")
+        return value or []
+
+
+def inline_table(value: object) -> Table:
+    """A table that stands in a row: lists, of which the first is the header; objects; or `{header, rows}`.
+
+    Raises:
+        RowError: it is none of these.
+    """
+    name = ""
+    if isinstance(value, Mapping) and all(isinstance(value.get(part), (list, tuple)) for part in ("header", "rows")):
+        header, rows = list(value["header"]), list(value["rows"])
+        name = cell_text(value.get("id") or value.get("name"))
+    elif isinstance(value, (list, tuple)) and value and all(isinstance(row, Mapping) for row in value):
+        header = list(dict.fromkeys(name for row in value for name in row))
+        rows = [[row.get(name) for name in header] for row in value]
+    elif isinstance(value, (list, tuple)) and value:
+        header, *rows = value
+    else:
+        raise RowError('the table should be a list of rows, of objects, or {"header": [...], "rows": [[...], ...]}')
+    lines = [header, *rows]
+    if not all(isinstance(line, (list, tuple)) for line in lines):
+        raise RowError("a row of the table is no list")
+    long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
+    if long is not None:
+        raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
+    texts = [[cell_text(one).strip() for one in line] + [""] * (len(header) - len(line)) for line in lines]
+    top, *body = (tuple(map(Cell, line)) for line in texts)
+    return Table(name, top, tuple(body))
+
+
+def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
+    """The table with passages linked to cells.
+
+    Args:
+        table: without them.
+        passages: each has `row`, `column` (a number from 0, or a name) and `text`, perhaps a `title`.
+
+    Raises:
+        RowError: the table has no such cell, or a passage no text.
+    """
+    links: dict[tuple[int, int], list[str]] = {}
+    texts = dict(table.passages)
+    for place, passage in enumerate(passages):
+        text = cell_text(passage.get("text")).strip()
+        if not text:
+            raise RowError(f"passage {place} has no text")
+        link = cell_text(passage.get("title")).strip() or f"passage {place}"
+        texts[link] = text
+        links.setdefault(cell_of(table, [passage.get("row"), passage.get("column")]), []).append(link)
+    rows = tuple(
+        tuple(replace(cell, links=(*cell.links, *links.get((row, column), ()))) for column, cell in enumerate(cells))
+        for row, cells in enumerate(table.rows)
+    )
+    return replace(table, rows=rows, passages=texts)
+
+
+def cell_of(table: Table, pair: object) -> tuple[int, int]:
+    """(row, column) of a body cell, from a number of the row and a number or name of the column.
+
+    Raises:
+        RowError: it is no pair, or outside the table.
+    """
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+        raise RowError("coordinates should be a list of [row, column], rows from 0 below the header")
+    row, column = pair
+    names = [cell.text for cell in table.header]
+    if isinstance(column, str) and column in names:
+        column = names.index(column)
+    if not all(type(one) is int for one in (row, column)):
+        raise RowError(f"[{row}, {column}] is no row and column; columns here: {', '.join(names)}")
+    if not (0 <= row < len(table.rows) and 0 <= column < len(names)):
+        raise RowError(f"the table has no cell [{row}, {column}], but {len(table.rows)} rows, {len(names)} columns")
+    return row, column
+
+
+def example_of(row: Row, name: str, tables: RowTables) -> TableExample:
+    """The question of a row with what it states of its answer; nothing is derived yet.
+
+    Args:
+        row: of a file or dataset.
+        name: of the question, where it has none.
+        tables: finds its table.
+
+    Raises:
+        RowError: saying what is wrong with it.
+    """
+    question = row.text("question")
+    if not question:
+        raise RowError("has no question")
+    table = tables.get(row)
+    return TableExample(
+        row.text("id") or name,
+        question,
+        table,
+        _answer(row, table),
+        conversation=row.text("conversation"),
+        subsets=row.texts("subsets"),
+    )
+
+
+def _answer(row: Row, table: Table) -> Answer | None:
+    texts, cells = row.texts("answer"), _coordinates(row, table)
+    label, number = _label(row), _number(row)
+    aggregation = row.text("aggregation").lower() or None
+    if aggregation is not None and aggregation not in AGGREGATIONS:
+        raise RowError(f"aggregation is {aggregation}, not one of {', '.join(AGGREGATIONS)}")
+    if label is not None:
+        return Answer((VERDICTS[label],), label=label)
+    if not texts and number is not None:
+        texts = (number_text(number),)
+    if not texts and cells:
+        texts = tuple(table.rows[r][c].text for r, c in cells)
+    if not texts:
+        return None
+    return Answer(texts, cells, aggregation=aggregation, number=number)
+
+
+def _coordinates(row: Row, table: Table) -> Coordinates:
+    value = row.parsed("coordinates")
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise RowError("coordinates should be a list of [row, column], rows from 0 below the header")
+    return tuple(cell_of(table, pair) for pair in value)
+
+
+def _label(row: Row) -> int | None:
+    text = row.text("label").lower()
+    if not text:
+        return None
+    if text not in LABELS:
+        raise RowError(f"label is {text}, not 1 or 0, entailed or refuted")
+    return LABELS[text]
+
+
+def _number(row: Row) -> float | None:
+    text = row.text("number")
+    try:
+        number = float(text) if text else None
+    except ValueError as error:
+        raise RowError(f"number is {text}") from error
+    if number is not None and not math.isfinite(number):
+        raise RowError(f"number is {text}")
+    return number

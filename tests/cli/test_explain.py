@@ -1,0 +1,79 @@
+"""What is said of a key: its meaning, its bounds, and who sets it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mate_cli.cli.app import main
+from mate_cli.cli.config.reference import Setting, explained, in_words, stated
+from mate_cli.cli.config_dir import config_dir
+from mate_cli.errors import ConfigError
+
+
+def test_everybody_who_sets_a_key_is_named_in_order():
+    (found,) = explained("train", "trainer.val_every", ["experiment=wtq_mate", "scale=small", "trainer.val_every=3"])
+    assert found.meaning == "epochs between validations; 0.25 validates four times per epoch"
+    assert (found.bounds, found.value) == ("a number greater than 0", "3")
+    assert found.settings == (
+        Setting("conf/trainer/default.yaml", "1.0", found.meaning),
+        Setting("conf/experiment/wtq_mate.yaml", "20.0", "about a hundred times; ours"),
+        Setting("conf/recipe/task/minilm/table_qa.yaml", "0.5"),
+        Setting("typed", "3"),
+    )
+
+
+def test_a_class_says_what_its_part_may_be():
+    (found,) = explained("train", "task.aggregation", ["task=table_qa"])
+    assert found.bounds == "none, supervised or weak"
+    (found,) = explained("train", "optimizer.lr", [])
+    assert found.bounds == "a number greater than 0"
+    assert found.meaning, "where the file says nothing, the class does"
+
+
+def test_a_section_is_explained_key_by_key_and_a_name_alone_is_found():
+    sections = {found.key: found for found in explained("train", "trainer", [])}
+    assert [key for key, found in sections.items() if not found.meaning or not found.bounds] == []
+    (alone,) = explained("train", "val_every", [])
+    assert alone == sections["trainer.val_every"]
+    with pytest.raises(ConfigError, match=r"Did you mean trainer\.val_every\?"):
+        explained("train", "trainer.val_evry", [])
+
+
+def test_comments_stand_behind_values(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text("# Of all.\na: 1  # one\nb:\n  c: 'x # y'  # text\n  d: [1, 2]\ne: x#y\nhydra:\n  f: 1\n")
+    assert stated(file) == {
+        "a": ("1", "one"),
+        "b": ("", ""),
+        "b.c": ("'x # y'", "text"),
+        "b.d": ("[1, 2]", ""),
+        "e": ("x#y", ""),
+    }
+
+
+def test_bounds_are_said_in_words():
+    assert in_words(int | None) == "an integer or null"
+    assert in_words(dict[str, int]) == "a group of keys"
+    assert in_words(None) == ""
+
+
+@pytest.mark.parametrize("words", [["explain", "seed"], ["train", "--help", "seed"], ["train", "--help=seed"]])
+def test_it_is_printed_in_three_ways(words, capsys):
+    assert main(words) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "seed = 1",
+        "  weights, order of examples and dropout follow from it",
+        "  may be  an integer at least 0",
+        "  set by  conf/train.yaml  1",
+    ]
+
+
+def test_stages_are_told_apart(capsys):
+    assert main(["explain", "model.size", "experiment=quickstart", "stages.cell_selection.model.size=mini"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("stage ") == 2
+    assert "typed" in out
+
+
+def test_the_files_that_are_read_are_ours():
+    assert stated(config_dir() / "train.yaml")["seed"] == ("1", "weights, order of examples and dropout follow from it")

@@ -1,0 +1,186 @@
+"""Labelled questions of one's own, as people write them down."""
+
+import json
+
+import datasets
+import pytest
+
+from mate_cli.cli.app import main
+from mate_cli.data.datasets.labelled.files import LabelledFiles
+from mate_cli.data.datasets.labelled.hub import HubDataset
+from mate_cli.errors import DataError
+
+LISTS = [["region", "sales"], ["north", 1204], ["south", 870.0], ["west", None]]
+OBJECTS = [{"region": "north", "sales": 1204}, {"region": "south", "sales": 870.0}, {"region": "west"}]
+PARTS = {"header": LISTS[0], "rows": LISTS[1:]}
+ASKED = {"question": "who sold most?", "table": LISTS}
+CSV = "region,sales\nnorth,1204\nsouth,870\n"
+
+
+def lines(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path.name
+
+
+def read(tmp_path, *rows, split="train", **options):
+    """The examples of rows in a file of JSON lines."""
+    given = {"dev_share": 0.0, **options}
+    data = LabelledFiles(root=tmp_path, **{split: lines(tmp_path / "rows.jsonl", rows)}, **given)
+    return data.examples(split)
+
+
+def texts(table):
+    return [[cell.text for cell in row] for row in (table.header, *table.rows)]
+
+
+@pytest.mark.parametrize("table", [LISTS, OBJECTS, PARTS, "sales.csv"], ids=["lists", "objects", "parts", "path"])
+def test_a_table_is_written_in_any_of_four_ways(tmp_path, table):
+    (tmp_path / "sales.csv").write_text(CSV + "west,\n")
+    (example,) = read(tmp_path, {"question": "who?", "table": table, "answer": "north"})
+    assert texts(example.table) == [["region", "sales"], ["north", "1204"], ["south", "870"], ["west", ""]]
+    assert (example.example_id, example.answer.texts, example.answer.coordinates) == ("rows-1", ("north",), ((0, 0),))
+
+
+def test_equal_tables_are_one(tmp_path):
+    first, second, other = read(tmp_path, ASKED, ASKED, {**ASKED, "title": "2024"})
+    assert first.table is second.table
+    assert (other.table.title, first.table.table_id != other.table.table_id) == ("2024", True)
+
+
+KNOWN = {
+    "texts": ({"answers": ["north", "south"]}, ("north", "south"), ((0, 0), (1, 0)), None),
+    "a number in a cell": ({"answer": 1204}, ("1204",), ((0, 1),), 1204.0),
+    "a computed number": ({"number": 2074, "aggregation": "sum"}, ("2074",), (), 2074.0),
+    "coordinates": ({"coordinates": [[1, 0]]}, ("south",), ((1, 0),), None),
+    "names of columns": ({"cells": [[1, "region"], [0, "sales"]]}, ("south", "1204"), ((1, 0), (0, 1)), None),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_answers_are_texts_cells_or_numbers(tmp_path, name):
+    given, known, cells, number = KNOWN[name]
+    answer = read(tmp_path, {**ASKED, **given})[0].answer
+    assert (answer.texts, answer.coordinates, answer.number) == (known, cells, number)
+    assert answer.aggregation == given.get("aggregation")
+
+
+@pytest.mark.parametrize(("label", "known"), [(1, 1), (False, 0), ("Entailed", 1), ("refuted", 0)])
+def test_statements_have_labels(tmp_path, label, known):
+    (example,) = read(tmp_path, {"statement": "the north sold most", "table": LISTS, "label": label})
+    assert (example.answer.label, example.answer.texts) == (known, (("refuted", "entailed")[known],))
+
+
+def test_an_answer_in_several_cells_teaches_nothing_unless_all_may_hold_it(tmp_path):
+    row = {"question": "who?", "table": [["a", "b"], ["x", "x"]], "answer": "x"}
+    assert read(tmp_path, row)[0].answer.coordinates == ()
+    assert read(tmp_path, row, find="holding")[0].answer.coordinates == ((0, 0), (0, 1))
+    assert read(tmp_path, row, split="dev")[0].answer.coordinates == ((0, 0),)
+    assert read(tmp_path, {**row, "answer": None}, split="dev")[0].answer is None
+
+
+def test_passages_are_linked_to_cells(tmp_path):
+    passages = [{"row": 0, "column": "region", "text": "The north is led by Anna Berg.", "title": "North"}]
+    (example,) = read(tmp_path, {**ASKED, "answer": "Anna Berg", "passages": passages})
+    assert example.table.rows[0][0].links == ("North",)
+    assert example.table.passages == {"North": "The north is led by Anna Berg."}
+    assert (example.answer.coordinates, example.answer.source) == (((0, 0),), "passage")
+    (tmp_path / "linked.json").write_text(json.dumps(passages))
+    (other,) = read(tmp_path, {**ASKED, "answer": "Anna Berg", "passages": "linked.json"})
+    assert other.table == example.table
+
+
+def test_questions_of_a_conversation_follow_each_other(tmp_path):
+    turns = [{**ASKED, "conversation": "a", "cells": [[0, 0]]}, {**ASKED, "conversation": "b", "answer": "west"}]
+    last = {**ASKED, "question": "and what?", "conversation": "a", "cells": [[0, 1]]}
+    found = read(tmp_path, *turns, last)
+    assert [example.history for example in found] == [(), (), ("who sold most?",)]
+    assert found[2].previous_cells == ((0, 0),)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx", "parquet"])
+def test_questions_stand_in_a_spreadsheet(tmp_path, suffix):
+    import pandas as pd
+
+    (tmp_path / "sales.csv").write_text(CSV)
+    rows = {"Question": ["who?", "where?"], "Table": ["sales.csv"] * 2, "Answer": ["north | south", "870"]}
+    rows["Table"][1] = json.dumps(LISTS)
+    frame = pd.DataFrame({**rows, "Cells": ["", "[[1, 1]]"], "Remark": ["", "sure"]})
+    name = f"asked.{suffix}"
+    {"csv": frame.to_csv, "xlsx": frame.to_excel, "parquet": frame.to_parquet}[suffix](tmp_path / name, index=False)
+    data = LabelledFiles(root=tmp_path, dev=name)
+    first, second = data.examples("dev")
+    assert (first.answer.texts, first.answer.coordinates) == (("north", "south"), ((0, 0), (1, 0)))
+    assert (second.answer.texts, second.answer.coordinates) == (("870",), ((1, 1),))
+    assert [note.what for note in data.notes] == ["not read: Remark"]
+
+
+WRONG = {
+    "has no question": {"table": LISTS},
+    "has no table": {"question": "who?"},
+    "its table nope.csv is not there": {"question": "who?", "table": "nope.csv"},
+    "the table should be a list of rows": {"question": "who?", "table": 3},
+    "row 0 of the table has 3 cells under 1 headers": {"question": "who?", "table": [["a"], [1, 2, 3]]},
+    "the table has no cell [5, 0], but 3 rows, 2 columns": {**ASKED, "coordinates": [[5, 0]]},
+    "[0, cost] is no row and column; columns here: region, sales": {**ASKED, "coordinates": [[0, "cost"]]},
+    "label is perhaps, not 1 or 0": {**ASKED, "label": "perhaps"},
+    "number is many": {**ASKED, "number": "many"},
+    "aggregation is product": {**ASKED, "number": 3, "aggregation": "product"},
+    "passage 0 has no text": {**ASKED, "passages": [{"row": 0, "column": 0}]},
+    "its passages rows.jsonl are no JSON": {**ASKED, "passages": "rows.jsonl"},
+    "passages should be a list": {**ASKED, "passages": {"row": 0}},
+    "a row of the table is no list": {"question": "who?", "table": [["a"], 1]},
+    'or {"header": [...], "rows": [[...], ...]}': {"question": "who?", "table": {"header": 3, "rows": []}},
+}
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_what_is_wrong_with_a_row_is_said(tmp_path, problem):
+    with pytest.raises(DataError) as caught:
+        read(tmp_path, {**ASKED, "answer": "north"}, {**WRONG[problem], "id": "q7"})
+    assert problem in str(caught.value)
+    assert "q7" in str(caught.value)
+    assert "mate data check data=files data.train=rows.jsonl" in str(caught.value)
+
+
+def test_development_questions_are_set_apart_by_table(tmp_path):
+    rows = [{"question": f"q{n % 3}", "table": [["a"], [f"x{n // 3}"]], "answer": f"x{n // 3}"} for n in range(60)]
+    data = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", rows), dev_share=0.25)
+    train, dev = data.examples("train"), data.examples("dev")
+    tables = [{example.table.table_id for example in split} for split in (train, dev)]
+    assert (len(train), len(dev), len(tables[1])) == (45, 15, 5)
+    assert tables[0].isdisjoint(tables[1])
+    few = LabelledFiles(root=tmp_path, train=lines(tmp_path / "few.jsonl", rows[:9]), dev_share=0.25)
+    assert (len(few.examples("train")), len(few.examples("dev"))) == (7, 2)
+
+
+def test_a_dataset_of_the_datasets_library_is_read_likewise(tmp_path):
+    rows = [{"query": f"who {n}?", "table": PARTS | {"rows": [["north", "1"]]}, "answers": ["north"]} for n in range(4)]
+    table = datasets.Dataset.from_list(rows)
+    saved = tmp_path / "saved"
+    datasets.DatasetDict({"train": table, "validation": table.select([0])}).save_to_disk(saved)
+    data = HubDataset(name=str(saved), columns={"question": "query"})
+    assert data.splits == ("train", "dev")
+    assert [example.question for example in data.examples("train")] == [f"who {n}?" for n in range(4)]
+    (example,) = data.examples("dev")
+    assert (example.answer.coordinates, texts(example.table)[0]) == (((0, 0),), ["region", "sales"])
+    with pytest.raises(DataError, match="cannot be loaded"):
+        _ = HubDataset(name=str(tmp_path / "nowhere")).splits
+
+
+def test_the_command_checks_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [{**ASKED, "answer": "north"}, {**ASKED, "question": "how much?", "answer": "870"}]
+    lines(tmp_path / "rows.jsonl", rows)
+    assert main(["data", "check", "data=files", "data.train=rows.jsonl", "data.dev=rows.jsonl"]) == 2
+    assert "question ids are in train too" in capsys.readouterr().out
+    assert main(["data", "check", "data=files", "data.dev=rows.jsonl"]) == 0
+    assert "cells or a number" in capsys.readouterr().out
+
+
+def test_files_that_are_missing_are_named_before_anything_is_built(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines(tmp_path / "dev.jsonl", [ASKED])
+    assert main(["train", "data=files", "data.train=nope.jsonl", "data.dev=dev.jsonl"]) == 2
+    assert "nope.jsonl" in capsys.readouterr().err
+    assert main(["train", "data=files"]) == 2
+    assert "no file is named. Set data.train=FILE" in capsys.readouterr().err

@@ -1,0 +1,139 @@
+"""A trained network in one's own code, as the documents show it."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from finished_runs import finished_run, here
+
+from mate_cli import Mate, Table
+from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
+from mate_cli.pipelines.export import export_run
+
+PAGE = Path(__file__).parents[2] / "docs" / "own_code.md"
+FRAME = pd.DataFrame({"Region": ["North", "South", None], "Sold": [5.0, 7.5, float("nan")]})
+QUESTIONS = ["which region sold most?", "how much did the north sell in all of these years?"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return finished_run(tmp_path_factory.mktemp("own") / "run", [])
+
+
+@pytest.fixture(scope="module")
+def mate(run):
+    return Mate.from_pretrained(run)
+
+
+def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
+    export_run(str(run), str(tmp_path / "exported"), here(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```\n+```\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names: dict[str, object] = {}
+    assert len(blocks) == 2
+    for program, printed in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(program, names)
+        assert out.getvalue() == printed
+
+
+@torch.no_grad()
+def test_a_batch_says_what_each_example_says_alone(mate):
+    table = Table.from_pandas(FRAME)
+    together = mate(table, QUESTIONS, output_hidden_states=True, output_attentions=True)
+    for place, question in enumerate(QUESTIONS):
+        alone = mate(FRAME, question, output_hidden_states=True, output_attentions=True)
+        size = alone.last_hidden_state.shape[1]
+        torch.testing.assert_close(together.last_hidden_state[place, :size], alone.last_hidden_state[0])
+        for many, one in zip(together.hidden_states, alone.hidden_states, strict=True):
+            torch.testing.assert_close(many[place, :size], one[0])
+        for many, one in zip(together.attentions, alone.attentions, strict=True):
+            torch.testing.assert_close(many[place, :, :size, :size], one[0])
+        torch.testing.assert_close(alone.hidden_states[-1], alone.last_hidden_state)
+        torch.testing.assert_close(alone.attentions[0].sum(-1), torch.ones(1, 2, size))
+    batches = list(mate.batches([table, FRAME], QUESTIONS, batch_size=1))
+    assert [len(batch.input_ids) for batch in batches] == [1, 1]
+    torch.testing.assert_close(mate(batches[0]).pooler_output[0], together.pooler_output[0])
+
+
+@torch.no_grad()
+def test_states_are_of_the_attention_that_is_returned(mate):
+    output = mate(FRAME, QUESTIONS[0], output_hidden_states=True, output_attentions=True)
+    layer = mate.encoder.encoder.layer[0].attention["self"]
+    values = layer.projections(output.hidden_states[0]).unflatten(-1, layer.shape)[:, :, 2]
+    heads = torch.einsum("bnij,bjnh->binh", output.attentions[0], values).flatten(2)
+    seen = []
+    hook = (
+        mate.encoder.encoder.layer[0]
+        .attention["output"]
+        .register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    )
+    mate(output.batch)
+    hook.remove()
+    torch.testing.assert_close(heads[0], seen[0], atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_type_and_generator_are_the_callers(run, mate):
+    torch.manual_seed(3)
+    half = Mate.from_pretrained(str(run), dtype=torch.bfloat16)
+    drawn, _ = torch.rand(1), torch.manual_seed(3)
+    assert drawn == torch.rand(1)
+    assert (half.dtype, half.device.type, half.training) == (torch.bfloat16, "cpu", False)
+    output = half(FRAME, QUESTIONS[0])
+    assert output.pooler_output.dtype == torch.bfloat16
+    torch.testing.assert_close(output.pooler_output.float(), mate(FRAME, QUESTIONS[0]).pooler_output, atol=0.1, rtol=0)
+
+
+def test_a_frame_is_read_as_a_spreadsheet_shows_it():
+    frame = pd.DataFrame(
+        {"day": pd.to_datetime(["2024-03-01", None]), "n": [1.0, 2.5], "ok": [True, None]},
+        index=pd.Index(["a", "b"], name="key"),
+    )
+    table = Table.from_pandas(frame, title="Sales")
+    assert [cell.text for cell in table.header] == ["key", "day", "n", "ok"]
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["a", "2024-03-01", "1", "TRUE"],
+        ["b", "", "2.5", ""],
+    ]
+    assert table.title == "Sales"
+
+
+def test_mistakes_are_named(mate, tmp_path):
+    with pytest.raises(DataError, match="2 tables and 3 questions"):
+        mate.batch([FRAME, FRAME], ["a", "b", "c"])
+    with pytest.raises(DataError, match="int is no table"):
+        mate.batch(3, "a")
+    with pytest.raises(DataError, match="the table has no rows"):
+        mate.batch(FRAME[:0], "a")
+    with pytest.raises(DataError, match="no token of row 9"):
+        mate(FRAME, "a").of_cell(9, 0)
+    with pytest.raises(CheckpointError, match="neither a run nor an exported model"):
+        Mate.from_pretrained(tmp_path)
+
+
+def test_a_network_without_weights_of_pairs_says_so(tmp_path):
+    slots = Mate.from_pretrained(finished_run(tmp_path, ["model=linformer"]))
+    with pytest.raises(ConfigError, match="Linformer has no attention weights for pairs of tokens"):
+        slots(FRAME, "a", output_attentions=True)
+    assert len(slots(FRAME, "a", output_hidden_states=True).hidden_states) == 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["dot", "etc", "sat", "tapas", "transformer_xl"])
+def test_every_network_shows_its_layers(tmp_path, model):
+    words = {"dot": ["model.keep=20", "model.pruner.size=tiny:1"]}.get(model, [])
+    network = Mate.from_pretrained(finished_run(tmp_path, [f"model={model}", *words]))
+    output = network(FRAME, QUESTIONS, output_hidden_states=True)
+    assert {states.shape for states in output.hidden_states} == {output.last_hidden_state.shape}
+    torch.testing.assert_close(output.hidden_states[-1], output.last_hidden_state)
+
+
+def test_a_system_points_at_its_stages(tmp_path):
+    system = finished_run(tmp_path, [], stages={"cell_selection": "x"})
+    with pytest.raises(RunError, match=r"system of stages. Load one of its stages: .*cell_selection"):
+        Mate.from_pretrained(system)

@@ -1,0 +1,65 @@
+"""Training on labelled files of one's own, as the documents show it."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mate_cli.cli.app import main
+
+PAGE = Path(__file__).parents[2] / "docs" / "own_data.md"
+TINY = ["model.size=tiny", "init=random", "init.tokenizer=sample", "encoding.max_tokens=96", "debug=fast"]
+HERE = ["logger=none", "hardware.threads=1"]
+TABLE = [["name", "city", "year"], ["Ruvo Tekan", "Belora", 1987], ["Mila Sorn", "Katim", 2001]]
+PASSAGES = [{"row": 0, "column": "name", "title": "Ruvo Tekan", "text": "Ruvo Tekan is a player of chess."}]
+KNOWN = {
+    "wtq_mate": {"answers": ["Belora"]},
+    "sqa_mate": {"coordinates": [[0, "city"]], "conversation": "c"},
+    "tabfact_mate": {"label": "entailed"},
+    "hybridqa_mate": {"answer": "chess", "passages": PASSAGES},
+    "quickstart_reader": {"answer": "chess", "passages": PASSAGES},
+}
+"""An experiment for each task, and what a row says for it."""
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(name, marks=[] if name == "wtq_mate" else pytest.mark.long) for name in KNOWN],
+)
+def test_every_task_learns_from_files(tmp_path, monkeypatch, experiment):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": f"which is number {n}?", "table": TABLE, **KNOWN[experiment]} for n in range(24)]
+    rows = [row | ({"conversation": f"c{n // 4}"} if "conversation" in row else {}) for n, row in enumerate(rows)]
+    Path("asked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    words = [f"experiment={experiment}", "data=files", "data.train=asked.jsonl", "data.dev_share=0.25", *TINY, *HERE]
+    assert main(["train", *words]) == 0
+    (run,) = Path("outputs/train").glob("*/*")
+    record = json.loads((run / "record.json").read_text())
+    assert (record["status"], record["dataset"]) == ("finished", "files")
+    assert record["metrics"]
+    Path("more.jsonl").write_text(Path("asked.jsonl").read_text())
+    assert main(["evaluate", f"run={run}", "split=dev,test", "data.test=more.jsonl", "hardware.threads=1"]) == 0
+    found = {file.stem for file in run.glob("evaluation/more.jsonl/*.json")}
+    assert found >= {"settings", "dev", "test"}
+    assert not (run / "predictions" / "test.json").exists(), "what training left stays as it was"
+
+
+@pytest.mark.long
+def test_the_page_from_a_spreadsheet_to_an_export(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8")
+    exec(re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)[1], {})
+    commands = re.search(r"```bash\n(.*?)```", text, flags=re.DOTALL)[1].splitlines()
+    assert [command.split()[1] for command in commands] == ["data", "train", "compare", "export", "predict"]
+    for command in commands:
+        words = shlex.split(command)[1:]
+        if words[0] == "train":
+            words += HERE
+        (date, *_) = sorted(path.name for path in Path("outputs/train/wtq_mate").glob("*")) or [""]
+        capsys.readouterr()
+        assert main([word.replace("DATE", date) for word in words]) == 0
+    assert re.search(r"answer +\w+ \w+", capsys.readouterr().out)
+    metrics = [json.loads(file.read_text())["metrics"] for file in Path("outputs/train/wtq_mate").glob("*/record.json")]
+    assert min(found["dev/denotation_accuracy"] for found in metrics) > 0.6
