@@ -23,7 +23,7 @@ class StageOptions(Section):
     Args:
         experiment: what it is composed from.
         overrides: what it sets otherwise.
-        run: a finished run to take in its place.
+        run: a finished run to take in its place, or an experiment for its newest one.
         after: what it hands on; predictions where there is a system, else nothing.
         keeps: groups whose choice it keeps, whatever is typed for all.
     """
