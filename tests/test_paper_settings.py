@@ -103,6 +103,21 @@ def test_table4_runs_every_row_from_the_weights_of_its_own_network(finished):
     assert plan.stages[0].run.startswith("outputs/train/pretrain_both_tapas/")
 
 
+def test_the_ablations_are_the_four_of_table_6():
+    parameters = OmegaConf.load(config_dir() / "sweep" / "hybridqa_ablations.yaml").hydra.sweeper.params
+    plain, *rows = [shlex.split(row.strip().strip("'")) for row in parameters.row.split(",")]
+    assert plain == ["experiment=hybridqa_mate"]
+    before = ["experiment=hybridqa_mate_from_scratch", "stages.masked_lm.run=pretrain_mate", "stages.questions=null"]
+    assert [row[:3] for row in rows] == [before] * 3
+    assert [row[3:] for row in rows] == [
+        ["model.row_head_ratio=0.0"],
+        ["model.row_head_ratio=1.0"],
+        ["task.drop_ambiguous=true"],
+    ]
+    plan = compose_plan([before[0], "stages.masked_lm=null", before[2], *rows[1][3:], *rows[2][3:]])
+    assert (plan.last.config.model["row_head_ratio"], plan.last.config.task["drop_ambiguous"]) == (1.0, True)
+
+
 @pytest.mark.parametrize(
     "name", ["hybridqa_reader", "pretrain_mate", "pretrain_cs_mate", "tabfact_mate_cs", "hybridqa_mate_from_scratch"]
 )

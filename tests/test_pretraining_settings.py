@@ -8,7 +8,6 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.tokenization.masking import MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
-
 LONG = {"linformer": 128, "etc": 32}
 """Examples in a step of the networks that are pre-trained at the length of their fine-tuning."""
 

@@ -97,7 +97,7 @@ class Compare(Section):
     by: list[str] | str
     status: list[str] | str
     ignore: list[str] | str
-    statistic: Literal["median", "mean"]
+    statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
     watch: bool
@@ -128,6 +128,7 @@ class Data(Section):
     paths: Paths
     action: Literal["list", "check", "download"]
     report: str | None
+    tokenizer: str | None
 
 
 class Export(Section):

@@ -263,7 +263,7 @@ def test_the_newest_finished_run_of_an_experiment_stands_in(finished, tmp_path, 
     parent = tmp_path / "outputs" / "train" / "pretrain_mate"
     parent.mkdir(parents=True)
     (tmp_path / "outputs-3").rename(parent / "3")
-    with pytest.raises(RunError, match=r"no run of pretrain_mate is finished. Train it first: mate train experiment=pretrain_mate"):
+    with pytest.raises(RunError, match=r"no run of pretrain_mate is finished. Train it first: mate train"):
         compose_plan(words)
     for day in (1, 2):
         (tmp_path / f"outputs-{day}").rename(parent / str(day))

@@ -214,7 +214,9 @@ class _StageWords:
             outputs = Path(own.paths.outputs)
             folder, record = standing_in(self.options.run, self.name, self.composed.names.task, outputs)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
-            config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in OF_THE_MACHINE})
+            config = load_config(folder.path, trust).model_copy(
+                update={key: getattr(own, key) for key in OF_THE_MACHINE}
+            )
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust)
         config = self._checked()
         return Stage(self.name, config, self.composed.names, self.composed.words, None, after)
