@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import DataError
 
@@ -55,7 +55,7 @@ def _download(dataset: object) -> None:
     print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
 
 
-def _check(dataset: object, report_path: str | None, tokenizer: str | None) -> None:
+def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
     import json
 
     from mate_cli.reports.dataset_check import print_check

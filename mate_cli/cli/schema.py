@@ -52,6 +52,7 @@ class Evaluate(Section):
     run: str
     split: str
     whole: bool
+    analysis: Node | None
     data_root: str | None
     trust: str | list[str] | None
 
