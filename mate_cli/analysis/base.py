@@ -38,6 +38,8 @@ class Analysis(ABC):
 def analyse_run(run: str, split: str, here: Here, analysis: Analysis) -> tuple[RunFolder, dict[str, Any]]:
     """Analyse a finished run with its best weights, and write `analysis/NAME.json` in its folder.
 
+    Batches are small: what is looked at may grow with the square of the length.
+
     Args:
         run: its folder.
         split: to be read.
@@ -57,6 +59,7 @@ def analyse_run(run: str, split: str, here: Here, analysis: Analysis) -> tuple[R
         remedy = f"Name one of its stages: run={folder.path / next(iter(stages))}"
         raise RunError("this run is a system of several networks", where=run, remedy=remedy)
     config = here.config(folder)
+    config = config.model_copy(update={"hardware": config.hardware.model_copy(update={"micro_batch": 1})})
     found = {"analysis": analysis.name, "split": split, **analysis.find(load_best(config, folder), config, split)}
     folder.write_json(f"{FOLDER}/{analysis.name}.json", found)
     return folder, found

@@ -1,6 +1,7 @@
 """Observed attention flow: of networks whose attention is known, of MATE's heads, and of a run as it is typed."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -142,6 +143,8 @@ def test_a_run_is_analysed_and_shown(tmp_path, capsys):
     assert drawn == {"attention_flow.png", "attention_flow_heads.png"}
     page = render_page(build_report([tmp_path]), tmp_path)
     assert '<section id="flow">' in page
+    names = re.findall(r'\bid="([^"]+)"', page)
+    assert len(set(names)) == len(names)
     for damaged in ("{", "[]", '{"targets": []}', json.dumps({**found, "networks": [{"name": ""}]})):
         (run / "analysis" / "attention_flow.json").write_text(damaged)
         assert read_flows(run) == []
