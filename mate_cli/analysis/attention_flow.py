@@ -134,7 +134,7 @@ def refuse_slots(encoder: TableEncoder) -> None:
     if not all(spec.backend.among_tokens for spec in encoder.specs):
         name = type(encoder).__name__
         raise ConfigError(
-            f"{name} attends to slots, and so to no tokens of a certain kind",
+            f"{name} attends to slots or by relations, and not to tokens by queries and keys alone",
             where="analysis",
             remedy="Analyse a network whose tokens attend to tokens, such as model=tapas or mate",
         )
