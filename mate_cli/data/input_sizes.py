@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mate_cli.tokenization.vocabulary import Vocabulary
 
 MOST_EXAMPLES = 1000
-"""Of a split, evenly drawn from it: half a minute of one core."""
+"""Of a split, evenly drawn from it."""
 SENTENCES = 5
 LENGTHS = (512, 1024, 2048)
 LONG = 11_000
