@@ -9,6 +9,7 @@ from mate_cli.cli.config.quoting import is_written, quoted_list
 
 if TYPE_CHECKING:
     from mate_cli.cli.schema import Evaluate
+    from mate_cli.pipelines.finished import Here
 
 CONFIG = "evaluate"
 SEVERAL = ("run", "split", "data.root")
@@ -32,25 +33,52 @@ def _of_data(word: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Re-compute the metrics of runs, print them and write them below their folders; sort what is wrong."""
+    """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders."""
     from mate_cli.cli.schema import listed, modules
     from mate_cli.runs.folders import open_run
 
-    folders = [open_run(folder) for folder in listed(cfg.run)]  # quick; what follows loads torch
+    for folder in listed(cfg.run):
+        open_run(folder)  # quick; what follows loads torch
 
-    from mate_cli.pipelines.ensemble import evaluate_together
-    from mate_cli.pipelines.finished import Here, evaluate_run, results_folder
-    from mate_cli.reports.errors import print_errors
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.pipelines.finished import Here
 
     roots: list[str | None] = [*listed(cfg.data.get("root"))]
     for root in roots or [None]:
         here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, modules(cfg.trust))
-        if cfg.ensemble:
-            told = [(evaluate_together(listed(cfg.run), split, here), split) for split in listed(cfg.split)]
-        else:
-            for folder in folders:
-                evaluate_run(str(folder.path), listed(cfg.split), here)
-            told = [(results_folder(folder, here), split) for folder in folders for split in listed(cfg.split)]
-        for folder, split in told:
+        (score if cfg.analysis is None else analyse)(cfg, here)
+
+
+def score(cfg: Evaluate, here: Here) -> None:
+    """Score runs on splits, each by itself or all as one, and sort what is wrong."""
+    from mate_cli.cli.schema import listed
+    from mate_cli.pipelines.ensemble import evaluate_together
+    from mate_cli.pipelines.finished import evaluate_run
+    from mate_cli.reports.errors import print_errors
+    from mate_cli.reports.terminal import report_console
+
+    runs, splits = listed(cfg.run), listed(cfg.split)
+    if cfg.ensemble:
+        folders = [(evaluate_together(runs, split, here), [split]) for split in splits]
+    else:
+        folders = [(evaluate_run(run, splits, here), splits) for run in runs]
+    for folder, scored in folders:
+        for split in scored:
             print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+
+
+def analyse(cfg: Evaluate, here: Here) -> None:
+    """Print what an analysis finds, and write it and its figures below the folders of runs."""
+    from itertools import product
+
+    from hydra.utils import instantiate
+
+    from mate_cli.analysis.base import FOLDER, analyse_run
+    from mate_cli.cli.schema import listed
+    from mate_cli.reports.analyses import show_findings
+    from mate_cli.reports.terminal import report_console
+
+    for run, split in product(listed(cfg.run), listed(cfg.split)):
+        folder, found = analyse_run(run, split, here, instantiate(cfg.analysis))
+        console = report_console()
+        for file in show_findings(found, folder.path / FOLDER, console):
+            console.print(f"written: {file}", soft_wrap=True)

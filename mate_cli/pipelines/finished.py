@@ -71,7 +71,7 @@ class Here:
         return config
 
 
-def evaluate_run(run: str, splits: Sequence[str], here: Here) -> dict[str, float]:
+def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
     """Re-compute the metrics of a finished run on splits, with its best weights.
 
     Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
@@ -83,7 +83,7 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> dict[str, float
         here: the machine and the folders of now.
 
     Returns:
-        Metrics named <split>/<metric>, as in the run's record.
+        The folder below which predictions are.
 
     Raises:
         RunError: there is no finished run.
@@ -92,19 +92,18 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> dict[str, float
     folder = open_run(run)
     record = folder.read_record()
     score = _system_scorer(folder, here) if record.stages else _scorer(folder, here)
+    to = _results_folder(folder, here)
     named: dict[str, float] = {}
-    to = results_folder(folder, here)
-    beside = None if to is folder else to
     for split in splits:
         own = {f"{split}/{name}": value for name, value in score(split, to).items()}
-        to.write_json(f"{split}.json" if beside else f"evaluation/{split}.json", own)
+        to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", own)
         named |= own
-    where = f"{folder.path}{f', {beside.path.name}' if beside else ''}"
+    where = f"{folder.path}{'' if to is folder else f', {to.path.name}'}"
     Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {where}"))
-    return named
+    return to
 
 
-def results_folder(folder: RunFolder, here: Here) -> RunFolder:
+def _results_folder(folder: RunFolder, here: Here) -> RunFolder:
     """The run's own folder; for results on other questions than training's one below it, named after what they are."""
     if not here.changes:
         return folder
