@@ -1,13 +1,16 @@
 """Experiments train at the settings of the reference, number by number; small scales replace what fits large models."""
 
 import json
+import shlex
 
 import pytest
 from configurations import composed
 from golden import tapas
 from omegaconf import OmegaConf
 
+from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config_dir import config_dir
+from mate_cli.files.plain import to_yaml
 
 REFERENCE = json.loads(tapas("g13_hparams.json").read_text())
 TASKS = {
@@ -26,6 +29,21 @@ OF_THE_TASK = {
     "allow_empty_column_selection": "allow_empty_column_selection",
     "init_cell_selection_weights_to_zero": "zero_cell_head",
 }
+
+
+@pytest.fixture
+def finished(tmp_path, monkeypatch):
+    """Leave a folder as a finished run of an experiment would."""
+
+    def leave(experiment, words):
+        plan, folder = compose_plan(words), tmp_path / "outputs" / "train" / experiment / "2026-11-22"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(to_yaml(plan.values()))
+        known = {"command": "train", "overrides": [], "seed": 1, "status": "finished", **vars(plan.names)}
+        (folder / "record.json").write_text(json.dumps(known))
+
+    monkeypatch.chdir(tmp_path)
+    return leave
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -66,12 +84,62 @@ def test_a_small_scale_replaces_what_fits_large_models(name):
     assert config.encoding.drop_rows_to_fit
 
 
-def test_table4_runs_every_row():
+def test_table4_runs_every_row_from_the_weights_of_its_own_network(finished):
     parameters = OmegaConf.load(config_dir() / "sweep" / "table4.yaml").hydra.sweeper.params
-    rows = parameters.experiment.split(",")
-    assert sorted(rows) == sorted(
-        f"{name}_{model}" for name in ("sqa", "wtq", "tabfact") for model in ("mate", "tapas")
-    )
+    rows = [shlex.split(row.strip().strip("'")) for row in parameters.row.split(",")]
+    found = set()
+    for words in rows:
+        network = "mate" if "_mate_cs" in words[0] else "tapas"
+        first, last = words[0].removeprefix("experiment=").split(f"_{network}_")
+        assert last == "cs"
+        without = [f"stages.masked_lm.run=pretrain_{network}", "stages.cs=null"]
+        assert words[1:] in (without, ["stages.masked_lm=null", f"stages.cs.run=pretrain_both_{network}"])
+        found.add((first, network, words[1:] != without))
+    assert len(rows) == len(found) == 3 * 2 * 2
+    finished("pretrain_both_tapas", ["experiment=pretrain_cs_tapas", "scale=small"])
+    plan = compose_plan([*rows[1], "scale=small"])
+    assert [stage.name for stage in plan.stages] == ["cs", "table_qa"]
+    assert plan.names.init.endswith("+ cs")
+    assert plan.stages[0].run.startswith("outputs/train/pretrain_both_tapas/")
+
+
+def test_the_ablations_are_the_four_of_table_6():
+    parameters = OmegaConf.load(config_dir() / "sweep" / "hybridqa_ablations.yaml").hydra.sweeper.params
+    plain, *rows = [shlex.split(row.strip().strip("'")) for row in parameters.row.split(",")]
+    assert plain == ["experiment=hybridqa_mate"]
+    before = ["experiment=hybridqa_mate_from_scratch", "stages.masked_lm.run=pretrain_mate", "stages.questions=null"]
+    assert [row[:3] for row in rows] == [before] * 3
+    assert [row[3:] for row in rows] == [
+        ["model.row_head_ratio=0.0"],
+        ["model.row_head_ratio=1.0"],
+        ["task.drop_ambiguous=true"],
+    ]
+    plan = compose_plan([before[0], "stages.masked_lm=null", before[2], *rows[1][3:], *rows[2][3:]])
+    assert (plan.last.config.model["row_head_ratio"], plan.last.config.task["drop_ambiguous"]) == (1.0, True)
+
+
+@pytest.mark.parametrize(
+    "name", ["hybridqa_reader", "pretrain_mate", "pretrain_cs_mate", "tabfact_mate_cs", "hybridqa_mate_from_scratch"]
+)
+def test_what_the_mate_paper_trains_is_large_and_a_scale_makes_it_small(name):
+    first, *later = compose_plan([f"experiment={name}"]).stages
+    assert [stage.config.model["size"] for stage in (first, *later)] == ["large"] * (1 + len(later))
+    assert (first.config.init["checkpoint"], first.config.tokenizer) == ("bert-large-uncased", "bert-base-uncased")
+    for scale, size in (("small", "minilm:2"), ("minilm", "minilm")):
+        first, *later = compose_plan([f"experiment={name}", f"scale={scale}"]).stages
+        assert {stage.config.model["size"] for stage in (first, *later)} == {size}
+        assert (first.config.init["checkpoint"], first.config.tokenizer) == (None, "minilm")
+
+
+@pytest.mark.parametrize("name", ["hybridqa_page_reader", "hybridqa_ranking", "hotpotqa_xh"])
+def test_what_other_papers_train_is_base(name):
+    config = composed(config_dir(), "train", [f"experiment={name}"])
+    assert (config.model.size, config.init.checkpoint) == ("base", "bert-base-uncased")
+
+
+def test_first_weights_have_the_size_of_the_network():
+    config = composed(config_dir(), "train", ["experiment=sqa_tapas", "model.size=small", "init=tapas_masklm"])
+    assert config.init.checkpoint == config.init.tokenizer == "google/tapas-small-masklm"
 
 
 @pytest.mark.parametrize("name", ["wtq", "wikisql", "tabfact"])

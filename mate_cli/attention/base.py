@@ -88,6 +88,9 @@ class Work(NamedTuple):
 class Attention(ABC):
     """How a layer computes its pattern; it may have weights, and then it is part of one network."""
 
+    among_tokens: ClassVar[bool] = True
+    """Whether tokens attend to tokens by queries and keys alone, as in `Eager`: to no slots, by no relations."""
+
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:  # noqa: B027 - most need not refuse
         """Accept the pattern, and the share of attention weights to be dropped in training.
 

@@ -36,7 +36,7 @@ CUT = "@"
 """Between a variant and the number of tokens that it reads."""
 DENSE = "sdpa"
 """How a network attends that is named without a backend: by PyTorch's own kernel, where it asks for any."""
-USUAL = ("tapas", "linformer")
+USUAL = ("tapas", "sat", "etc", "linformer")
 """Networks that are measured beside MATE with every backend when no variants are named."""
 REFERENCES = {"bert": "transformers_bert", "tapas": "transformers_tapas", "dense": "tapas", "bucketed": "mate_bucketed"}
 OWN_SEGMENTS = 10_000
@@ -72,7 +72,7 @@ class EncoderBenchmark(BenchmarkOptions):
     as in training; what it costs is a figure of its own.
 
     Args:
-        variants: their names; None for the peers, TAPAS, Linformer, and MATE with every backend.
+        variants: their names; None for the peers, TAPAS, SAT, TableETC, Linformer, and MATE with every backend.
         networks: further variants, with dense attention: the name in conf/model as `model`, and what of that file is
             to be otherwise, such as `pruner.size`.
         padded: variants that are measured once more on batches with padding, as `<name>_padded`: padding is then

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.completion import DATA_ACTIONS as ACTIONS
 from mate_cli.errors import DataError
@@ -44,7 +44,7 @@ def run(cfg: Data) -> None:
     if cfg.action == "download":
         _download(dataset)
     else:
-        _check(dataset, cfg.report)
+        _check(dataset, cfg.report, cfg.tokenizer)
 
 
 def _download(dataset: object) -> None:
@@ -60,7 +60,7 @@ def _download(dataset: object) -> None:
     print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
 
 
-def _check(dataset: object, report_path: str | None) -> None:
+def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
     import json
 
     from mate_cli.reports.dataset_check import print_check
@@ -70,6 +70,11 @@ def _check(dataset: object, report_path: str | None) -> None:
     if check is None:
         raise DataError("has nothing to check", where=type(dataset).__name__)
     report = check()
+    if tokenizer and not report.problems:
+        from mate_cli.data.input_sizes import with_input_sizes
+        from mate_cli.tokenization.vocabulary import load_tokenizer
+
+        report = with_input_sizes(report, dataset, load_tokenizer(tokenizer))
     title = ": ".join(str(getattr(dataset, name)) for name in ("name", "root") if hasattr(dataset, name))
     print_check(report, title, report_console())
     if report_path:

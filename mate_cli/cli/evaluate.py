@@ -9,6 +9,7 @@ from mate_cli.cli.config.quoting import is_written, quoted_list
 
 if TYPE_CHECKING:
     from mate_cli.cli.schema import Evaluate
+    from mate_cli.pipelines.finished import Here
 
 CONFIG = "evaluate"
 SEVERAL = ("run", "split", "data.root")
@@ -32,7 +33,7 @@ def _of_data(word: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Re-compute the metrics of runs, print them and write them below their folders; sort what is wrong."""
+    """Re-compute the metrics of runs and sort what is wrong, or analyse them; print and write what is found."""
     from mate_cli.cli.schema import listed, modules
     from mate_cli.runs.folders import open_run
 
@@ -46,6 +47,9 @@ def run(cfg: Evaluate) -> None:
     roots: list[str | None] = [*listed(cfg.data.get("root"))]
     for root in roots or [None]:
         here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, modules(cfg.trust))
+        if cfg.analysis is not None:
+            analyse(cfg, here)
+            continue
         if cfg.ensemble:
             told = [(evaluate_together(listed(cfg.run), split, here), split) for split in listed(cfg.split)]
         else:
@@ -54,3 +58,20 @@ def run(cfg: Evaluate) -> None:
             told = [(results_folder(folder, here), split) for folder in folders for split in listed(cfg.split)]
         for folder, split in told:
             print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+
+
+def analyse(cfg: Evaluate, here: Here) -> None:
+    """Print what an analysis finds in each run, and write it and its figures below the run's folder."""
+    from hydra.utils import instantiate
+
+    from mate_cli.analysis.base import FOLDER, analyse_run
+    from mate_cli.cli.schema import listed
+    from mate_cli.reports.analyses import show_findings
+    from mate_cli.reports.terminal import report_console
+
+    console, analysis = report_console(), instantiate(cfg.analysis)
+    for run in listed(cfg.run):
+        for split in listed(cfg.split):
+            folder, found = analyse_run(run, split, here, analysis)
+            for file in show_findings(found, folder.path / FOLDER, console):
+                console.print(f"written: {file}", soft_wrap=True)

@@ -28,7 +28,7 @@ class StageOptions(Section):
     Args:
         experiment: what it is composed from.
         overrides: what it sets otherwise.
-        run: a finished run to take in its place.
+        run: a finished run to take in its place, or an experiment for its newest one.
         after: what it hands on; predictions where there is a system, else nothing.
         keeps: groups whose choice it keeps, whatever is typed for all.
     """
@@ -60,6 +60,7 @@ class Evaluate(Section):
     ensemble: bool
     whole: bool
     data: Node
+    analysis: Node | None
     trust: str | list[str] | None
 
 
@@ -104,7 +105,7 @@ class Compare(Section):
     by: list[str] | str
     status: list[str] | str
     ignore: list[str] | str
-    statistic: Literal["median", "mean"]
+    statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
     watch: bool
@@ -135,6 +136,7 @@ class Data(Section):
     paths: Paths
     action: Literal["list", "check", "download"]
     report: str | None
+    tokenizer: str | None
 
 
 class Export(Section):

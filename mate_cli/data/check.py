@@ -41,6 +41,7 @@ class CheckReport:
         percentiles: per measure (rows, columns, ...): its values at `LEVELS`.
         notes: what is worth knowing, but no damage.
         published: how much of each counted thing the whole release has, by its authors.
+        shares: per split, what part of its inputs is so, by what it is; empty where nobody looked.
     """
 
     problems: Sequence[Problem]
@@ -48,6 +49,7 @@ class CheckReport:
     percentiles: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     notes: Sequence[Problem] = ()
     published: Mapping[str, int] = field(default_factory=dict)
+    shares: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
@@ -56,6 +58,7 @@ class CheckReport:
             "notes": [asdict(note) for note in self.notes],
             "counts": {split: dict(counts) for split, counts in self.counts.items()},
             "published": dict(self.published),
+            "shares": {split: dict(shares) for split, shares in self.shares.items()},
             "percentiles": {name: {str(k): v for k, v in values.items()} for name, values in self.percentiles.items()},
         }
 

@@ -20,9 +20,9 @@ JOINT_EM = MetricSpec("joint_em", "Joint EM", 1, order=14, table=EVIDENCE)
 JOINT_F1 = MetricSpec("joint_f1", "Joint F1", 1, order=15, importance=3, table=EVIDENCE)
 NODE_ACCURACY = MetricSpec("node_accuracy", "Node accuracy", 1, order=16, table=EVIDENCE)
 """The best text is one that leads to the answer."""
-_SUBSETS = ("bridge", "comparison", "easy", "medium", "hard", "2hop", "3hop", "4hop")
+_SUBSETS = ("bridge", "comparison", "2hop", "3hop", "4hop")
 BY_HOPS = tuple(SubsetSpec(name, name.capitalize(), "by kind", 60 + place) for place, name in enumerate(_SUBSETS))
-"""Kinds and levels of HotpotQA's questions, and hops of MuSiQue's."""
+"""Kinds of HotpotQA's questions, and hops of MuSiQue's; HotpotQA's levels are called as those of `exact_set_match`."""
 
 SPECIAL = ("yes", "no", "noanswer")
 """Answers that overlap with no other one."""

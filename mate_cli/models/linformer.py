@@ -113,6 +113,8 @@ class MixedAttention(Attention):
         mixer: mixes positions into slots.
     """
 
+    among_tokens = False
+
     def __init__(self, mixer: Mixer) -> None:
         self.mixer = mixer
 

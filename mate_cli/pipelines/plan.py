@@ -11,7 +11,7 @@ from typing import Any, Literal
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import clear
 from mate_cli.runs.configuration import Node, RunConfig
-from mate_cli.runs.folders import choose_folder, open_run
+from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.liveness import own_process
 from mate_cli.runs.lock import hold
 from mate_cli.runs.names import Names
@@ -111,19 +111,20 @@ def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfi
     return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
 
 
-def standing_in(run: str, stage: str, task: str) -> tuple[RunFolder, RunRecord]:
+def standing_in(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
     """The folder and record of the finished run that stands in for a stage.
 
     Args:
-        run: its folder.
+        run: its folder, or an experiment, of whose finished runs it is the newest.
         stage: the stage's name.
         task: that the stage is trained for.
+        outputs: where the runs of experiments are.
 
     Raises:
         RunError: it is not there, not finished, or of another task.
     """
     try:
-        folder = open_run(run)
+        folder = finished_run(run, outputs, "train")
     except RunError as error:
         raise RunError(f"stages.{stage}.run: {error.problem}", where=error.where, remedy=error.remedy) from error
     record = folder.read_record()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from hydra.utils import instantiate
 from rich.text import Text
@@ -126,7 +127,8 @@ def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
 
 def take(stage: Stage, console: Console) -> Run:
     """The finished run that stands in for a stage."""
-    run = Run.of(*standing_in(str(stage.run), stage.name, stage.names.task))
+    outputs = Path(stage.config.paths.outputs)
+    run = Run.of(*standing_in(str(stage.run), stage.name, stage.names.task, outputs))
     console.print(f"taking the finished run {run.folder.path}", soft_wrap=True)
     return run
 

@@ -33,6 +33,8 @@ def print_check(report: CheckReport, title: str, console: Console) -> None:
     console.print(_counts(report))
     if report.percentiles:
         console.print(_sizes(report.percentiles))
+    if report.shares:
+        console.print(_shares(report.shares))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="yellow"), soft_wrap=True)
     if not report.problems:
@@ -71,4 +73,13 @@ def _sizes(percentiles: Mapping[str, Mapping[int, int]]) -> Table:
     table = Table("size", *(Column(names.get(level, f"{level} %"), justify="right") for level in LEVELS))
     for measure, values in percentiles.items():
         table.add_row(measure, *(f"{values[level]:,}" for level in LEVELS))
+    return table
+
+
+def _shares(shares: Mapping[str, Mapping[str, float]]) -> Table:
+    names = dict.fromkeys(name for row in shares.values() for name in row)
+    table = Table("inputs, in percent", *(Column(split, justify="right", no_wrap=True) for split in shares))
+    for name in names:
+        values = (row.get(name) for row in shares.values())
+        table.add_row(name, *(NOTHING if value is None else f"{100 * value:.1f}" for value in values))
     return table

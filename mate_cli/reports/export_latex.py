@@ -9,7 +9,7 @@ from mate_cli.metrics.names import MetricName
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.report import Report
-from mate_cli.reports.statistics import SPREADS, Summary
+from mate_cli.reports.statistics import CENTERS, SPREADS, Summary
 from mate_cli.reports.tables import Mark, ResultTable, Row, result_tables
 
 SPECIAL = str.maketrans(
@@ -55,7 +55,7 @@ def result_text(table: ResultTable, report: Report) -> str:
         body += [r"\midrule", title, *(row_text(row, table, plain) for row in table.published)]
     caption = [", ".join(filter(None, [escaped(table.title), table.unit])) + "."]
     if any((row.repeats or 0) > 1 for row in table.rows):
-        caption.append(rf"{report.statistic.capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
+        caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
     caption += ["Bold: best."] * ("best" in table.marks)
     caption += ["Underlined: no further from the best than its own spread."] * ("close" in table.marks)
     return environment("l" + "r" * (len(table.columns) + 1), body, " ".join(caption), table.title)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import PurePath
 
 from mate_cli.metrics.names import BASELINE
 from mate_cli.reports.load import Run
-from mate_cli.reports.statistics import Statistic, Summary, summarize
+from mate_cli.reports.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.runs.names import REPEATED, is_ignored
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
@@ -34,6 +35,7 @@ class Configuration:
         counted: the runs whose metrics count: one per seed.
         label: a short name, unlike any other configuration's in the same comparison.
         statistic: how repeats are summed up.
+        ranked_by: the metric asked for, None for the one that each run monitors.
     """
 
     fields: Mapping[str, str]
@@ -42,12 +44,25 @@ class Configuration:
     differences: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     statistic: Statistic = "median"
+    ranked_by: str | None = None
 
     def summary(self, metric: str) -> Summary | None:
         """Summarises a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
         found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
         values = (value for run, value in found.items() if run.parent is None or found.get(run.parent) != value)
-        return summarize(values, self.statistic)
+        summary = summarize(values, self.statistic)
+        chosen = found.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
+        return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
+
+    @cached_property
+    def median_run(self) -> Run | None:
+        """The run with the median score on the development split, of two in the middle the lower; None without any."""
+        asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None
+        scores = {run: run.metrics.get(asked or run.text("monitor")) for run in self.counted}
+        known = sorted(
+            (score, place) for place, score in enumerate(scores.values()) if score is not None and is_finite(score)
+        )
+        return self.counted[known[(len(known) - 1) // 2][1]] if known else None
 
     def cost(self, key: str, inside: str | None = None) -> Summary | None:
         """Summarises another number of the records, such as `wall_seconds`, over the runs that count."""
@@ -67,6 +82,7 @@ def group_runs(
     ignore: Sequence[str] = (),
     count_all: bool = False,
     statistic: Statistic = "median",
+    ranked_by: str | None = None,
 ) -> list[Configuration]:
     """Groups runs into configurations, in order of appearance.
 
@@ -78,6 +94,7 @@ def group_runs(
         ignore: further configuration keys that do not keep runs apart.
         count_all: count unfinished runs too.
         statistic: how repeats are summed up.
+        ranked_by: the metric asked for, which chooses a run where the statistic is "median_dev".
     """
     runs = list(runs)
     keys = tuple(by) or FIELDS
@@ -92,7 +109,14 @@ def group_runs(
         fields = dict(zip(keys, identity, strict=True))
         parts = [({}, members)] if by else split_by_settings(members, (*IGNORED, *ignore))
         groups.extend(
-            Configuration(fields, tuple(part), repeats(part, count_all, by_seed=not by), apart, statistic=statistic)
+            Configuration(
+                fields,
+                tuple(part),
+                repeats(part, count_all, by_seed=not by),
+                apart,
+                statistic=statistic,
+                ranked_by=ranked_by,
+            )
             for apart, part in parts
         )
     return with_labels(groups, keys, every_field=bool(by))

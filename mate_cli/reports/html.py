@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mate_cli.reports.export import write_text
 from mate_cli.reports.format import plural
+from mate_cli.reports.html_attention_flow import flow_section
 from mate_cli.reports.html_bars import bars_section
 from mate_cli.reports.html_charts import cost_section, curves_section
 from mate_cli.reports.html_elements import Markup, element
@@ -30,6 +31,7 @@ LINKS = {
     "growth": "Growth",
     "errors": "Errors",
     "pruning": "Pruning",
+    "flow": "Attention",
     "curves": "Curves",
     "cost": "Cost",
     "settings": "Settings",
@@ -91,6 +93,7 @@ def sections(report: Report, folder: Path) -> list[Markup | None]:
         growth_section(report),
         errors_section(report),
         pruning_section(report),
+        flow_section(report),
         curves_section(report),
         cost_section(report, cost_table(report)),
         settings_section(report),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mate_cli.reports.format import plural
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.published import Published
-from mate_cli.reports.statistics import SPREADS, Statistic
+from mate_cli.reports.statistics import CENTERS, SPREADS, Statistic
 from mate_cli.reports.tables import ResultTable
 
 
@@ -15,7 +15,8 @@ def notes(groups: Sequence[Configuration], statistic: Statistic, *, mixed: bool,
     """Says what was summed up and how, left out or mixed."""
     lines = []
     if any(len(group.counted) > 1 for group in groups):
-        lines.append(f"{statistic} ± {SPREADS[statistic]} over n {'runs' if mixed or count_all else 'finished seeds'}")
+        over = "runs" if mixed or count_all else "finished seeds"
+        lines.append(f"{CENTERS[statistic]} ± {SPREADS[statistic]} over n {over}")
     finished = sum(run.status == "finished" or count_all for group in groups for run in group.runs)
     older = finished - sum(len(group.counted) for group in groups)
     if older:

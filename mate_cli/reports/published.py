@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -23,12 +23,14 @@ class Published:
         model: the name that `model=` gives the same network or system.
         metrics: its figures as fractions, under the full names that runs use, such as `dev/em/table`.
         source: where the figures were read.
+        errors: what is printed behind ± of some of them, likewise.
     """
 
     label: str
     model: str
     metrics: Mapping[str, float]
     source: str
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 @cache
@@ -44,9 +46,18 @@ def published_for(dataset: str) -> tuple[Published, ...]:
 def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Published:
     """Returns one entry of a file, its percent turned into fractions and its sources joined."""
     parts = list(parts_of(row))
-    figures = {name: value / MetricName.parse(name).scale for part in parts for name, value in part["metrics"].items()}
     source = "; ".join(sources[part["source"]] for part in parts)
-    return Published(row["label"], row["model"], MappingProxyType(figures), source)
+    metrics, errors = (fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES)
+    return Published(row["label"], row["model"], metrics, source, errors)
+
+
+FIGURES = ("metrics", "errors")
+"""What an entry has figures under."""
+
+
+def fractions(percent: Mapping[str, float]) -> Mapping[str, float]:
+    """Returns figures by the full names of their metrics, in percent where these are shares, as runs have them."""
+    return MappingProxyType({name: value / MetricName.parse(name).scale for name, value in percent.items()})
 
 
 def parts_of(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

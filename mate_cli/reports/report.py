@@ -93,7 +93,7 @@ def build_report(
     check_statistic(statistic)
     loaded = load_runs(folders)
     runs = selected(loaded.runs, status)
-    groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic)
+    groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic, ranked_by=metric)
     chosen = choose_metric(groups, metric)
     ranked = by_metric(groups, chosen)
     tables = result_tables(groups, chosen, published=published)

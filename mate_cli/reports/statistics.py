@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Literal, get_args
 
-Statistic = Literal["median", "mean"]
+Statistic = Literal["median", "mean", "median_dev"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
-SPREADS: dict[Statistic, str] = {"median": "half the interquartile range", "mean": "sample standard deviation"}
+SPREADS: dict[Statistic, str] = {
+    "median": "half the interquartile range",
+    "mean": "sample standard deviation",
+    "median_dev": "half the interquartile range",
+}
+CENTERS: dict[Statistic, str] = {"median": "median", "mean": "mean", "median_dev": "run with the median dev score"}
+"""What stands before ±, in words."""
 LARGEST = 1e100
 
 
@@ -27,7 +33,9 @@ class Summary:
         low: the smallest value.
         high: the largest value.
         skipped: how many values were left out because they are NaN or infinite.
-        statistic: which pair stands for the values: median and half range, or mean and deviation.
+        statistic: which pair stands for the values: median and half range, mean and deviation, or what the run with the
+            median dev score has and the half range.
+        chosen: what that run has; None where no run was chosen.
     """
 
     mean: float
@@ -39,16 +47,19 @@ class Summary:
     high: float
     skipped: int = 0
     statistic: Statistic = "median"
+    chosen: float | None = None
 
     @property
     def center(self) -> float:
         """The number that stands for all values."""
-        return self.median if self.statistic == "median" else self.mean
+        if self.chosen is not None:
+            return self.chosen
+        return self.mean if self.statistic == "mean" else self.median
 
     @property
     def spread(self) -> float | None:
         """What is written behind ±, None for a single value."""
-        return self.half_range if self.statistic == "median" else self.deviation
+        return self.deviation if self.statistic == "mean" else self.half_range
 
 
 def is_finite(value: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mate_cli.metrics.names import BASELINE, MetricName
@@ -216,10 +216,16 @@ def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> li
 def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> Iterator[Row]:
     """Yields a row per published result that has a figure for any of the columns."""
     for paper in papers:
-        figures = [paper.metrics.get(column.full) for column in columns]
-        if any(figure is not None for figure in figures):
-            cells = tuple(None if figure is None else summarize([figure]) for figure in figures)
+        cells = tuple(paper_cell(paper, column.full) for column in columns)
+        if any(cells):
             yield Row(paper.label, None, cells)
+
+
+def paper_cell(paper: Published, metric: str) -> Summary | None:
+    """Returns a published figure with its own error, None where there is none."""
+    if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
+        return None
+    return replace(summary, half_range=paper.errors.get(metric))
 
 
 def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[Row]:

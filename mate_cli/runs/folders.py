@@ -175,6 +175,28 @@ def open_run(path: str) -> RunFolder:
     return RunFolder(folder)
 
 
+def finished_run(run: str, outputs: Path, command: str) -> RunFolder:
+    """The folder of a run that is named, or the newest finished one of an experiment that is.
+
+    Args:
+        run: its folder, or an experiment's name.
+        outputs: where runs are kept.
+        command: the command that made it.
+
+    Raises:
+        RunError: there is none.
+    """
+    parent = outputs / command / run
+    if (Path(run) / "config.yaml").is_file() or not parent.is_dir():
+        return open_run(run)
+    folders = [RunFolder(path.parent) for path in sorted(parent.glob("*/config.yaml"))]
+    finished = [folder for folder in folders if _record(folder).get("status") == "finished"]
+    if not finished:
+        remedy = f"Train it first: mate {command} experiment={run}"
+        raise RunError(f"no run of {run} is finished", where=str(parent), remedy=remedy)
+    return finished[-1]
+
+
 def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first key that shapes the training and differs from a run's config.yaml: (key, there, here).
 

@@ -7,6 +7,7 @@ from table_releases import WRITERS
 
 from mate_cli.cli.app import main
 from mate_cli.cli.data import arguments
+from mate_cli.data.input_sizes import InputSizes
 
 
 def test_the_action_is_a_word_of_its_own():
@@ -24,6 +25,21 @@ def test_check_prints_counts_and_sizes_and_writes_json(tmp_path, capsys):
     assert written["problems"] == []
     assert written["counts"]["dev"]["questions"] == 150
     assert written["percentiles"]["rows"]["100"] == 7
+
+
+def test_check_counts_word_pieces_and_says_what_fits(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mate_cli.data.input_sizes.MOST_EXAMPLES", 40)
+    assert main(["data", "check", "data=sample", "tokenizer=sample", f"report={tmp_path / 'report.json'}"]) == 0
+    assert "at most 512 word pieces with 5 sentences" in capsys.readouterr().out
+    written = json.loads((tmp_path / "report.json").read_text())
+    whole, some = (written["percentiles"][f"word pieces with {what}"] for what in ("passages", "5 sentences"))
+    assert all(some[level] < whole[level] for level in ("50", "100"))
+    shares = written["shares"]["dev"]
+    fits = [shares[f"at most {length} word pieces with 5 sentences"] for length in ("512", "1,024", "2,048")]
+    assert 0 < fits[0] <= fits[1] <= fits[2] == 1
+    assert "more than one cell may hold the answer" in shares
+    counted = InputSizes([12_000, 5], [600, 400], [1, 2]).shares()
+    assert (list(counted.values()), len(counted)) == ([0.5, 0.5, 1.0, 1.0, 0.5], 5)
 
 
 @pytest.fixture

@@ -252,6 +252,24 @@ def test_a_finished_run_stands_in_for_a_stage(finished):
     assert last.names.init == "minilm + masked_lm + cs"
 
 
+def test_the_newest_finished_run_of_an_experiment_stands_in(finished, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for day, status in ((1, "finished"), (2, "finished"), (3, "failed")):
+        run = finished("experiment=pretrain_mate", "scale=small", status=status)
+        run.rename(tmp_path / f"outputs-{day}")
+    words = [CS, "stages.masked_lm.run=pretrain_mate", "scale=small"]
+    with pytest.raises(RunError, match=r"stages.masked_lm.run: this is not a run folder"):
+        compose_plan(words)
+    parent = tmp_path / "outputs" / "train" / "pretrain_mate"
+    parent.mkdir(parents=True)
+    (tmp_path / "outputs-3").rename(parent / "3")
+    with pytest.raises(RunError, match=r"no run of pretrain_mate is finished. Train it first: mate train"):
+        compose_plan(words)
+    for day in (1, 2):
+        (tmp_path / f"outputs-{day}").rename(parent / str(day))
+    assert compose_plan(words).stages[0].run == "outputs/train/pretrain_mate/2"
+
+
 def test_what_stands_in_tells_a_system_apart(finished):
     run = finished("experiment=hybridqa_tapas", init="bert")
     names = compose_plan(["experiment=hybridqa_pointr", f"stages.cell_selection.run={run}"]).names

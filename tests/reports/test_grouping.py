@@ -108,3 +108,17 @@ def test_a_chain_that_is_a_model_of_its_own_is_named_once(tmp_path):
     build_run(tmp_path / "c", model="mate", task="cell_answering")
     labels = [group.label for group in group_runs(load_runs([tmp_path]).runs)]
     assert labels == ["hybrider", "mate · pointr", "mate · cell answering"]
+
+
+def test_the_run_with_the_median_dev_score_stands_for_its_row(tmp_path):
+    figures = {1: (0.3, 0.9, 0.5), 2: (0.1, 0.7, 0.2), 3: (0.2, 0.8, 0.1), 4: (0.4, 0.6, 0.3)}
+    for seed, (hits, em, test) in figures.items():
+        scores = {"dev/hits@1": hits, "dev/em": em, "test/em": test}
+        build_run(tmp_path / str(seed), seed=seed, metrics=scores, monitor="dev/hits@1")
+    (group,) = groups_of(tmp_path, statistic="median_dev")  # of 0.2 and 0.3 in the middle the lower
+    assert (group.median_run.text("seed"), group.summary("test/em").center) == ("3", 0.1)
+    assert group.summary("dev/em").center == 0.8
+    assert group.summary("test/em").spread == pytest.approx(groups_of(tmp_path)[0].summary("test/em").half_range)
+    (group,) = groups_of(tmp_path, statistic="median_dev", ranked_by="dev/em")
+    assert group.summary("test/em").center == 0.2
+    assert groups_of(tmp_path)[0].summary("test/em").center == pytest.approx(0.25)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import csv
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from mate_cli.metrics.names import MetricName
 from mate_cli.reports.published import published_for
+from mate_cli.reports.tables import paper_cell
 
 DATASETS = sorted(
     file.name.removesuffix(".yaml") for file in resources.files("mate_cli.reports").joinpath("published").iterdir()
@@ -14,9 +17,8 @@ DATASETS = sorted(
 
 def test_the_order_of_the_mate_paper():
     rows = {row.label: row for row in published_for("hybridqa")}
-    by_hits = sorted(
-        (row for row in rows.values() if "dev/hits@5" in row.metrics), key=lambda r: -r.metrics["dev/hits@5"]
-    )
+    ranked = (row for row in rows.values() if "dev/hits@5" in row.metrics and "ablation" not in row.label)
+    by_hits = sorted(ranked, key=lambda row: -row.metrics["dev/hits@5"])
     assert [row.model for row in by_hits] == ["mate", "tapas", "sat", "linformer", "etc"]
     assert rows["PointR + MATE"].metrics["dev/em"] == pytest.approx(0.634)
     assert rows["Hybrider (large)"].metrics["dev/f1/table"] == pytest.approx(0.614)
@@ -26,6 +28,30 @@ def test_each_source_of_a_row_is_named():
     row = published_for("hybridqa")[0]
     assert row.source == "Eisenschlos et al. (2021), tables 5 and 6; HybridQA repository, list of results"
     assert row.metrics["test/f1"] == pytest.approx(0.702)
+
+
+def test_every_figure_is_that_of_its_paper():
+    with Path(__file__).with_name("paper_figures.csv").open(encoding="utf-8", newline="") as file:
+        kept = {(row["dataset"], row["label"], row["metric"]): row for row in csv.DictReader(file)}
+    found = {
+        (name, row.label, metric): row for name in DATASETS for row in published_for(name) for metric in row.metrics
+    }
+    assert set(found) == set(kept)
+    for (name, label, metric), row in found.items():
+        figure, scale = kept[name, label, metric], MetricName.parse(metric).scale
+        assert round(scale * row.metrics[metric], 6) == float(figure["value"]), (label, metric)
+        error = row.errors.get(metric)
+        assert figure["error"] == ("" if error is None else f"{scale * error:g}"), (label, metric)
+        assert any(part in figure["table"] for part in row.source.split("; ")), (label, metric)
+
+
+def test_errors_are_of_figures_that_are_there_and_behind_them_in_tables():
+    rows = [row for name in DATASETS for row in published_for(name)]
+    assert all(set(row.errors) <= set(row.metrics) for row in rows)
+    (row,) = (row for row in published_for("wtq") if row.label == "DoT (s -> l), columns")
+    cell = paper_cell(row, "test/denotation_accuracy")
+    assert (cell.center, cell.spread) == pytest.approx((0.481, 0.024))
+    assert paper_cell(published_for("hybridqa")[0], "dev/em").spread is None
 
 
 @pytest.mark.parametrize("dataset", DATASETS)

@@ -227,11 +227,14 @@ class _StageWords:
                     where=f"{where}.{self.own[0]}",
                     remedy=f"Leave this out, or {where}.run",
                 )
-            folder, record = standing_in(self.options.run, self.name, self.composed.names.task)
+            own = self._checked()
+            outputs = Path(own.paths.outputs)
+            folder, record = standing_in(self.options.run, self.name, self.composed.names.task, outputs)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
-            now = {key: getattr(self._checked(), key) for key in OF_THE_MACHINE}
-            config = load_config(folder.path, trust).model_copy(update=now)
-            return Stage(self.name, config, names, record.overrides, self.options.run, after, trust)
+            config = load_config(folder.path, trust).model_copy(
+                update={key: getattr(own, key) for key in OF_THE_MACHINE}
+            )
+            return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust)
         config = self._checked()
         return Stage(self.name, config, self.composed.names, self.composed.words, None, after)
 

@@ -123,6 +123,8 @@ class GlobalLocal(nn.Module, Attention):
         options: the window and the relations.
     """
 
+    among_tokens = False
+
     def __init__(self, size: EncoderSize, options: GlobalLocalOptions) -> None:
         super().__init__()
         self.options = options

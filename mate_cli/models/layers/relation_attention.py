@@ -34,6 +34,8 @@ class RelationAttention(nn.Module, Attention):
         relations: their number R.
     """
 
+    among_tokens = False
+
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()
         self.relation_key = nn.Parameter(torch.empty(relations, size.head_size))

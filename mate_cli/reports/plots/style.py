@@ -84,7 +84,9 @@ def as_svg(figure: Figure, salt: str) -> str:
     drawing = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", drawing, count=1)
     drawing = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", drawing, count=1)
     drawing = re.sub(
-        r'\bid="(figure_|axes_|patch_|text_|matplotlib|xtick_|ytick_|line2d_|LineC)', rf'id="{salt}-\1', drawing
+        r'\bid="(figure_|axes_|patch_|text_|matplotlib|xtick_|ytick_|line2d_|LineC|QuadMesh_|legend_)',
+        rf'id="{salt}-\1',
+        drawing,
     )
     for index, color in enumerate(COLORS):
         drawing = drawing.replace(color, paint_of(index))

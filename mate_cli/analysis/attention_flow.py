@@ -1,0 +1,227 @@
+"""Observed attention flow: to which kinds of tokens the cells of a table attend, beside uniform attention.
+
+Source: Eisenschlos et al. 2021 (MATE), section 7, table 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+
+from mate_cli.analysis.base import Analysis, evenly
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.errors import ConfigError, RunError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.attention.plan import AttentionPlan
+    from mate_cli.models.layers.encoder import SelfAttention
+    from mate_cli.models.table_encoder import TableEncoder
+    from mate_cli.pipelines.assembly import Parts
+    from mate_cli.runs.configuration import RunConfig
+    from mate_cli.tokenization.layout import TableBatch
+
+TARGETS = (
+    "[CLS]",
+    "question",
+    "header, other column",
+    "header, own column",
+    "table, neither",
+    "table, same row",
+    "table, same column",
+    "table, same cell",
+)
+"""The kinds of keys, as a token of a body cell sees them. "question" is all else before the table."""
+HEADER, BODY = TARGETS.index("header, other column"), TARGETS.index("table, neither")
+PADDING = len(TARGETS)
+EAGER = Eager()
+
+
+@dataclass(frozen=True)
+class AttentionFlow(Analysis):
+    """The mean over body tokens, then heads, layers and examples; every example counts the same.
+
+    Args:
+        examples: how many of the split, at even distances; None for all.
+    """
+
+    name: ClassVar[str] = "attention_flow"
+    examples: Annotated[int, Field(gt=0)] | None = 200
+
+    def find(self, parts: Parts, config: RunConfig, split: str) -> dict[str, Any]:
+        """The shares of every head of every network in it, as fractions: `attention` [layers][heads][targets].
+
+        Raises:
+            ConfigError: a network attends to something else than tokens.
+            RunError: no input has cells of a table.
+        """
+        encoder, data = parts.task.encoder, parts.data
+        for one in encoder.encoders.values():
+            refuse_slots(one)
+        device = torch.device("cuda" if config.hardware.accelerator == "gpu" else "cpu")
+        parts.task.to(device).eval()
+        chosen = evenly(data.examples(split), self.examples)
+        loader = data.loader_of(chosen, f"{split}, {self.name}")
+        flows = observe(encoder, (batch.to(device) for batch in loader), parts.serializer.tokenizer.cls_id)
+        if not all(flow.examples for flow in flows.values()):
+            raise RunError(f"no input of {split} has cells of a table", remedy="Analyse a network that reads tables")
+        networks = [{"name": name.rstrip("."), **flow.content()} for name, flow in flows.items()]
+        return {"examples": max(flow.examples for flow in flows.values()), "targets": TARGETS, "networks": networks}
+
+
+@dataclass
+class Flow:
+    """What was observed of one encoder so far.
+
+    Args:
+        encoder: observed.
+        attention: of its layers, the sum over examples of the share of each target, [N, targets] each.
+        uniform: the sum over examples of what uniform attention would give, [targets].
+        examples: how many had body tokens.
+    """
+
+    encoder: TableEncoder
+    attention: list[Tensor] = field(default_factory=list)
+    uniform: Tensor = field(default_factory=lambda: torch.zeros(len(TARGETS)))
+    examples: int = 0
+
+    def add(self, layers: Sequence[Tensor], uniform: Tensor, known: Tensor) -> None:
+        """Add what was seen of a batch.
+
+        Args:
+            layers: of each the share of every target by example and head, [B, N, targets].
+            uniform: of uniform attention, [B, targets].
+            known: which examples have body tokens, Bool [B].
+        """
+        sums = [layer[known].sum(0).cpu() for layer in layers]
+        self.attention = [a + b for a, b in zip(self.attention, sums, strict=True)] if self.attention else sums
+        self.uniform = self.uniform + uniform[known].sum(0).cpu()
+        self.examples += int(known.sum())
+
+    def content(self) -> dict[str, Any]:
+        """The means as plain values, and which heads share a mask."""
+        attention = torch.stack(self.attention) / self.examples
+        uniform = self.uniform / self.examples
+        groups = [{"label": label, "heads": heads} for label, heads in head_groups(self.encoder).items()]
+        return {"attention": attention.tolist(), "uniform": uniform.tolist(), "groups": groups}
+
+
+def head_groups(encoder: TableEncoder) -> Mapping[str, list[tuple[int, int]]]:
+    """The heads that share a mask, as (layer, head) from 0, by what they are called; none where all do."""
+    patterns = {pattern: said for said, pattern in encoder.patterns.items()}
+    groups: dict[str, list[tuple[int, int]]] = {}
+    for layer, spec in enumerate(encoder.specs):
+        first = 0
+        for label, count in zip(spec.pattern.group_labels(), spec.pattern.head_groups, strict=True):
+            said = label if len(patterns) == 1 else f"{label}, {patterns[spec.pattern]}"
+            groups.setdefault(said, []).extend((layer, head) for head in range(first, first + count))
+            first += count
+    return groups if len(groups) > 1 else {}
+
+
+def refuse_slots(encoder: TableEncoder) -> None:
+    """Refuse a network some of whose weights are of no pair of tokens.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    if not all(spec.backend.among_tokens for spec in encoder.specs):
+        name = type(encoder).__name__
+        raise ConfigError(
+            f"{name} attends to slots or by relations, and not to tokens by queries and keys alone",
+            where="analysis",
+            remedy="Analyse a network whose tokens attend to tokens, such as model=tapas or mate",
+        )
+
+
+def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -> dict[str, Flow]:
+    """Let a network read batches, and add up where each head of its encoders looks from body tokens.
+
+    Args:
+        encoder: the network, which may have others inside it; in evaluation mode.
+        batches: to be read.
+        cls_id: the piece [CLS].
+
+    Returns:
+        A flow by what the names of an encoder's weights begin with.
+    """
+    flows = {name: Flow(one) for name, one in encoder.encoders.items()}
+    observers = {name: _Observer(one, cls_id) for name, one in encoder.encoders.items()}
+    with ExitStack() as hooks, torch.no_grad():
+        for observer in observers.values():
+            hooks.enter_context(observer)
+        for batch in batches:
+            encoder(batch)
+            for name, observer in observers.items():
+                flows[name].add(*observer.take())
+    return flows
+
+
+class _Observer:
+    """Computes what an encoder's layers attend to, in the open, while it reads a batch."""
+
+    def __init__(self, encoder: TableEncoder, cls_id: int) -> None:
+        layers: Iterable[Any] = encoder.encoder.layer
+        self.attentions: list[SelfAttention] = [layer.attention["self"] for layer in layers]
+        self.cls_id = cls_id
+        self.seen: list[Tensor] = []
+        self.batch: TableBatch | None = None
+
+    def __enter__(self) -> None:
+        self.hooks = [one.register_forward_pre_hook(self._look) for one in self.attentions]
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self.hooks:
+            hook.remove()
+
+    def _look(self, attention: SelfAttention, given: tuple[Tensor, AttentionPlan, Tensor | None]) -> None:
+        states, plan, key_bias = given
+        if self.batch is not plan.batch:
+            self.batch, self.found = plan.batch, target_kinds(plan.batch, self.cls_id)
+        qkv = attention.projections(states).unflatten(-1, attention.shape)
+        probabilities = EAGER.probabilities(qkv, plan, key_bias).float()
+        self.seen.append(target_shares(probabilities, self.found, plan.batch.in_body))
+
+    def take(self) -> tuple[list[Tensor], Tensor, Tensor]:
+        """What was seen since the last time, in the form of `Flow.add`."""
+        if self.batch is None:
+            raise RuntimeError("nothing was read")
+        real = self.batch.attention_mask[:, None, None, :].float()
+        even = (real / real.sum(-1, keepdim=True)).expand(-1, 1, real.shape[-1], -1)
+        uniform = target_shares(even, self.found, self.batch.in_body).squeeze(1)
+        seen, self.seen = self.seen, []
+        return seen, uniform, self.batch.in_body.any(1)
+
+
+def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
+    """What each key is to each query: Int64 [B, T, T], the place in `TARGETS`, or `PADDING`.
+
+    Args:
+        batch: the tokens.
+        cls_id: the piece [CLS].
+    """
+    same_row, same_column = ((ids[:, :, None] == ids[:, None, :]).long() for ids in (batch.row_ids, batch.column_ids))
+    outside, header = (known[:, None, :] for known in (batch.segment_ids == 0, batch.row_ids == 0))
+    kinds = torch.where(header, HEADER + same_column, BODY + same_row + 2 * same_column)
+    kinds = torch.where(outside, (batch.input_ids != cls_id).long()[:, None, :], kinds)
+    return kinds.masked_fill((batch.attention_mask == 0)[:, None, :], PADDING)
+
+
+def target_shares(probabilities: Tensor, kinds: Tensor, sources: Tensor) -> Tensor:
+    """How much of the attention of some tokens goes to each kind, the mean over these tokens: [B, N, targets].
+
+    Args:
+        probabilities: of every head, [B, N, T, T].
+        kinds: of keys, [B, T, T], as `target_kinds` tells them.
+        sources: the tokens whose attention is looked at, Bool [B, T]; an example without any has zeros.
+    """
+    sums = probabilities.new_zeros(*probabilities.shape[:3], PADDING + 1)
+    sums.scatter_add_(-1, kinds[:, None].expand_as(probabilities), probabilities)
+    weights = sources / sources.sum(1, keepdim=True).clamp(min=1)
+    return torch.einsum("bntk,bt->bnk", sums, weights.to(sums.dtype))[..., :PADDING]

@@ -1,0 +1,95 @@
+"""How long the inputs of a dataset are in word pieces, what fits a network, and how often an answer is ambiguous.
+
+Source: the claims of the MATE paper, section 4: tables with passages do not fit, with a few sentences of them most do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mate_cli.data.check import CheckReport, percentiles
+from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.tapas import TapasSerializer
+
+if TYPE_CHECKING:
+    from mate_cli.data.table_data_module import TableDataset
+    from mate_cli.tables.example import TableExample
+    from mate_cli.tokenization.vocabulary import Vocabulary
+
+MOST_EXAMPLES = 1000
+"""Of a split, evenly drawn from it."""
+SENTENCES = 5
+LENGTHS = (512, 1024, 2048)
+LONG = 11_000
+"""Word pieces that nine of ten inputs with whole passages exceed in the paper."""
+
+
+@dataclass(frozen=True)
+class InputSizes:
+    """The inputs of a split.
+
+    Args:
+        with_passages: word pieces of each input with all linked passages; empty where tables have none.
+        with_sentences: with the sentences nearest to the question.
+        candidates: of each question whose answer is known and in the table or its passages, the cells that may hold it.
+    """
+
+    with_passages: Sequence[int]
+    with_sentences: Sequence[int]
+    candidates: Sequence[int]
+
+    def shares(self) -> dict[str, float]:
+        """What part of the inputs is so, by what it is."""
+        found = {f"more than {LONG:,} word pieces with passages": share(self.with_passages, LONG, more=True)}
+        what = f"with {SENTENCES} sentences" if self.with_passages else "in all"
+        found |= {f"at most {length:,} word pieces {what}": share(self.with_sentences, length) for length in LENGTHS}
+        if self.with_passages:
+            found["more than one cell may hold the answer"] = share(self.candidates, 1, more=True)
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def share(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
+    """What part of some values is at most a bound, or more; None without values."""
+    return sum((value > bound) == more for value in values) / len(values) if values else None
+
+
+def with_input_sizes(report: CheckReport, dataset: TableDataset, tokenizer: Vocabulary) -> CheckReport:
+    """A report of a dataset's check with the sizes of inputs, of at most `MOST_EXAMPLES` of each split.
+
+    Raises:
+        DataError: the data are damaged.
+    """
+    found = {split: input_sizes(_drawn(dataset.examples(split)), tokenizer) for split in dataset.splits}
+    measures = {
+        "word pieces with passages": [size for one in found.values() for size in one.with_passages],
+        f"word pieces with {SENTENCES} sentences": [size for one in found.values() for size in one.with_sentences],
+    }
+    if not measures["word pieces with passages"]:
+        measures = {"word pieces": next(iter(reversed(measures.values())))}
+    sizes = {name: percentiles(values) for name, values in measures.items() if values}
+    shares: dict[str, Mapping[str, float]] = {split: one.shares() for split, one in found.items()}
+    return replace(report, percentiles={**report.percentiles, **sizes}, shares=shares)
+
+
+def input_sizes(examples: Sequence[TableExample], tokenizer: Vocabulary) -> InputSizes:
+    """Count the word pieces of inputs as they are before anything is cut; what cannot be encoded is left out."""
+    linked = any(example.table.passages for example in examples)
+    counts = [
+        [
+            encoding.uncut_tokens
+            for encoding in TapasSerializer(
+                tokenizer, max_tokens=max(LENGTHS), sentences=0 if whole else SENTENCES, whole_passages=whole
+            ).encode(examples)
+            if not isinstance(encoding, EncodingFailure)
+        ]
+        for whole in ((True, False) if linked else (False,))
+    ]
+    cells = [len(example.answer.coordinates) for example in examples if example.answer and example.answer.coordinates]
+    return InputSizes(counts[0] if linked else (), counts[-1], cells)
+
+
+def _drawn(examples: Sequence[TableExample]) -> Sequence[TableExample]:
+    step = -(-len(examples) // MOST_EXAMPLES)
+    return examples[:: max(1, step)]

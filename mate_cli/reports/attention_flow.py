@@ -1,0 +1,178 @@
+"""Observed attention flow in numbers: what `analysis=attention_flow` has found, as table 7 of the MATE paper has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from mate_cli.errors import RunError
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_object
+from mate_cli.reports.format import NOTHING, plural
+from mate_cli.reports.plots.attention_flow import flow_bars, flow_heat_maps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mate_cli.terminal.console import Console
+
+NAME = "attention_flow"
+PAPER: Mapping[str, tuple[float, float]] = {
+    "[CLS]": (12.45, 0.28),
+    "question": (37.08, 3.66),
+    "header, other column": (3.89, 2.94),
+    "header, own column": (1.72, 0.51),
+    "table, neither": (23.59, 68.18),
+    "table, same row": (3.51, 4.02),
+    "table, same column": (13.16, 18.84),
+    "table, same cell": (4.60, 1.57),
+}
+"""Percent of the attention of table tokens, and of uniform attention, in a TAPAS after WikiTableQuestions.
+
+Source: Eisenschlos et al. 2021 (MATE), table 7. Row and column are told apart by the uniform share: a column holds one
+of few columns of a table's tokens, a row one of many rows.
+"""
+
+
+@dataclass(frozen=True)
+class HeadsFlow:
+    """Where some heads look, the mean over them.
+
+    Args:
+        label: what they are called.
+        attention: percent by target; together 100.
+        uniform: what uniform attention would give, likewise.
+    """
+
+    label: str
+    attention: Mapping[str, float]
+    uniform: Mapping[str, float]
+
+    def ratio(self, target: str) -> float | None:
+        """How often as much as uniform attention; None where that gives nothing."""
+        return self.attention[target] / self.uniform[target] if self.uniform[target] else None
+
+
+@dataclass(frozen=True)
+class NetworkFlow:
+    """Where the heads of one network look.
+
+    Args:
+        name: empty for the network itself, else what it is called inside it.
+        title: what was looked at.
+        attention: fractions [layers][heads][targets].
+        panels: all heads, then those that share a mask.
+    """
+
+    name: str
+    title: str
+    attention: Sequence[Sequence[Sequence[float]]]
+    panels: tuple[HeadsFlow, ...]
+
+
+def network_flows(found: Mapping[str, Any]) -> list[NetworkFlow]:
+    """What an analysis has found, network by network.
+
+    Raises:
+        ValueError: it is of other targets.
+    """
+    if list(found["targets"]) != list(PAPER):
+        raise ValueError("other targets")
+    flows = []
+    for network in found["networks"]:
+        attention = [[[float(share) for share in head] for head in layer] for layer in network["attention"]]
+        every = [(layer, head) for layer, heads in enumerate(attention) for head in range(len(heads))]
+        uniform = {target: 100 * float(share) for target, share in zip(PAPER, network["uniform"], strict=True)}
+        parts = [("all heads", every), *((str(group["label"]), group["heads"]) for group in network["groups"])]
+        panels = tuple(HeadsFlow(label, _means(attention, heads), uniform) for label, heads in parts)
+        whose = f" of its {network['name']}" if network["name"] else ""
+        title = f"Attention flow{whose} on {found['split']}, {plural(int(found['examples']), 'example')}"
+        flows.append(NetworkFlow(str(network["name"]), title, attention, panels))
+    return flows
+
+
+def read_flows(folder: Path) -> list[NetworkFlow]:
+    """What was found of the run in a folder; nothing where there is none, or it cannot be read."""
+    file = folder / "analysis" / f"{NAME}.json"
+    again = "Analyse the run again"
+    try:
+        with reading(file, RunError, "not readable as an attention flow", again):
+            return network_flows(read_object(file, RunError, again)) if file.is_file() else []
+    except RunError:
+        return []
+
+
+def _means(attention: Sequence[Sequence[Sequence[float]]], heads: Sequence[Sequence[int]]) -> dict[str, float]:
+    return {
+        target: 100 * fmean(attention[layer][head][place] for layer, head in heads)
+        for place, target in enumerate(PAPER)
+    }
+
+
+def print_findings(found: Mapping[str, Any], console: Console) -> None:
+    """Print where body tokens look: all heads beside the paper's, then the heads that share a mask."""
+    for network in network_flows(found):
+        console.print(Text(network.title, style="bold"))
+        console.print(flow_table(network))
+        if len(network.panels) > 1:
+            console.print("", panel_table(network), sep="\n")
+        console.print()
+    note = "% of the attention of tokens in body cells, the mean over tokens, heads, layers and examples; ratio: to "
+    note += "uniform attention; paper: a TAPAS after WikiTableQuestions (table 7 of the MATE paper)"
+    console.print(Text(note, style="dim"))
+
+
+def flow_table(network: NetworkFlow) -> Table:
+    """A row per target: ratio, percent and uniform percent of all heads, and the paper's."""
+    flow = network.panels[0]
+    table = _table("ratio", "%", "uniform %", "paper: ratio", "%", "uniform %")
+    for target, share in flow.attention.items():
+        attention, uniform = PAPER[target]
+        ours = (_times(flow.ratio(target)), f"{share:.2f}", f"{flow.uniform[target]:.2f}")
+        table.add_row(target, *ours, _times(attention / uniform), f"{attention:.2f}", f"{uniform:.2f}")
+    return table
+
+
+def panel_table(network: NetworkFlow) -> Table:
+    """A row per target: ratio and percent of each group of heads."""
+    panels = network.panels[1:]
+    table = _table(*(name for panel in panels for name in (f"{panel.label}: ratio", "%")))
+    for target in network.panels[0].attention:
+        pairs = ((_times(panel.ratio(target)), f"{panel.attention[target]:.2f}") for panel in panels)
+        table.add_row(target, *(text for pair in pairs for text in pair))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("from body cells to", no_wrap=True)
+    for name in columns:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _times(ratio: float | None) -> str:
+    return NOTHING if ratio is None else f"{ratio:.2f}"
+
+
+def figures(found: Mapping[str, Any]) -> dict[str, Figure]:
+    """The figures by file name: ratios as bars, and every head as a heat map."""
+    drawn = {}
+    for network in network_flows(found):
+        name = f"{NAME}_{network.name}" if network.name else NAME
+        drawn[name] = ratio_figure(network)
+        drawn[f"{name}_heads"] = flow_heat_maps(tuple(network.panels[0].attention), network.attention)
+    return drawn
+
+
+def ratio_figure(network: NetworkFlow) -> Figure:
+    """The ratios of a network's heads beside the paper's."""
+    series = {panel.label: [panel.ratio(target) or 0.0 for target in panel.attention] for panel in network.panels}
+    series["paper, TAPAS"] = [PAPER[target][0] / PAPER[target][1] for target in network.panels[0].attention]
+    return flow_bars(tuple(network.panels[0].attention), series)
