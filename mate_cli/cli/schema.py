@@ -61,6 +61,7 @@ class Evaluate(Section):
     whole: bool
     analysis: Node | None
     data: Node
+    analysis: Node | None
     trust: str | list[str] | None
 
 
