@@ -44,7 +44,7 @@ def read_delimited(path: Path, limits: Limits, encoding: str | None = None) -> G
     usual = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(path.suffix.lower())
     if delimiter in DELIMITERS and delimiter != usual:
         notes.append(f"Columns are parted by {DELIMITERS[delimiter]}.")
-    csv.field_size_limit(limits.whole)
+    csv.field_size_limit(limits.whole // 2)
     is_even, lines = _look_through(text, limits), _texts(text, limits, delimiter, 1 if hint else 0)
     return Grid(
         _lines(lines, delimiter) if is_even else _lines_with_unclosed(lines, delimiter, limits, notes), notes=notes
