@@ -59,7 +59,6 @@ class Evaluate(Section):
     split: str | list[str]
     ensemble: bool
     whole: bool
-    analysis: Node | None
     data: Node
     analysis: Node | None
     trust: str | list[str] | None
