@@ -12,7 +12,7 @@ from mate_cli.errors import ConfigError
 if TYPE_CHECKING:
     from mate_cli.cli.config.reference import Explained
 
-HELP = """Explain keys of `mate train`: what they mean, what they may be, and who sets them.
+HELP = """Explain keys of `mate train`: what they mean, may be, and who sets them.
 
 Usage: mate explain KEY [group=choice] [key=value]
 

@@ -62,10 +62,6 @@ def run(cfg: Predict) -> None:
     Raises:
         ConfigError: keys are missing, or exclude each other.
     """
-    if cfg.run is not None:
-        from mate_cli.runs.folders import open_run
-
-        open_run(cfg.run)  # quick; what follows loads torch
     own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) is not None]
     if cfg.input is not None:
         if own:
@@ -83,10 +79,14 @@ def run(cfg: Predict) -> None:
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
     from mate_cli.cli.schema import modules
-    from mate_cli.pipelines.finished import Here, predict_file
+    from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
+    open_run(cfg.run)  # quick; what follows loads torch
+
+    from mate_cli.pipelines.finished import Here, predict_file
+
     here = Here(cfg.hardware, cfg.paths, cfg.data, trust=modules(cfg.trust))
     predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
 
@@ -116,8 +116,11 @@ def predict_tables(cfg: Predict) -> None:
     from mate_cli.reports.answers import check_output, write_answers
     from mate_cli.reports.answers_terminal import print_session
     from mate_cli.reports.terminal import report_console
+    from mate_cli.runs.folders import open_run
 
     check_output(cfg.output)
+    if cfg.run is not None and cfg.checkpoint is None and (cfg.question or cfg.questions):
+        open_run(cfg.run)  # quick; what follows loads torch
     with progress() as say:
         say("starting")
         session = answered(cfg, say)

@@ -15,7 +15,7 @@ from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.hardness import LEVELS
 from mate_cli.sql.ir import Query
 
-EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=40, importance=4)
+EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=44, importance=4)
 ERRORS = (
     MetricSpec(COLUMN_ERROR, "Wrong columns only", -1, order=95, importance=0),
     MetricSpec(SKETCH_ERROR, "Wrong structure only", -1, order=96, importance=0),
@@ -23,7 +23,7 @@ ERRORS = (
 )
 """Shares of all questions."""
 BY_HARDNESS = tuple(
-    SubsetSpec(level, level.capitalize(), "by hardness", order=30 + place, many=False)
+    SubsetSpec(level, level.capitalize(), "by hardness", order=34 + place, many=False)
     for place, level in enumerate(LEVELS)
 )
 

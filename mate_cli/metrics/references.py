@@ -13,8 +13,8 @@ from mate_cli.errors import DataError
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer
 from mate_cli.metrics.spec import SubsetSpec
 
-ANSWERED = SubsetSpec("has_answer", "Has answer", "by whether there is an answer", order=20, many=False)
-UNANSWERED = SubsetSpec("no_answer", "No answer", "by whether there is an answer", order=21, many=False)
+ANSWERED = SubsetSpec("has_answer", "Has answer", "by whether there is an answer", order=24, many=False)
+UNANSWERED = SubsetSpec("no_answer", "No answer", "by whether there is an answer", order=25, many=False)
 
 
 def exact_match_of_any(prediction: str, references: Sequence[str]) -> bool:

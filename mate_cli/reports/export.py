@@ -37,7 +37,9 @@ def report_json(report: Report) -> str:
         "statistic": report.statistic,
         "configurations": [configuration_entry(group) for group in report.groups],
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
-        "published": [vars(row) | {"metrics": dict(row.metrics)} for row in report.published],
+        "published": [
+            vars(row) | {"metrics": dict(row.metrics), "errors": dict(row.errors)} for row in report.published
+        ],
         "significance": report.significance and asdict(report.significance),
         "runs": [run_entry(run, report) for run in report.runs],
         "notes": report.notes,

@@ -22,7 +22,7 @@ def jobs(monkeypatch, tmp_path):
     """The configurations that `mate train` was run with, in an empty folder and without a check of classes."""
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "check", lambda plan: None)
+    monkeypatch.setattr(train, "check", lambda plan, folder: None)
     monkeypatch.setattr(train, "train", lambda plan: seen.append(plan.last.config))
     return seen
 
@@ -45,7 +45,8 @@ def test_help_fits_a_terminal(name, capsys):
     assert app.main([name, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert f"Usage: mate {name} [group=choice] [key=value] [-m]" in lines
+    keys = "KEY [group=choice] [key=value]" if name == "explain" else "[group=choice] [key=value] [-m]"
+    assert f"Usage: mate {name} {keys}" in lines
     assert "Examples" in lines
 
 
@@ -123,7 +124,8 @@ MISTAKES = {
     ),
     "# @package _global_\ndefaults:\n  - override /model: mtae\n": (
         "model=mtae: no such choice. Did you mean mate? "
-        "Choices: candidates, dot, etc, lexical, linformer, mate, sat, tapas, transformer_xh, transformer_xl."
+        "Choices: candidates, deeper, dot, etc, lexical, linformer, mate, relation_aware, sat, tapas, transformer_xh, "
+        "transformer_xl."
     ),
     "# @package _global_\ntrainer: [1\n": "{file}, line 3: not valid YAML.",
 }
@@ -141,7 +143,8 @@ def test_mistakes_in_an_experiment_file(text, jobs, mine, capsys):
 STAGE_MISTAKES = {
     "+optimizer.lrr=1": "stages.span_reading: optimizer.lrr: unknown key. Did you mean optimizer.lr?",
     "trainer.log_every=0": "stages.span_reading: trainer.log_every: must be greater than 0 (got 0).",
-    "optimizer.lrr=1": "stages.span_reading.optimizer.lrr: unknown key. Did you mean optimizer.lr=1?",
+    "optimizer.lrr=1": "stages.span_reading.optimizer.lrr: unknown key. "
+    "Did you mean stages.span_reading.optimizer.lr=1?",
 }
 
 

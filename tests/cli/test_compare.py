@@ -90,4 +90,4 @@ def test_tables_for_papers_are_written(tmp_path, monkeypatch, capsys):
 def test_a_statistic_that_does_not_exist_is_refused(tmp_path, capsys):
     build_run(tmp_path / "run")
     assert main(["compare", str(tmp_path), "statistic=mode"]) == 2
-    assert "statistic: must be 'median' or 'mean' (got 'mode')" in capsys.readouterr().err
+    assert "statistic: must be 'median', 'mean' or 'median_dev' (got 'mode')" in capsys.readouterr().err

@@ -51,5 +51,5 @@ def test_mistakes_are_told_in_one_line(run, words, said, capsys):
 
 
 def test_the_shell_completes_it():
-    assert candidates("mate exp") == ["export"]
+    assert candidates("mate expo") == ["export"]
     assert candidates("mate export over") == ["overwrite="]

@@ -239,7 +239,7 @@ def test_a_run_that_keeps_all_tokens_is_shown_as_ever(tmp_path, capsys, undrawn)
     ("words", "message"),
     [
         (["run=somewhere", "encoding.max_tokens=64"], "encoding.max_tokens: was fixed when it was trained"),
-        (["checkpoint=somewhere", "data=sample", "+model=dot"], "model: was fixed when it was trained"),
+        (["checkpoint=somewhere", "data=sample", "model=dot"], "model: was fixed when it was trained"),
         (["run=somewhere"], "somewhere: this is not a run folder"),
         (["run=a", "checkpoint=b"], "run: is given beside checkpoint"),
     ],

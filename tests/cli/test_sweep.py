@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -238,7 +239,7 @@ def test_a_job_whose_plan_is_wrong_leaves_the_others_alone(jobs, capsys, monkeyp
     assert main(["train", "-m", "experiment=quickstart_cells,quickstart", "task.max_span_length=5"]) == 1
     assert jobs == [["experiment=quickstart", "task.max_span_length=5"]]
     shown = capsys.readouterr().out
-    assert "task.max_span_length: unknown key" in shown
+    assert "task.max_span_length: this task has no" in shown
     assert "2 jobs: 1 failed, 1 finished" in shown
 
 
@@ -334,7 +335,12 @@ def test_every_sweep_begins_and_ends_with_runs_that_exist(file):
     assert head == ["# @package _global_", f"# mate train -m sweep={file.stem}"]
     values = words_of(file)
     for place in (0, -1):
-        check_plan(of_job([words[place] for words in values.values()], list(values)))
+        check_plan(of_job([without_runs(words[place]) for words in values.values()], list(values)))
+
+
+def without_runs(words):
+    """What a job types, but for runs that stand in for stages: none are there."""
+    return re.sub(r"stages\.\w+\.run=\w+ ?", "", words)
 
 
 @pytest.mark.long

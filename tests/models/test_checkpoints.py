@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from configurations import composed
 from golden import ROOT
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
@@ -161,10 +162,11 @@ def test_random_loads_nothing():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf" / "init").glob("*.yaml")), ids=lambda path: path.stem)
 def test_init_configs(path):
-    given = {"checkpoint": "folder"} if path.stem == "path" else {}
-    initializer = instantiate(OmegaConf.load(path), **given)
+    given = ["init.checkpoint=folder"] if path.stem == "path" else []
+    config = composed(ROOT / "conf", "train", [f"init={path.stem}", *given])
+    initializer = instantiate(config.init)
     assert isinstance(initializer, Initializer)
-    assert initializer.kind == path.stem
+    assert initializer.kind == path.stem.partition("_")[0]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf" / "model").glob("*.yaml")), ids=lambda path: path.stem)

@@ -229,7 +229,7 @@ def test_a_damaged_checkpoint_is_named(chain, tmp_path, capsys):
     checkpoint = copy / "span_reading" / "checkpoints" / "last.ckpt"
     checkpoint.write_bytes(checkpoint.read_bytes()[:5000])
     assert main(["train", "experiment=quickstart", f"paths.outputs={outputs}", *SMALL, "resume=last"]) == 2
-    assert f"{checkpoint}: the checkpoint is damaged. Move it away" in capsys.readouterr().err
+    assert f"{checkpoint}: the checkpoint is damaged: invalid argument. Move it away" in capsys.readouterr().err
 
 
 def test_damaged_weights_are_named(chain, tmp_path, capsys):

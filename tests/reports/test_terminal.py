@@ -27,6 +27,10 @@ PointR + SAT            77.9      87.4      90.3         –         –        
 PointR + Linformer      77.1      86.5      90.0         –         –         –
 PointR + TableETC       51.1      72.0      78.9         –         –         –
 Hybrider (large)        68.5         –         –         –         –         –
+MATE, ablation 1        78.3      87.7      90.3         –         –         –
+MATE, ablation 2        77.8      87.1      90.0         –         –         –
+MATE, ablation 3        75.5      86.5      89.9         –         –         –
+MATE, ablation 4        76.7      84.2      86.6         –         –         –
 
 Cost and status
                            Examples        Wall   Peak
