@@ -61,6 +61,7 @@ def test_every_recipe_is_used():
     assert not (ROOT / "recipe" / "task" / "paper").exists()  # an experiment says its paper's numbers itself
 
 
+@pytest.mark.long
 def test_stages_name_experiments_that_exist():
     stages = [
         stage.experiment

@@ -207,12 +207,14 @@ def measured(name: str, *words: str) -> dict:
     return record(folder)["metrics"]
 
 
+@pytest.mark.long
 def test_attention_is_measured_by_name(clone):
     metrics = measured("attention", "benchmark.backends=[counting]", "benchmark.heads=2", "benchmark.head_size=8")
     assert metrics["attention/counting/square/64/1/forward/ms"] > 0
     assert metrics["attention/counting/square/64/1/forward/max_error"] < 1e-5
 
 
+@pytest.mark.long
 def test_networks_are_measured_by_name(clone):
     variants = ["nearby", "nearby_counting"]
     words = ["benchmark.size=tiny", "benchmark.layers=1", "benchmark.max_tokens=64", "benchmark.padded=[]"]

@@ -229,7 +229,10 @@ def test_an_exported_checkpoint_answers_as_its_run_does(run, sales, tmp_path):
 
 def test_nothing_to_predict(capsys):
     assert predict("run=x") == 2
-    assert 'table: needs a value. Write table=FILE question="...", or input=FILE' in capsys.readouterr().err
+    assert (
+        'table: needs a value. Write table=FILE question="...", database=FILE question="...", or input=FILE'
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

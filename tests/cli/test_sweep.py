@@ -329,7 +329,11 @@ def test_a_search_is_chosen_by_its_file(jobs, capsys):
     assert all({"seed=3", "scheduler.warmup=0.0", "scale=minilm"} <= set(words) for words in jobs)
 
 
-@pytest.mark.parametrize("file", SWEEPS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=pytest.mark.long if place % 3 else []) for place, file in enumerate(SWEEPS)],
+    ids=[file.name for file in SWEEPS],
+)
 def test_every_sweep_begins_and_ends_with_runs_that_exist(file):
     head = file.read_text(encoding="utf-8").splitlines()[:2]
     assert head == ["# @package _global_", f"# mate train -m sweep={file.stem}"]

@@ -24,6 +24,7 @@ KNOWN = {
 """An experiment for each task, and what a row says for it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "experiment",
     [pytest.param(name, marks=[] if name == "wtq_mate" else pytest.mark.long) for name in KNOWN],

@@ -101,6 +101,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, m
     assert len([name for name in theirs if name in own]) > 10
 
 
+@pytest.mark.long
 def test_what_is_done_is_skipped(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "hybridqa_mate_from_scratch" / chain.name

@@ -107,7 +107,7 @@ LARGE = {
     "columns of a row": (*of_text("t.csv", "a,b\n1,2\n1" + ",1" * 50), "more than 50 columns"),
     "columns of JSON": (*of_text("t.json", json.dumps([{f"k{n}": 1} for n in range(60)])), "more than 50 columns"),
     "cells": (*of_text("t.csv", ("1" + ",1" * 39 + "\n") * 600), "more than 20,000 cells"),
-    "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "in memory whole has more than 0 MB"),
+    "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "field larger than field limit"),
     "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "field larger than field limit"),
     "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "in memory whole has more than 0 MB"),
     "an entry of JSON": (*of_text("t.json", json.dumps([{"a": 1}, {"a": "x" * 20_000}])), "more than 15,625 letters"),
