@@ -8,11 +8,13 @@ from typing import Any
 from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.errors import ConfigError
+from mate_cli.files.own_modules import find_beside
+from mate_cli.files.targets import targets
 from mate_cli.models.table_encoder import TableEncoder
 
 
@@ -28,12 +30,19 @@ def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:
             raise ConfigError(
                 f"no attention is called {name!r}", where="benchmark", remedy=f"Choose from {', '.join(known)}"
             )
-    return {name: instantiate(compose("benchmark", [f"+attention={name}"]).attention) for name in names}
+    return {name: instantiate(_composed("attention", [f"+attention={name}"])) for name in names}
 
 
 def known_backends() -> list[str]:
     """The names in `conf/attention`, a folder of the user's own included."""
     return sorted(GlobalHydra.instance().config_loader().get_group_options("attention"))
+
+
+def _composed(group: str, words: list[str]) -> DictConfig:
+    """A choice of a group; a module that it names may lie in the working folder."""
+    node: DictConfig = compose("benchmark", words)[group]
+    find_beside(targets(OmegaConf.to_container(node, resolve=True)))
+    return node
 
 
 def find_network(
@@ -56,7 +65,7 @@ def find_network(
         ConfigError: its file has no such key.
     """
     words = [f"+model={name}", f"+encoding.max_tokens={length}"]
-    node = compose("benchmark", words).model
+    node = _composed("model", words)
     for key, value in settings.items():
         try:
             OmegaConf.update(node, key, value)

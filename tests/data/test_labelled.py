@@ -165,6 +165,8 @@ def test_a_dataset_of_the_datasets_library_is_read_likewise(tmp_path):
     assert (example.answer.coordinates, texts(example.table)[0]) == (((0, 0),), ["region", "sales"])
     with pytest.raises(DataError, match="cannot be loaded"):
         _ = HubDataset(name=str(tmp_path / "nowhere")).splits
+    with pytest.raises(DataError, match=r"data.columns: rows have no quetsion. Rename one of id, question, table"):
+        HubDataset(name=str(saved), columns={"quetsion": "query"})
 
 
 def test_the_command_checks_them(tmp_path, monkeypatch, capsys):

@@ -55,6 +55,18 @@ class Checkpoints(pl.Callback):
             "validations_since_best": self.validations_since_best,
         }
 
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Refuse a last state that lacks what this callback saved: Lightning would go on without it.
+
+        Raises:
+            CheckpointError: saying so.
+        """
+        if self.state_key not in checkpoint["callbacks"]:
+            problem = "the checkpoint is damaged: it does not say which weights are the best"
+            raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`.
 

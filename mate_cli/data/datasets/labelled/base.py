@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.labelled.rows import Row, RowError, RowTables, example_of
+from mate_cli.data.datasets.labelled.rows import NAMES, Row, RowError, RowTables, example_of
 from mate_cli.data.datasets.release import Release
+from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, supervise
 from mate_cli.tables.text import candidate_cells, table_matches
@@ -31,25 +32,34 @@ class LabelledRows(Release):
         train: what holds the training split.
         dev: what holds the development split; None to set `dev_share` of training apart.
         test: what holds the test split, if there is one.
-        columns: what values are called there, by our names: {question: query}.
+        columns: what values are called there, by our names: {question: query}; None where they are called as here.
         find: how cells are found of an answer that is given as texts: "equal", whole cells, one for each text;
             "holding", all cells that hold it in their text or in a linked passage; "auto", holding where there are
             passages.
         dev_share: of the tables of training, or of its questions where there are few tables.
 
     The other options are those of `Release`.
+
+    Raises:
+        DataError: rows have no value of a name in `columns`.
     """
 
     root: Path = Path()
     train: str | None = None
     dev: str | None = None
     test: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] | None = None
     find: Literal["auto", "equal", "holding"] = "auto"
     dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.called = dict(self.columns or {})
+        for name in self.called:
+            if name not in NAMES:
+                raise DataError(
+                    f"rows have no {name}", where="data.columns", remedy=f"Rename one of {', '.join(NAMES)}"
+                )
         self._row_tables = RowTables(self.root)
         self._finders: dict[int, CellFinder] = {}
         self._parsed: dict[str, tuple[list[TableExample], list[Problem]]] = {}

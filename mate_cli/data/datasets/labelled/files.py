@@ -57,10 +57,10 @@ class LabelledFiles(LabelledRows):
         plain = suffix not in (*JSON_LINES, *JSON)
         values = self._of_table(path) if plain else self._of_json(path, place, suffix in JSON_LINES, problems)
         unread: dict[str, None] = {}
-        known = {*(name for names in NAMES.values() for name in names), *map(str.lower, self.columns.values())}
+        known = {*(name for names in NAMES.values() for name in names), *map(str.lower, self.called.values())}
         for one in values:
             unread |= dict.fromkeys(name for name in map(str, one) if name.strip().lower() not in known)
-            yield Row.of(one, self.columns, path.parent, plain=plain)
+            yield Row.of(one, self.called, path.parent, plain=plain)
         if unread:
             self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
 

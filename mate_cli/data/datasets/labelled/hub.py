@@ -63,7 +63,7 @@ class HubDataset(LabelledRows):
         if place not in self._tables:
             raise self.refusal((place,))
         for values in self._tables[place]:
-            yield Row.of(values, self.columns, self.root, plain=False)
+            yield Row.of(values, self.called, self.root, plain=False)
 
     @cached_property
     def _tables(self) -> Mapping[str, Any]:
