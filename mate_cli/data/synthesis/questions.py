@@ -85,10 +85,16 @@ def questions_of(table: Table, rng: np.random.Generator, count: int, *, gold_onl
 
 
 def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: bool = False) -> TableExample:
-    """A made question as an example; its id holds the table's, its kind and its place among the table's."""
+    """A made question as an example; its id holds the table's, its kind and its place among the table's.
+
+    Its part, `first_column` or `other_columns`, says whether the first cell of the row is what is asked for or a clue:
+    then one edge leads from any clue to the answer where cells see their row through its first cell, else two.
+    """
     cells = ((question.row, question.column),) if gold_only else question.candidates
+    part = "first_column" if 0 in {question.column, *question.clue_columns} else "other_columns"
     answer = Answer((question.answer,), cells, "passage" if question.link else "table")
-    return TableExample(f"{table.table_id}/{question.kind}/{place}", question.text, table, answer)
+    example_id = f"{table.table_id}/{question.kind}/{place}"
+    return TableExample(example_id, question.text, table, answer, subsets=(part,))
 
 
 def make_questions(

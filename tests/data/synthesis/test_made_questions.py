@@ -188,6 +188,9 @@ def test_examples_hold_all_candidates_or_the_gold_cell_alone():
             assert example.answer.coordinates == (gold if gold_only else question.candidates)
             assert example.answer.source == ("passage" if question.link else "table")
             assert example.table is table
+            by_first_cell = question.column == 0 or 0 in question.clue_columns
+            assert example.subsets == ("first_column" if by_first_cell else "other_columns",)
+        assert len({example.subsets for example in examples}) == 2
         assert len({example.example_id for example in examples}) == len(examples) == 8
 
 
