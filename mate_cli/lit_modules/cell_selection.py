@@ -16,6 +16,7 @@ from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, by_sour
 from mate_cli.lit_modules.losses.binary import binary
 from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
+from mate_cli.metrics.parts import by_subset
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_selection import CellLogits, CellSelectionHead
 from mate_cli.models.table_encoder import TableEncoder
@@ -151,6 +152,6 @@ def score_rankings(
     rankings: Mapping[str, Sequence[tuple[int, int]]], examples: Mapping[str, TableExample]
 ) -> dict[str, float]:
     """Hits@1, 3 and 5 of all questions with an answer; one without a ranking of ours counts as missed."""
-    known = {name: example.answer for name, example in examples.items() if example.answer}
-    candidates = {name: answer.coordinates for name, answer in known.items()}
-    return hits_at_k({name: rankings.get(name, ()) for name in known}, candidates, by_source(examples))
+    candidates = {name: example.answer.coordinates for name, example in examples.items() if example.answer}
+    groups = by_source(examples) | by_subset({name: examples[name] for name in candidates})
+    return hits_at_k({name: rankings.get(name, ()) for name in candidates}, candidates, groups)

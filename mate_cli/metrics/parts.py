@@ -25,6 +25,11 @@ BY_SUBSET = tuple(
     for place, name in enumerate(("simple", "complex", "small"))
 )
 """Of TabFact."""
+BY_JOIN = (
+    SubsetSpec("first_column", "First column", "by what is joined", 14),
+    SubsetSpec("other_columns", "Other columns", "by what is joined", 15),
+)
+"""Of synthetic questions: whether the first cell of the row is the answer or a clue."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -42,8 +47,9 @@ def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableEx
         questions are of more than one length. A part without questions has no score.
     """
     known = {key: example for key, example in examples.items() if example.answer}
-    groups = {"": list(known), **_by_subset(known), **_by_length(known)}
-    return {f"{name}{part}": _mean(correct, keys) for part, keys in groups.items() if keys}
+    groups = {name: list(known)}
+    groups |= {f"{name}/{part}": keys for part, keys in {**by_subset(known), **_by_length(known)}.items()}
+    return {of: _mean(correct, keys) for of, keys in groups.items() if keys}
 
 
 def words_of(example: TableExample) -> int:
@@ -59,11 +65,12 @@ def _words_of_table(table: Table) -> int:
     return len(_WORD.findall(" ".join(texts)))
 
 
-def _by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
+    """Names of the examples of each part that the dataset names."""
     groups: dict[str, list[str]] = {}
     for name, example in examples.items():
         for subset in example.subsets:
-            groups.setdefault(f"/{subset}", []).append(name)
+            groups.setdefault(subset, []).append(name)
     return dict(sorted(groups.items()))
 
 
@@ -75,7 +82,7 @@ def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
     counts = {
         name: words[id(example.table)] + len(_WORD.findall(example.question)) for name, example in examples.items()
     }
-    return {f"/{part}": names for part, names in _split(counts, LIMITS, length_parts()).items()}
+    return _split(counts, LIMITS, length_parts())
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ comparison of numbers, or by a sentence of a passage that another cell links to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -98,16 +98,21 @@ def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: b
 
 
 def make_questions(
-    table: Table, rng: np.random.Generator, count: int, most_candidates: int = MOST_CANDIDATES
+    table: Table,
+    rng: np.random.Generator,
+    count: int,
+    most_candidates: int = MOST_CANDIDATES,
+    kinds: Collection[str] = tuple(SHARES),
 ) -> list[MadeQuestion]:
-    """Make up to so many different questions about a table, of all kinds as far as it has them."""
+    """Make up to so many different questions about a table, of some kinds as far as it has them."""
     asked = QuestionTable(table)
     if len(table.rows) < 2 or len(asked.columns) < 2:
         return []
     writer = _Writer(asked, rng, most_candidates)
-    kinds, shares = list(SHARES), np.array(list(SHARES.values()))
+    kinds = [kind for kind in SHARES if kind in kinds]
+    shares = np.array([SHARES[kind] for kind in kinds])
     found: dict[str, MadeQuestion] = {}
-    for wanted in rng.choice(len(kinds), size=count, p=shares):
+    for wanted in rng.choice(len(kinds), size=count, p=shares / shares.sum()):
         order = [kinds[wanted], *(kind for kind in kinds if kind != kinds[wanted])]
         question = next((made for kind in order for made in writer.attempts(kind) if made.text not in found), None)
         if question is None:

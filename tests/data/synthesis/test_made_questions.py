@@ -177,6 +177,12 @@ def test_the_same_state_gives_the_same_questions():
     assert first != other
 
 
+@pytest.mark.parametrize("kind", SHARES)
+def test_one_kind_alone_can_be_asked_for(kind):
+    made = make_questions(player_table(3), np.random.default_rng(1), 8, kinds=[kind])
+    assert {question.kind for question in made} == {kind}
+
+
 def test_examples_hold_all_candidates_or_the_gold_cell_alone():
     table = player_table(3)
     for gold_only in (False, True):

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -36,6 +36,7 @@ EVALUATED = ("dev", "test")
 """Splits of the release whose tables are never asked about here."""
 
 Made = tuple[TableExample, MadeQuestion]
+Kind = Literal["cell_by_passage", "passage_by_cell", "passage_by_passage", "cell_by_cell"]
 
 
 class SyntheticQuestions:
@@ -51,6 +52,7 @@ class SyntheticQuestions:
         per_table: the most questions of one table.
         dev_share: share of the tables whose questions are the dev split.
         gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too.
+        kinds: what is asked for, by what the clue is.
         seed: of all that is drawn.
         download: see `HybridQA`.
         damaged: see `HybridQA`.
@@ -66,6 +68,7 @@ class SyntheticQuestions:
         per_table: Annotated[int, Field(gt=0)] = 8,
         dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.05,
         gold_only: bool = False,
+        kinds: Annotated[Sequence[Kind], Field(min_length=1)] = get_args(Kind),
         seed: Annotated[int, Field(ge=0)] = 0,
         download: Literal["auto", False] = False,
         damaged: Literal["error", "skip"] = "error",
@@ -74,7 +77,7 @@ class SyntheticQuestions:
         self.release = HybridQA(root, extra_train=extra_train, download=download, damaged=damaged)
         self.root, self.name = self.release.root, name
         self.tables_of, self.apart, self.per_table = tables, apart, per_table
-        self.dev_share, self.gold_only, self.seed = dev_share, gold_only, seed
+        self.dev_share, self.gold_only, self.kinds, self.seed = dev_share, gold_only, kinds, seed
         self.left_out: tuple[str, ...] = ()
         self._made: dict[str, list[Made]] = {}
 
@@ -116,7 +119,7 @@ class SyntheticQuestions:
         """The questions of one table."""
         rng = np.random.default_rng((self.seed, _digest(table.table_id)))
         most = len(table.rows) * len(table.header) if self.gold_only else MOST_CANDIDATES
-        questions = make_questions(table, rng, self.per_table, most)
+        questions = make_questions(table, rng, self.per_table, most, self.kinds)
         examples = (as_example(table, made, at, gold_only=self.gold_only) for at, made in enumerate(questions))
         return list(zip(examples, questions, strict=True))
 
