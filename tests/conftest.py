@@ -12,9 +12,6 @@ os.environ["WANDB_MODE"] = "offline"
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Whatever tests start runs this checkout, also where another one is installed.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-# Tests and commands are compiled once, not by every process and at every start.
-sys.dont_write_bytecode = False
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.path.insert(0, str(Path(__file__).parent))
 
 import composed_once
@@ -32,8 +29,10 @@ PARTS = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One cache for all processes of a session: data are encoded, and kernels compiled, once."""
+    """One cache for all processes of a session: data are encoded, and kernels and modules compiled, once."""
     composed_once.install()
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     config.stash[PARTS] = {}
     if not is_worker(config):
         os.environ["MATE_CACHE"] = tempfile.mkdtemp(prefix="mate-cache-")
