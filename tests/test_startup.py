@@ -14,7 +14,7 @@ from mate_cli.cli import app
 
 HEAVY = {"torch", "pytorch_lightning", "transformers", "datasets", "wandb", "sklearn", "matplotlib"}
 MOST_MODULES = 164
-"""Of this package, that both stages of the quick start load."""
+"""Of this package, that the quick start loads, one stage of it or both."""
 PROGRAM = """
 import contextlib, io, json, sys
 from mate_cli.cli import app
@@ -56,17 +56,18 @@ def test_missing_data_are_named_before_anything_heavy(tmp_path):
     assert "pytorch_lightning" not in modules
 
 
-def test_a_run_starts_cold_and_loads_what_it_needs(tmp_path):
+@pytest.mark.parametrize("experiment", ["quickstart_cells", pytest.param("quickstart", marks=pytest.mark.long)])
+def test_a_run_starts_cold_and_loads_what_it_needs(experiment, tmp_path):
     """As typed after an installation; other tests fork commands from an interpreter that has loaded everything."""
     script = Path(sys.executable).with_name("mate")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "mate_cli"]
-    words = ["train", "experiment=quickstart", "debug=fast", "logger=none", f"paths.outputs={tmp_path}"]
+    words = ["train", f"experiment={experiment}", "debug=fast", "logger=none", f"paths.outputs={tmp_path}"]
     noted = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
     done = subprocess.run([*program, *words], capture_output=True, text=True, check=False, env=noted)
     loaded = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count("\n") == len(loaded), done.stderr
-    (record,) = tmp_path.glob("train/quickstart/*/record.json")
+    (record,) = tmp_path.glob(f"train/{experiment}/*/record.json")
     assert json.loads(record.read_text())["status"] == "finished"
     names = [name.removeprefix("mate_cli.") for name in loaded if name.startswith("mate_cli")]
     ours = {name for name in names if name.rpartition(".")[2].islower()}  # classes are looked up as modules first

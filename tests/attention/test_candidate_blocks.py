@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from batches import batch_from, batches
+from batches import batch_from, batches, refuses
 from hypothesis import given
 
 from mate_cli.attention.backends.segments import Segments
@@ -27,4 +27,4 @@ def test_the_segments_say_the_same(batch):
 
 
 def test_the_backend_of_segments_takes_it():
-    Segments().supports(CandidateBlocks(4), 0.1)
+    assert not refuses(Segments(), CandidateBlocks(4), dropout=0.1)

@@ -100,13 +100,16 @@ def test_padding_declared_real_asks_next_to_nothing_of_attention():
 
 
 @pytest.mark.parametrize(
-    ("word", "problem"),
+    ("words", "problem"),
     [
-        ("benchmark.variants=[longformer]", "no variant is called 'longformer'"),
-        ("benchmark.variants=[tapas@all]", "benchmark.variants: 'all' is no number of tokens. Write tapas@256."),
-        ("+benchmark.networks.dot_99.kept=3", "benchmark.networks: conf/model/dot.yaml has no key kept"),
+        (["benchmark.variants=[longformer]"], "no variant is called 'longformer'"),
+        (["benchmark.variants=[tapas@all]"], "benchmark.variants: 'all' is no number of tokens. Write tapas@256."),
+        (
+            ["benchmark.variants=[dot_99]", "+benchmark.networks.dot_99.kept=3"],
+            "benchmark.networks: conf/model/dot.yaml has no key kept",
+        ),
     ],
 )
-def test_an_unknown_variant_is_refused(word, problem, tmp_path, capsys):
-    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, word]) == 2
+def test_an_unknown_variant_is_refused(words, problem, tmp_path, capsys):
+    assert main(["benchmark", f"paths.outputs={tmp_path}", *TINY, *words]) == 2
     assert problem in capsys.readouterr().err

@@ -148,7 +148,13 @@ STAGE_MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("override", STAGE_MISTAKES)
+@pytest.mark.parametrize(
+    "override",
+    [
+        "optimizer.lrr=1",
+        *(pytest.param(one, marks=pytest.mark.long) for one in STAGE_MISTAKES if one != "optimizer.lrr=1"),
+    ],
+)
 def test_stages_are_checked_before_the_first_one_runs(override, monkeypatch, tmp_path, capsys):
     seen = []
     monkeypatch.chdir(tmp_path)

@@ -79,8 +79,13 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize("width", ["80", "118"])
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        *((name, "80") for name in WRITERS),
+        *(pytest.param(name, "118", marks=pytest.mark.long) for name in WRITERS),
+    ],
+)
 def test_every_dataset_about_tables_alone_is_checked(name, width, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", width)
     root, report = WRITERS[name](tmp_path / name), tmp_path / "report.json"

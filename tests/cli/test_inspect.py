@@ -66,7 +66,9 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name in ("sqa", "wtq") else []) for name in SHOWN]
+)
 def test_every_dataset_about_tables_alone_is_shown(name, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "118")
     place, split, expected = SHOWN[name]

@@ -384,7 +384,7 @@ SIZES = {"paper": "large", "minilm": "minilm", "small": "minilm:2"}
 EPOCHS = {"paper": (None, 1e-5), "minilm": (3, 1e-4), "small": (1, 1e-4)}
 
 
-@pytest.mark.parametrize("scale", SIZES)
+@pytest.mark.parametrize("scale", ["paper", pytest.param("minilm", marks=pytest.mark.long), "small"])
 def test_a_scale_brings_the_numbers_that_fit_it(scale):
     (stage,) = values("experiment=hybridqa_mate", f"scale={scale}").values()
     assert stage["model.size"] == SIZES[scale]
@@ -465,7 +465,10 @@ def test_a_stage_that_was_trained_stands_in_for_another(trained):
     assert plan.values()["stages"]["before"] == {"after": "weights", "run": str(run / "first")}
 
 
-@pytest.mark.parametrize("system", [None, {}, 3, {"_target_": "mate_cli.no.Such"}])
+@pytest.mark.parametrize(
+    "system",
+    [*(pytest.param(odd, marks=pytest.mark.long) for odd in (None, {})), 3, {"_target_": "mate_cli.no.Such"}],
+)
 def test_a_system_that_its_run_does_not_name_is_one_clear_error(system, finished, capsys):
     run = finished(QUICK, stages={"cell_selection": "x", "span_reading": "y"})
     saved = yaml.safe_load((run / "config.yaml").read_text())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mate_cli.cli.config import telling as module
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config.telling import telling
 from mate_cli.errors import ConfigError
@@ -24,6 +25,9 @@ def called(*words: str) -> str:
         (["optimizer.lr=1e-3"], ["seed=4"]),
         (["model=tapas"], ["model=tapas", "optimizer.lr=0.001"]),
         (["trainer.val_every=3"], ["trainer.val_every=3.0"]),
+        (["trainer.limit_dev=9", "trainer.limit_test=9"], ["trainer.limit_dev=9"]),
+        (["optimizer.lr=1e-4", "optimizer.lr=1e-3"], []),
+        (["model=linformer", "encoding.max_tokens=9", "model.length=9"], ["model=linformer", "encoding.max_tokens=9"]),
     ],
 )
 def test_equal_settings_have_one_name(typed, same):
@@ -34,6 +38,13 @@ def test_other_settings_have_another():
     names = [called(), called("optimizer.lr=1e-4"), called("model=tapas"), called("model=tapas", "optimizer.lr=1e-4")]
     assert len(set(names)) == 4
     assert names[1] == "quickstart_cells · optimizer.lr=0.0001"
+
+
+def test_values_that_are_no_defaults_are_known_without_composing_the_rest(monkeypatch):
+    words = ["trainer.limit_dev=9", "optimizer.lr=0.0001", "task.keep=3", "seed=2"]
+    plan = compose_plan([CELLS, *words])
+    monkeypatch.setattr(module, "compose_plan", lambda *_: pytest.fail("a word is left out to see what it does"))
+    assert telling(plan).settings == [CELLS, *words]
 
 
 def test_a_stage_is_told_apart_by_what_it_takes():

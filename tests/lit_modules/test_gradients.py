@@ -7,9 +7,17 @@ from hydra.utils import instantiate
 from mate_cli.data.table_data_module import Batches
 from mate_cli.pipelines.assembly import assemble
 
+MODELS = ["mate", "tapas", "sat", "linformer", "etc"]
 
-@pytest.mark.parametrize("experiment", ["quickstart_cells", "quickstart_reader"])
-@pytest.mark.parametrize("model", ["mate", "tapas", "sat", "linformer", "etc"])
+
+@pytest.mark.parametrize(
+    ("experiment", "model"),
+    [
+        *(("quickstart_cells", model) for model in MODELS),
+        ("quickstart_reader", "mate"),
+        *(pytest.param("quickstart_reader", model, marks=pytest.mark.long) for model in MODELS[1:]),
+    ],
+)
 def test_every_trained_weight_has_a_gradient(experiment, model, tmp_path):
     words = [f"experiment={experiment}", f"model={model}", "trainer.limit_train=4", f"paths.cache={tmp_path}"]
     config = run_config(words)

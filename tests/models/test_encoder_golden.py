@@ -65,14 +65,18 @@ def network(cls, attention, **options):
     return model.eval()
 
 
-def check(variant, model, reset):
+def beside(variant, model, reset):
+    """States of real tokens and pooled states: the model's, and those of the reference."""
     given = batch(reset=reset)
     with torch.no_grad():
         output = model(given)
     real = given.attention_mask == 1
-    expected = torch.from_numpy(OUTPUTS[f"{variant}/layer1"])
-    torch.testing.assert_close(output.states[real], expected[real], atol=2e-5, rtol=1e-4)
-    torch.testing.assert_close(output.pooled, torch.from_numpy(OUTPUTS[f"{variant}/pooled"]), atol=2e-5, rtol=1e-4)
+    states, pooled = (torch.from_numpy(OUTPUTS[f"{variant}/{name}"]) for name in ("layer1", "pooled"))
+    return [output.states[real], output.pooled], [states[real], pooled]
+
+
+def assert_same(found, expected):
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("attention", EXACT.values(), ids=EXACT)
@@ -82,13 +86,13 @@ def test_exact_variants(variant, attention):
         model = network(Tapas, attention)
     else:
         model = network(Mate, attention, row_head_ratio=0.25 if variant.endswith("r25") else 0.5)
-    check(variant, model, variant.endswith("reset"))
+    assert_same(*beside(variant, model, variant.endswith("reset")))
 
 
 @pytest.mark.parametrize("variant", ["efficient_b4_h8", "efficient_b4_h8_reset", "efficient_b8_h16"])
 def test_efficient_variants(variant):
     bucket, first = (8, 16) if "b8" in variant else (4, 8)
-    check(variant, network(Mate, Bucketed(first, bucket, pad=False)), variant.endswith("reset"))
+    assert_same(*beside(variant, network(Mate, Bucketed(first, bucket, pad=False)), variant.endswith("reset")))
 
 
 @pytest.mark.parametrize("attention", EXACT.values(), ids=EXACT)

@@ -135,7 +135,11 @@ def test_bfloat16_stays_near(path):
     torch.testing.assert_close(states.float(), model(batch).states, atol=0.1, rtol=0.1)
 
 
-@NETWORKS
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if place % 3 == 0 else pytest.mark.long) for place, path in enumerate(PATHS)],
+    ids=lambda path: path.stem,
+)
 def test_twenty_steps_learn_three_tables_by_heart(path):
     batch = examples()
     task = CellSelection(make(path, hidden_dropout=0.0, attention_dropout=0.0), dropout=0.0)

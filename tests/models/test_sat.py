@@ -5,7 +5,7 @@ import torch
 from batches import batch_from, exact_backends
 from safetensors.torch import save_file
 from test_encoder_golden import SIZE as GOLDEN_SIZE
-from test_encoder_golden import check, network
+from test_encoder_golden import assert_same, beside, network
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
@@ -52,7 +52,7 @@ def reached(model, batch, token):
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_the_tapas_variant_is_the_reference(name):
-    check("same", network(Sat, BACKENDS[name]), reset=False)
+    assert_same(*beside("same", network(Sat, BACKENDS[name]), reset=False))
 
 
 @pytest.mark.parametrize("variant", ["tapas", "original"])

@@ -100,8 +100,8 @@ def test_the_reference_s_own_outputs_from_its_variables(tmp_path):
     report = InitialWeights("tapas", str(tmp_path / "model.ckpt")).load(model)
     assert not report.new
     assert all("relative_bias_table" in name for name in report.unused)
-    golden.check("full", model.eval(), reset=False)
-    golden.check("full_reset", model.eval(), reset=True)
+    golden.assert_same(*golden.beside("full", model.eval(), reset=False))
+    golden.assert_same(*golden.beside("full_reset", model.eval(), reset=True))
 
 
 def test_what_does_not_fit_is_named():

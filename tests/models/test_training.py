@@ -44,6 +44,13 @@ def test_it_learns(expected):
     assert expected[-5:].mean() < 0.6 * expected[:5].mean()
 
 
-@pytest.mark.parametrize("name", [name for name in exact_backends(RowColumnHeads(4)) if name != "eager"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("native", "segments") else pytest.mark.long)
+        for name in exact_backends(RowColumnHeads(4))
+        if name != "eager"
+    ],
+)
 def test_same_losses(name, expected):
     np.testing.assert_allclose(losses(exact_backends(RowColumnHeads(4))[name]), expected, atol=1e-4)

@@ -19,7 +19,7 @@ def without_empty_cells(table):
     return replace(table, header=tuple(Cell(cell.text or "x") for cell in table.header), rows=rows)
 
 
-@pytest.mark.parametrize("max_tokens", [512, 150])
+@pytest.mark.parametrize("max_tokens", [pytest.param(512, marks=pytest.mark.long), 150])
 def test_encodings_equal_transformers(max_tokens):
     vocabulary = load_tokenizer("minilm")
     examples = read_questions("wtq", shared("data", "wtq"), 80)[::4]

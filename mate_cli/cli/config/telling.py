@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
 
+from mate_cli.cli.config.composition import composer
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config.words import Word
 from mate_cli.errors import MateError
 from mate_cli.pipelines.plan import Plan
 from mate_cli.runs.folders import flatten
-from mate_cli.runs.names import is_ignored
+from mate_cli.runs.names import Names, is_ignored, of_stage
 
 
 def telling(plan: Plan, folder: Path | None = None) -> Plan:
@@ -25,25 +28,86 @@ def telling(plan: Plan, folder: Path | None = None) -> Plan:
         plan: as it was composed.
         folder: the user's configuration; `./conf` when it is None.
     """
-    words = list(plan.overrides)
-    for text in plan.overrides:
-        word = Word.parse(text)
-        if word.key == "experiment" or is_ignored(word.key):
+    asked = [text for text in plan.overrides if _may_tell(Word.parse(text))]
+    same, stages = plan, _untyped(plan, folder) if asked else []
+    for text in asked:
+        if any(stage.is_changed_by(Word.parse(text)) for stage in stages):
             continue
-        others = [one for one in words if one is not text]
-        if _changes_nothing(plan, others, folder):
-            words = others
+        if other := _same_plan(same, [one for one in same.overrides if one is not text], folder):
+            same, stages = other, _untyped(other, folder)
     values = flatten(plan.values())
-    return replace(plan, settings=[_read(Word.parse(text), values) for text in words])
+    return replace(plan, settings=[_read(Word.parse(text), values) for text in same.overrides])
 
 
-def _changes_nothing(plan: Plan, others: Sequence[str], folder: Path | None) -> bool:
-    """Whether fewer words make the same plan."""
+def _may_tell(word: Word) -> bool:
+    return word.key != "experiment" and not is_ignored(word.key)
+
+
+def _same_plan(plan: Plan, words: Sequence[str], folder: Path | None) -> Plan | None:
+    """The plan of fewer words if it is the same; None if it is another, or none at all."""
     try:
-        other = compose_plan(others, folder)
+        other = compose_plan(words, folder)
     except (MateError, HydraException):
-        return False
-    return (other.values(), other.names) == (plan.values(), plan.names)
+        return None
+    return replace(other, overrides=list(words)) if _what(other) == _what(plan) else None
+
+
+def _what(plan: Plan) -> tuple[dict[str, Any], Names]:
+    return plan.values(), plan.names
+
+
+@dataclass(frozen=True)
+class _Untyped:
+    """A stage beside what it would be without any value that was typed: composed once, it shows what most words do.
+
+    Args:
+        name: of the stage.
+        words: what it was composed of.
+        values: what it is trained with, by dotted key, as far as its words alone decide it.
+        others: the same of its choices alone, interpolations as they stand.
+    """
+
+    name: str
+    words: Sequence[str]
+    values: Mapping[str, Any]
+    others: Mapping[str, Any]
+
+    def is_changed_by(self, word: Word) -> bool:
+        """Whether the stage would certainly be another without this word; False where only composing it tells."""
+        stage, key = of_stage(word.key)
+        if stage not in ("", f"stages.{self.name}.") or str(replace(word, key=key)) not in self.words:
+            return False
+        if not _is_value(word) or sum(_touch(key, Word.parse(text).key) for text in self.words) > 1:
+            return False
+        if key not in self.values or key not in self.others or "${" in str(self.others[key]):
+            return False
+        return bool(self.values[key] != self.others[key])
+
+
+def _untyped(plan: Plan, folder: Path | None) -> list[_Untyped]:
+    """The stages that are trained; nothing is known where choices alone make no configuration."""
+    found = []
+    with composer([], folder) as hydra, suppress(HydraException):
+        for stage in plan.stages:
+            if stage.run:
+                continue
+            choices = [text for text in stage.overrides if not _is_value(Word.parse(text))]
+            others = flatten(cast(dict[str, Any], OmegaConf.to_container(hydra.compose(choices).config)))
+            values = flatten(stage.config.model_dump())
+            if stage is not plan.stages[0]:  # the weights that it begins with decide some of these
+                values = {key: value for key, value in values.items() if not key.startswith(("init.", "model."))}
+            found.append(_Untyped(stage.name, stage.overrides, values, others))
+    return found
+
+
+def _is_value(word: Word) -> bool:
+    """Whether it sets a key that is there."""
+    return not word.sign and not word.group and word.value is not None
+
+
+def _touch(key: str, other: str) -> bool:
+    """Whether one of the keys is the other, or below it."""
+    return f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
 def _read(word: Word, values: dict[str, Any]) -> str:
