@@ -13,11 +13,13 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.pairs import all_pairs, needed_pairs
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.planner import Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
 from mate_cli.benchmark.countdown import counted

@@ -136,7 +136,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     if {"--help", "-h"} & set(words):
         print(texts.command(module.CONFIG))
         return 0
-    with explained(module, words), hydra_process(name, words) as argv:
+    with explained(module.CONFIG, words, module.__file__), hydra_process(name, words) as argv:
         if hasattr(module, "run_words"):
             return int(module.run_words(words, argv))
         start = hydra_entry(module.CONFIG, checked(module, argv))
@@ -164,7 +164,7 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
         sys.argv = list(argv)
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained(module, argv[2:]):
+            with explained(module.CONFIG, argv[2:], module.__file__):
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None

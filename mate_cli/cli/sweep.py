@@ -133,11 +133,10 @@ def composed(overrides: Sequence[str], folder: Path | None) -> Plan:
     Raises:
         ConfigError: nothing can be trained so.
     """
-    from mate_cli.cli import train
     from mate_cli.cli.config.mistakes import explained
     from mate_cli.cli.config.plan import compose_plan
 
-    with explained(train, overrides):
+    with explained("train", overrides):
         return compose_plan(overrides, folder)
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import Planner
+from mate_cli.attention.planner import Planner
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.token_scores import TokenScores, best_tokens, outside_counts

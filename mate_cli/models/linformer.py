@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import Attention, AttentionBackend, AttentionPattern, Work
+from mate_cli.attention.base import Attention, AttentionBackend, Work
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.plan import Planner, Plans
+from mate_cli.attention.plan import Plans
+from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.frozen_features import FrozenFeatures

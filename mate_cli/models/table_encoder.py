@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from torch import nn
 
-from mate_cli.attention.base import AttentionBackend, AttentionPattern
-from mate_cli.attention.plan import Planner, Plans
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.plan import Plans
+from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.encoder_output import EncoderOutput
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionPattern, Work, global_tokens
+from mate_cli.attention.base import Work
+from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.layers.cell_selection import CellSelectionHead

@@ -6,7 +6,7 @@ import torch
 
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import Planner
+from mate_cli.attention.planner import Planner
 from mate_cli.data.batching import Schedule
 from mate_cli.data.cache import encode_split
 from mate_cli.data.collate import collate

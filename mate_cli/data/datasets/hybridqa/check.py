@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem, Sizes, parse_json
@@ -14,11 +15,35 @@ from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
 
-if TYPE_CHECKING:
-    from mate_cli.data.datasets.hybridqa.reader import HybridQA
+
+class HybridQAFiles(Protocol):
+    """What a check asks of HybridQA; see the reader."""
+
+    near_duplicate: float
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """The splits that are there."""
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How much the whole release has, by its authors."""
+
+    @property
+    def repeated(self) -> Mapping[str, int]:
+        """How many questions of `extra_train` are left out, by the reason."""
+
+    def questions(self, split: str, problems: list[Problem]) -> list[Question]:
+        """The questions of a split; what is wrong with others is appended to `problems`."""
+
+    def released(self, file: str) -> dict[str, bytes]:
+        """A file of questions with those beside it, by name."""
+
+    def store(self, folder: str) -> Path:
+        """Where a folder of tables or passages is kept."""
 
 
-def check_hybridqa(dataset: HybridQA) -> CheckReport:
+def check_hybridqa(dataset: HybridQAFiles) -> CheckReport:
     """Check questions, answers, tables and passages of every split, with `extra_train`.
 
     Noted as problems: unreadable JSON, archives that end too early, tables or passage files that are missing,
@@ -91,7 +116,7 @@ def _contaminated(splits: Mapping[str, Sequence[Question]], near: float) -> Iter
         yield Problem("train.json", found[0], what)
 
 
-def _read_tables(dataset: HybridQA, problems: list[Problem]) -> dict[str, Table]:
+def _read_tables(dataset: HybridQAFiles, problems: list[Problem]) -> dict[str, Table]:
     """All readable tables with their passages, whether a question needs them or not."""
     bare: dict[str, Table] = {}
     for table_id, content in _members(dataset, "tables_tok", problems):
@@ -108,7 +133,7 @@ def _read_tables(dataset: HybridQA, problems: list[Problem]) -> dict[str, Table]
     return whole | {key: bare[key] for key in absent}
 
 
-def _members(dataset: HybridQA, folder: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
+def _members(dataset: HybridQAFiles, folder: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     """(table id, content) of a folder's files, up to where the archive is damaged."""
     try:
         for name, content in read_members(dataset.store(folder), folder):
