@@ -9,24 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.document_questions import DamagedEntryError, list_of, read_entries, text_of
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span, occurrences
 
 _TAGS = re.compile(r"\s*</?[A-Z][a-z0-9]*>\s*")
-
-FILES: Mapping[str, Sequence[str]] = {
-    "train": (
-        "qed-train.jsonlines",
-        "qed-dev.jsonlines",
-        "nq-open-oracle.jsonl",
-        "nq-swap/train.json",
-        "nq-swap/dev.json",
-        "nq-swap/test.json",
-    )
-}
 
 
 @dataclass(eq=False)
@@ -38,13 +27,19 @@ class NaturalQuestionsShort(PassageQuestions):
     The arguments are those of `PassageQuestions`.
     """
 
+    released_files: ClassVar[Mapping[str, Sequence[str]]] = {
+        "train": (
+            "qed-train.jsonlines",
+            "qed-dev.jsonlines",
+            "nq-open-oracle.jsonl",
+            "nq-swap/train.json",
+            "nq-swap/dev.json",
+            "nq-swap/test.json",
+        )
+    }
+
     _: KW_ONLY
     held_out: float = 0.05
-
-    @property
-    def released_files(self) -> Mapping[str, Sequence[str]]:
-        """All of them."""
-        return FILES
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file, see `PassageQuestions`."""
