@@ -1,9 +1,11 @@
-"""The floors that pyproject.toml declares hold, and no two files need each other."""
+"""The floors that pyproject.toml declares hold, no two files need each other, and a name has one meaning."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -32,3 +34,13 @@ def test_no_circles(imports):
         TopologicalSorter(imports).prepare()
     except CycleError as circle:
         pytest.fail(" <- ".join(circle.args[1]))
+
+
+def test_one_meaning_per_public_name():
+    """Files of one folder may share names where they do the same in their own way, as each command has its `run`."""
+    folders = defaultdict(set)
+    for file in (ROOT / "mate_cli").rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                folders[node.name].add(file.parent.as_posix())
+    assert {name: sorted(where) for name, where in folders.items() if len(where) > 1} == {}

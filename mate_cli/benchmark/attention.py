@@ -26,7 +26,7 @@ from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.machine import machine_facts
 from mate_cli.benchmark.options import BenchmarkOptions
-from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
 from mate_cli.benchmark.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.flops import attention_flops, work_flops
@@ -161,7 +161,7 @@ class AttentionBenchmark(BenchmarkOptions):
             timings = measure_variants(work, pace)
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
             place = f"attention/{{}}/{case.name}/{direction}"
-            named |= figures(timings, work, place.format, REFERENCES, pace.peak)
+            named |= named_figures(timings, work, place.format, REFERENCES, pace.peak)
         named["machine/peak_gflops_per_second"] = pace.peak
         if case.tokens <= self.checked:
             errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
@@ -197,14 +197,14 @@ class AttentionBenchmark(BenchmarkOptions):
         return values.to(device, self.torch_dtype)
 
     def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
-        call = partial(attend_and_back if backward else attend, ready, qkv)
+        call = partial(attend_and_back if backward else forward_pass, ready, qkv)
         work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
         flops = work_flops(work, self.head_size, backward=backward)
         return Variant(call, flops / 1e9)
 
 
 @torch.no_grad()
-def attend(ready: Ready, qkv: Tensor) -> Tensor:
+def forward_pass(ready: Ready, qkv: Tensor) -> Tensor:
     """The forward pass alone: [P, 3, N, H] to [P, N, H]."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
@@ -248,5 +248,5 @@ def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float]:
         pattern = one.attention.pattern
         if pattern not in exact:
             exact[pattern] = attend_by_definition(qkv, one.plan)
-        errors[name] = float((attend(one, qkv).double() - exact[pattern]).abs().max())
+        errors[name] = float((forward_pass(one, qkv).double() - exact[pattern]).abs().max())
     return errors

@@ -23,7 +23,7 @@ class TimeLeft(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Draw it."""
-        return Text(f"about {in_words(max(0.0, task.fields['ends'] - time.monotonic()))} left", style="dim")
+        return Text(f"about {estimate_text(max(0.0, task.fields['ends'] - time.monotonic()))} left", style="dim")
 
 
 def counted(
@@ -42,7 +42,7 @@ def counted(
     total, done, began = sum(expected[name] for name in parts), 0.0, time.monotonic()
     if total > MINUTE:
         kept = "stopped, it shows what it has measured"
-        console.print(f"{len(parts)} cases to measure, about {in_words(total)}; {kept}", soft_wrap=True)
+        console.print(f"{len(parts)} cases to measure, about {estimate_text(total)}; {kept}", soft_wrap=True)
     columns = (BarColumn(), TextColumn("measuring {task.description}"), TimeLeft())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total, ends=began + total)
@@ -50,7 +50,7 @@ def counted(
             left = time_left(total, done, time.monotonic() - began)
             bar.update(task, description=name, completed=done, ends=time.monotonic() + left)
             if not console.is_terminal:
-                rest = f", about {in_words(left)} left" if total > MINUTE else ""
+                rest = f", about {estimate_text(left)} left" if total > MINUTE else ""
                 console.print(f"measuring {name}{rest}", style="dim", soft_wrap=True)
             yield name, part
             done += expected[name]
@@ -62,7 +62,7 @@ def time_left(total: float, done: float, spent: float) -> float:
     return (total - done) * (spent + trusted) / (done + trusted) if total else 0.0
 
 
-def in_words(seconds: float) -> str:
+def estimate_text(seconds: float) -> str:
     """Return a time as people say it: `7 minutes`."""
     number, unit = (round(seconds / 60), "minute") if seconds >= 1.5 * MINUTE else (round(seconds), "second")
     return f"{number} {unit}{'' if number == 1 else 's'}"

@@ -18,7 +18,7 @@ LARGEST = 16
 """Tables of WikiTableQuestions to take; that there are larger ones is seen before any is encoded."""
 
 
-def read_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
+def real_questions(name: str, root: str | Path, limit: int | None = None) -> list[TableExample]:
     """The first development questions of a dataset, those of a table side by side, without their answers.
 
     Raises:
@@ -38,7 +38,7 @@ def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int)
     Raises:
         DataError: there is no such dataset, or its files are not there.
     """
-    examples = read_questions(name, root)
+    examples = real_questions(name, root)
     if name == "wtq":
         one_each = {id(example.table): example for example in examples}
         examples = sorted(one_each.values(), key=_letters, reverse=True)[:LARGEST]

@@ -73,7 +73,7 @@ def speed(variant: Variant, timing: Timing) -> float:
     return variant.gflop / max(timing.ms / 1000, 1e-9)
 
 
-def figures(
+def named_figures(
     timings: Mapping[str, Timing | NotRun],
     variants: Mapping[str, Variant],
     prefix: Callable[[str], str],

@@ -20,7 +20,7 @@ from mate_cli.benchmark.encoder import (
     REFERENCES,
     Autocast,
     EncoderBenchmark,
-    Job,
+    EncoderJob,
     job_flops,
     output_of,
     packing_gains,
@@ -29,7 +29,7 @@ from mate_cli.benchmark.encoder import (
 )
 from mate_cli.benchmark.machine import machine_facts
 from mate_cli.benchmark.real_tables import encode_dataset
-from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
 from mate_cli.benchmark.timing import NotRun, Timing
 from mate_cli.data.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
@@ -56,7 +56,7 @@ class Learner(NamedTuple):
         optimizer: of network and head.
     """
 
-    jobs: Sequence[Job]
+    jobs: Sequence[EncoderJob]
     labelled: Sequence[TableBatch]
     head: nn.Module
     optimizer: torch.optim.Optimizer
@@ -125,7 +125,7 @@ class TrainingBenchmark(EncoderBenchmark):
         }
 
     def _gflop(self, model: nn.Module, batches: Sequence[TableBatch]) -> float:
-        return sum(job_flops(Job(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
+        return sum(job_flops(EncoderJob(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """All figures of one order of questions; those named forward_backward are of a whole step."""
@@ -135,7 +135,7 @@ class TrainingBenchmark(EncoderBenchmark):
         per_step = {name: Variant(one.call, one.gflop / self.steps) for name, one in work.items()}
         place = f"training/{{}}/{case}/forward_backward".format
         named: Figures = {"machine/peak_gflops_per_second": pace.peak}
-        named |= figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
+        named |= named_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
         tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
         for name, timing in timings.items():
             if isinstance(timing, Timing):
@@ -174,7 +174,7 @@ class TrainingBenchmark(EncoderBenchmark):
         planned = [timed_plan(model.planner, b) if isinstance(model, TableEncoder) else (b, 0.0) for b in batches]
         head = CellSelectionHead(self.shape.hidden_size).to(batches[0].input_ids.device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
-        jobs = [Job(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
+        jobs = [EncoderJob(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
         return Learner(jobs, labelled, head, optimizer), sum(ms for _, ms in planned) / len(planned)
 
     def _steps(self, learner: Learner) -> Variant:
@@ -200,7 +200,7 @@ def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: Trai
     return [together([encodings[index] for index in indices]) for indices in chosen]
 
 
-def labels_of(output: EncoderOutput, job: Job, labelled: TableBatch) -> TableBatch:
+def labels_of(output: EncoderOutput, job: EncoderJob, labelled: TableBatch) -> TableBatch:
     """The labels of the tokens that states are of: all of them, or those that a network keeps."""
     kept = output.batch.places
     return labelled if kept is None or output.batch is job.batch else labelled.keep(kept)

@@ -121,7 +121,7 @@ def dispatch(words: list[str]) -> int:
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
     from mate_cli.cli import help as texts
-    from mate_cli.cli.config.mistakes import explained
+    from mate_cli.cli.config.mistakes import explained_errors
 
     if "--version" in words:
         print(f"mate {__version__}")
@@ -134,9 +134,9 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     check_syntax(module, words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
     if {"--help", "-h"} & set(words):
-        print(texts.command(module.CONFIG))
+        print(texts.command_help(module.CONFIG))
         return 0
-    with explained(module.CONFIG, words, module.__file__), hydra_process(name, words) as argv:
+    with explained_errors(module.CONFIG, words, module.__file__), hydra_process(name, words) as argv:
         if hasattr(module, "run_words"):
             return int(module.run_words(words, argv))
         start = hydra_entry(module.CONFIG, checked(module, argv))
@@ -158,13 +158,13 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
     """Return the command's function with the check of its configuration in front."""
 
     def task(config: DictConfig) -> None:
-        from mate_cli.cli.config.mistakes import explained
+        from mate_cli.cli.config.mistakes import explained_errors
         from mate_cli.cli.validate import validate
 
         sys.argv = list(argv)
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained(module.CONFIG, argv[2:], module.__file__):
+            with explained_errors(module.CONFIG, argv[2:], module.__file__):
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None

@@ -49,7 +49,7 @@ class Completer:
         if key in groups:
             known: Sequence[str] = _choices(key)
         elif key in RUNS or (key.startswith("stages.") and key.endswith(".run")):
-            known = run_folders()
+            known = newest_runs()
         else:
             known = ("true", "false") if isinstance(self._default(key), bool) else ()
         yield from (f"{before}{comma}{name}" for name in known if name.startswith(last))
@@ -96,7 +96,7 @@ class Completer:
         return groups | {name: value for name, value in (said | typed).items() if name in groups}
 
 
-def run_folders(outputs: str = "outputs") -> list[str]:
+def newest_runs(outputs: str = "outputs") -> list[str]:
     """The newest run folders here, the newest first."""
     found = [path.parent for path in Path(outputs).glob("*/*/*/record.json")]
     newest = sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[:NEWEST]

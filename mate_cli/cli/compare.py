@@ -56,16 +56,16 @@ def run(cfg: Compare) -> None:
     console = report_console()
     look = partial(
         build_report,
-        words(cfg.runs),
+        as_texts(cfg.runs),
         metric=cfg.metric,
-        by=words(cfg.by),
-        status=words(cfg.status),
-        ignore=words(cfg.ignore),
+        by=as_texts(cfg.by),
+        status=as_texts(cfg.status),
+        ignore=as_texts(cfg.ignore),
         statistic=cfg.statistic,
         published=cfg.published,
         against=cfg.against,
     )
-    report = follow(cfg, look, console) if cfg.watch else look()
+    report = follow_comparison(cfg, look, console) if cfg.watch else look()
     if report is None:
         return
     print_report(report, console)
@@ -92,14 +92,14 @@ def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
     console.print(f"wandb: {place}", soft_wrap=True)
 
 
-def follow(cfg: Compare, look: Callable[[], Report], console: Console) -> Report | None:
+def follow_comparison(cfg: Compare, look: Callable[[], Report], console: Console) -> Report | None:
     """Watch the runs, with a page that loads itself again, until somebody ends it; returns what was seen last."""
     from mate_cli.reports.watch import PAGE_SECONDS, watch
 
     return watch(look, lambda report: write_files(cfg, report, PAGE_SECONDS), console, cfg.watch_seconds)
 
 
-def words(value: object) -> list[str]:
+def as_texts(value: object) -> list[str]:
     """Return one value, a list of them, or null as a list of strings."""
     if value is None:
         return []
@@ -140,5 +140,5 @@ def page_folder(cfg: Compare, report: Report) -> Path:
     """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
     from mate_cli.reports.load import above_pattern
 
-    first = above_pattern(words(cfg.runs)[0])
+    first = above_pattern(as_texts(cfg.runs)[0])
     return first if first.is_dir() else Path(report.folders[0])

@@ -46,7 +46,7 @@ def main(words: Sequence[str]) -> int:
     """
     match list(words):
         case ["query", line]:
-            print("\n".join(candidates(line)))
+            print("\n".join(completions(line)))
         case [] | ["--help"] | ["-h"]:
             print(HELP)
         case [shell] if shell in SCRIPTS:
@@ -57,7 +57,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def candidates(line: str) -> list[str]:
+def completions(line: str) -> list[str]:
     """Return what the last word of a command line can become.
 
     Args:

@@ -34,15 +34,15 @@ def _of_data(word: str) -> str:
 
 def run(cfg: Evaluate) -> None:
     """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders."""
-    from mate_cli.cli.schema import listed, modules
+    from mate_cli.cli.schema import as_list, modules
     from mate_cli.runs.folders import open_run
 
-    for folder in listed(cfg.run):
+    for folder in as_list(cfg.run):
         open_run(folder)  # quick; what follows loads torch
 
     from mate_cli.pipelines.finished import Here
 
-    roots: list[str | None] = [*listed(cfg.data.get("root"))]
+    roots: list[str | None] = [*as_list(cfg.data.get("root"))]
     for root in roots or [None]:
         here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, modules(cfg.trust))
         (score if cfg.analysis is None else analyse)(cfg, here)
@@ -50,13 +50,13 @@ def run(cfg: Evaluate) -> None:
 
 def score(cfg: Evaluate, here: Here) -> None:
     """Score runs on splits, each by itself or all as one, and sort what is wrong."""
-    from mate_cli.cli.schema import listed
+    from mate_cli.cli.schema import as_list
     from mate_cli.pipelines.ensemble import evaluate_together
     from mate_cli.pipelines.finished import evaluate_run
     from mate_cli.reports.errors import print_errors
     from mate_cli.reports.terminal import report_console
 
-    runs, splits = listed(cfg.run), listed(cfg.split)
+    runs, splits = as_list(cfg.run), as_list(cfg.split)
     if cfg.ensemble:
         folders = [(evaluate_together(runs, split, here), [split]) for split in splits]
     else:
@@ -73,11 +73,11 @@ def analyse(cfg: Evaluate, here: Here) -> None:
     from hydra.utils import instantiate
 
     from mate_cli.analysis.base import FOLDER, analyse_run
-    from mate_cli.cli.schema import listed
+    from mate_cli.cli.schema import as_list
     from mate_cli.reports.analyses import show_findings
     from mate_cli.reports.terminal import report_console
 
-    for run, split in product(listed(cfg.run), listed(cfg.split)):
+    for run, split in product(as_list(cfg.run), as_list(cfg.split)):
         folder, found = analyse_run(run, split, here, instantiate(cfg.analysis))
         console = report_console()
         for file in show_findings(found, folder.path / FOLDER, console):

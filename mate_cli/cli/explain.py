@@ -51,13 +51,13 @@ def text(command: str, key: str, words: Sequence[str]) -> str:
     Raises:
         ConfigError: there is no such key.
     """
-    from mate_cli.cli.config.reference import explained
+    from mate_cli.cli.config.reference import explanations
 
     stages = _stages(command, words)
     width = min(shutil.get_terminal_size().columns, 120)
     parts = []
     for name, own in stages.items():
-        found = explained(command, key, own)
+        found = explanations(command, key, own)
         shown = _one(found[0], width) if len(found) == 1 else _section(key, found, width)
         parts.append(f"stage {name}\n{shown}" if name else shown)
     return "\n\n".join(dict.fromkeys(parts))

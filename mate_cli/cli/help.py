@@ -42,7 +42,7 @@ def overview(commands: Mapping[str, str]) -> str:
     )
 
 
-def command(config_name: str) -> str:
+def command_help(config_name: str) -> str:
     """Return the text of `mate <command> --help`, from the command's primary configuration.
 
     Args:

@@ -32,7 +32,7 @@ OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardwa
 """What can be typed beside a run; beside a checkpoint also data."""
 
 
-class Reader(NamedTuple):
+class ExampleReader(NamedTuple):
     """What reads the example.
 
     Args:
@@ -83,7 +83,7 @@ def run(cfg: Inspect) -> float | None:
     return None
 
 
-def open_reader(cfg: Inspect) -> Reader:
+def open_reader(cfg: Inspect) -> ExampleReader:
     """Find what reads the example: a run, a checkpoint, or the configuration, which has no weights.
 
     Raises:
@@ -107,13 +107,13 @@ def open_reader(cfg: Inspect) -> Reader:
                 "there are several, each with an encoding of its own", where="stages", remedy=f"Use {experiments}"
             )
         examples = instantiate(cfg.data).examples(cfg.split)
-        reader = Reader(cfg, instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer)), examples)
+        reader = ExampleReader(cfg, instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer)), examples)
     if not isinstance(reader.serializer, (TextSerializer, MaskingSerializer, EvidenceSerializer)):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     return reader
 
 
-def _of_weights(cfg: Inspect) -> Reader:
+def _of_weights(cfg: Inspect) -> ExampleReader:
     """The run or the checkpoint that is named; the examples are those that its task predicts."""
     from hydra.utils import instantiate
 
@@ -138,10 +138,10 @@ def _of_weights(cfg: Inspect) -> Reader:
         parts = load_best(config, folder)
         dataset = parts.data.dataset
     examples = parts.task.evaluation_examples(dataset.examples(cfg.split))
-    return Reader(config, cast("WordSerializer", parts.serializer), examples, parts.task)
+    return ExampleReader(config, cast("WordSerializer", parts.serializer), examples, parts.task)
 
 
-def kept_tokens(reader: Reader, encoding: TableEncoding) -> KeptTokens | None:
+def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
     """Which tokens of an example the network answers from; None where it reads all."""
     import numpy as np
     import torch

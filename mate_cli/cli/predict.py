@@ -132,12 +132,12 @@ def predict_tables(cfg: Predict) -> None:
 
 def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     """Ask the model that is named about the tables, or the database, that are."""
-    from mate_cli.cli.schema import listed, modules
+    from mate_cli.cli.schema import as_list, modules
     from mate_cli.pipelines.finished import Here
     from mate_cli.pipelines.opened import open_model
 
     here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
-    questions = listed(cfg.question)
+    questions = as_list(cfg.question)
     if cfg.database is not None:
         from mate_cli.pipelines.own_databases import AskingDatabase, answer_database
 
@@ -148,7 +148,7 @@ def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     from mate_cli.tables.limits import Limits
 
     asking = Asking(
-        tables=listed(cfg.table),
+        tables=as_list(cfg.table),
         questions=questions,
         questions_file=cfg.questions,
         sheet=None if cfg.sheet is None else str(cfg.sheet),

@@ -14,10 +14,10 @@ from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig
 
 def modules(trust: str | list[str] | None) -> list[str]:
     """The modules that `trust` names: one, a list of them, or none."""
-    return listed(trust)
+    return as_list(trust)
 
 
-def listed(value: str | list[str] | None) -> list[str]:
+def as_list(value: str | list[str] | None) -> list[str]:
     """One text, a list of them, or null as a list."""
     return [value] if isinstance(value, str) else value or []
 

@@ -26,7 +26,7 @@ KINDS = {
 """What a value must be, by pydantic's name of the error."""
 
 
-def sentences(error: ValidationError, values: object, path: str = "", schema: object = None) -> Iterator[str]:
+def validation_messages(error: ValidationError, values: object, path: str = "", schema: object = None) -> Iterator[str]:
     """Yield one sentence per key of a failed check.
 
     Args:

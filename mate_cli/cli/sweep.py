@@ -122,7 +122,7 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
         notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
         return FAILED
     if record.status == "running" and not before:
-        record = follow(run, words)
+        record = follow_job(run, words)
     found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
     return found.value if found else FAILED
 
@@ -133,10 +133,10 @@ def composed(overrides: Sequence[str], folder: Path | None) -> Plan:
     Raises:
         ConfigError: nothing can be trained so.
     """
-    from mate_cli.cli.config.mistakes import explained
+    from mate_cli.cli.config.mistakes import explained_errors
     from mate_cli.cli.config.plan import compose_plan
 
-    with explained("train", overrides):
+    with explained_errors("train", overrides):
         return compose_plan(overrides, folder)
 
 
@@ -190,7 +190,7 @@ def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
         release(folder.path)  # for the process that trains it
 
 
-def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
+def follow_job(folder: RunFolder, words: Sequence[str]) -> RunRecord:
     """Train a job's run in a process of its own, and complete the record if that could not.
 
     Args:
@@ -212,7 +212,7 @@ def follow(folder: RunFolder, words: Sequence[str]) -> RunRecord:
         sys.stderr.write(said)
     record = folder.read_record()
     if record.status == "running":
-        record.status, record.reason = "failed", reason(code, said)
+        record.status, record.reason = "failed", end_reason(code, said)
         folder.write_record(record)
     return record
 
@@ -236,7 +236,7 @@ def join_job(words: Sequence[str]) -> int:
     return subprocess.run([sys.executable, *words], check=False).returncode
 
 
-def reason(code: int, said: str) -> str:
+def end_reason(code: int, said: str) -> str:
     """Why a process ended that could not write its record: its last error, or the signal that killed it."""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"

@@ -17,13 +17,13 @@ from rich.text import Text
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal import report_console
 from mate_cli.reports.terminal_details import STATE_STYLES, frame
-from mate_cli.runs.result import Result, result_of
+from mate_cli.runs.result import MonitoredResult, result_of
 
 STYLES = {**STATE_STYLES, "killed": "red"}
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One line of the summary.
 
     Args:
@@ -35,13 +35,13 @@ class Job:
     number: int
     overrides: tuple[str, ...]
     status: str
-    result: Result | None
+    result: MonitoredResult | None
     reason: str
     folder: Path | None
     before: bool
 
 
-def read_job(file: Path) -> Job:
+def read_job(file: Path) -> SweepJob:
     """Read a job's file and the record of its run."""
     from mate_cli.runs.liveness import is_dead
 
@@ -54,7 +54,7 @@ def read_job(file: Path) -> Job:
         status, reason = "killed", "its process has gone"
     metrics: dict[str, float] = record.get("metrics") or {}
     found = result_of(record.get("monitor") or "", metrics) if status == "finished" else None
-    return Job(
+    return SweepJob(
         number=note["job"],
         overrides=tuple(note["overrides"]),
         status=status,
@@ -111,7 +111,7 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
         console.print("To run what is missing, type the same again with resume=missing")
 
 
-def best_of_search(folder: Path, results: Sequence[Result]) -> str | None:
+def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
     """The line about the best trial of an optuna search, None for other sweeps.
 
     Args:
@@ -126,7 +126,7 @@ def best_of_search(folder: Path, results: Sequence[Result]) -> str | None:
     return f"best: {best} ({replace(results[0], value=found['best_value'])})" if best else None
 
 
-def summary_table(jobs: Sequence[Job], root: Path) -> Table:
+def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
     """The table of a sweep; overrides that all jobs share are left out, folders are below the root."""
     shared = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
     table = frame("Sweep")
@@ -144,7 +144,7 @@ def summary_table(jobs: Sequence[Job], root: Path) -> Table:
     return table
 
 
-def common_root(jobs: Sequence[Job]) -> Path:
+def common_root(jobs: Sequence[SweepJob]) -> Path:
     """The nearest folder above all run folders."""
     parents = [str(job.folder.parent) for job in jobs if job.folder]
     return Path(os.path.commonpath(parents)) if parents else Path.cwd()

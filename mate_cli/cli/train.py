@@ -59,11 +59,11 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
 
     plan = compose_plan(overrides, folder)
     if "--cfg" in flags:
-        print(shown(plan, flags.get("--package")), end="")
+        print(config_text(plan, flags.get("--package")), end="")
         return 0
     sys.argv = list(argv)
-    check(plan, folder)
-    train(telling(plan, folder))
+    check_plan(plan, folder)
+    train_plan(telling(plan, folder))
     return 0
 
 
@@ -84,7 +84,7 @@ def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int
     return run_sweep(hydra_entry(CONFIG, partial(run_job, typed=overrides, folder=folder, program=argv[:2])))
 
 
-def check(plan: Plan, folder: Path | None = None) -> None:
+def check_plan(plan: Plan, folder: Path | None = None) -> None:
     """Look at all that can be known before a network is built, the quickest first.
 
     Args:
@@ -129,7 +129,7 @@ def check_data(config: RunConfig) -> None:
             dataset.examples("train")  # says what is missing
 
 
-def train(plan: Plan) -> None:
+def train_plan(plan: Plan) -> None:
     """Train a plan, in as many processes as its hardware has."""
     from mate_cli.pipelines.stages import run_plan
     from mate_cli.runs.launch import together
@@ -138,7 +138,7 @@ def train(plan: Plan) -> None:
         run_plan(plan)
 
 
-def shown(plan: Plan, package: str | None = None) -> str:
+def config_text(plan: Plan, package: str | None = None) -> str:
     """The configuration of a plan as YAML: what config.yaml of the run will hold.
 
     Args:

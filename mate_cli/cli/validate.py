@@ -20,7 +20,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 
 from mate_cli.cli.config.mistakes import omegaconf_error
 from mate_cli.cli.schema import SCHEMAS
-from mate_cli.cli.sentences import sentences, unknown_key
+from mate_cli.cli.sentences import unknown_key, validation_messages
 from mate_cli.errors import ConfigError
 from mate_cli.files.own_modules import find_beside, what_is_missing
 
@@ -68,7 +68,7 @@ def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
     try:
         SCHEMAS[command].model_validate_json(json.dumps(values))
     except ValidationError as error:
-        yield from sentences(error, values, schema=SCHEMAS[command])
+        yield from validation_messages(error, values, schema=SCHEMAS[command])
 
 
 def target_problems(value: object, path: str = "") -> Iterator[str]:
@@ -159,7 +159,7 @@ def _mismatches(hint: Any, value: object, place: str) -> Iterator[str]:  # noqa:
         # As JSON, a list can be a tuple and text a path, but "3" is no number: what YAML means too.
         adapter.validate_json(json.dumps(value))
     except ValidationError as error:
-        yield from sentences(error, value, place)
+        yield from validation_messages(error, value, place)
 
 
 def _holds_target(value: object) -> bool:

@@ -22,7 +22,7 @@ BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Row:
+class StreamedTable:
     """One table of a stream.
 
     Args:
@@ -61,7 +61,7 @@ class Lane:
         """What another process needs; it opens files by itself."""
         return {**self.__dict__, "_block": None, "_ahead": None}
 
-    def rows(self, begin: int, end: int) -> Iterator[Row]:
+    def rows(self, begin: int, end: int) -> Iterator[StreamedTable]:
         """The tables at places begin..end of the sequence; nothing is read before someone asks for it."""
         for place in range(begin, end):
             epoch, left = divmod(place, self.size)
@@ -72,7 +72,7 @@ class Lane:
                 left -= shard.tables
             block, within = divmod(left, BLOCK)
             row = int(self._mix(epoch, which, block)[within])
-            yield Row(epoch, number, block * BLOCK + row, partial(self._table, which, block, row))
+            yield StreamedTable(epoch, number, block * BLOCK + row, partial(self._table, which, block, row))
 
     def _order(self, epoch: int) -> list[int]:
         """The files as they come in an epoch."""

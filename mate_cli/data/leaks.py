@@ -19,7 +19,7 @@ MOST_HOLDERS = 200
 _NOT_PLAIN = re.compile(r"\[[^\]]*\]|[\W_]+")
 
 
-class Marks:
+class TableMarks:
     """What tables can be told by, and which of them share enough of it.
 
     Args:
@@ -57,7 +57,7 @@ class EvaluationTables:
 
     def __init__(self, tables: Iterable[Table] = ()) -> None:
         self._keys: set[str] = set()
-        self._rows, self._cells = Marks(0.5, 2), Marks(0.8, 8)
+        self._rows, self._cells = TableMarks(0.5, 2), TableMarks(0.8, 8)
         for table in tables:
             self.add(table)
 

@@ -15,7 +15,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class DomainColumn:
     """One column: the pool of its values, the phrases that single out a row by it, and what its passages tell."""
 
     header: str
@@ -40,10 +40,10 @@ class Domain:
 
     names: tuple[str, ...]
     pronoun: str
-    columns: tuple[Column, ...]
+    columns: tuple[DomainColumn, ...]
 
     @property
-    def subject(self) -> Column:
+    def subject(self) -> DomainColumn:
         """The column that the table is about."""
         return next(column for column in self.columns if column.facts)
 
@@ -123,106 +123,106 @@ DOMAINS: tuple[Domain, ...] = (
         ("Tennis champions of {place}", "Winners of the {place} Open"),
         "who",
         (
-            Column("Year", "1950..1999/1", _YEAR_OF_WIN),
-            Column("Player", "person", ("is called {v}",), (HOMETOWN, INSTRUMENT, SCHOOL)),
-            Column("Country", "country"),
-            Column("Points", "210..890/10", ("scored {v} points", "finished with {v} points")),
+            DomainColumn("Year", "1950..1999/1", _YEAR_OF_WIN),
+            DomainColumn("Player", "person", ("is called {v}",), (HOMETOWN, INSTRUMENT, SCHOOL)),
+            DomainColumn("Country", "country"),
+            DomainColumn("Points", "210..890/10", ("scored {v} points", "finished with {v} points")),
         ),
     ),
     Domain(
         ("Stadiums of {place}", "Football grounds near {place}"),
         "that",
         (
-            Column("Stadium", "stadium", ("is called {v}",), (BUILDER, COLOUR)),
-            Column("City", "city", ("stands in {v}",)),
-            Column("Opened", "1900..1989/1", ("opened in {v}", "was opened in {v}")),
-            Column("Capacity", "12000..68000/500", ("has a capacity of {v}", "seats {v} people")),
-            Column("Team", "animal"),
+            DomainColumn("Stadium", "stadium", ("is called {v}",), (BUILDER, COLOUR)),
+            DomainColumn("City", "city", ("stands in {v}",)),
+            DomainColumn("Opened", "1900..1989/1", ("opened in {v}", "was opened in {v}")),
+            DomainColumn("Capacity", "12000..68000/500", ("has a capacity of {v}", "seats {v} people")),
+            DomainColumn("Team", "animal"),
         ),
     ),
     Domain(
         ("Rivers of {place}", "Longest rivers around {place}"),
         "that",
         (
-            Column("River", "river", ("is called {v}",), (STONE, COLOUR, ANIMAL)),
-            Column("Length", "105..980/5", ("has a length of {v} km", "is {v} km long")),
-            Column("Sea", "sea"),
-            Column("Bridges", "3..48/1", ("has {v} bridges", "is crossed by {v} bridges")),
+            DomainColumn("River", "river", ("is called {v}",), (STONE, COLOUR, ANIMAL)),
+            DomainColumn("Length", "105..980/5", ("has a length of {v} km", "is {v} km long")),
+            DomainColumn("Sea", "sea"),
+            DomainColumn("Bridges", "3..48/1", ("has {v} bridges", "is crossed by {v} bridges")),
         ),
     ),
     Domain(
         ("Films shown in {place}", "{place} film festival"),
         "that",
         (
-            Column("Year", "1930..2009/1", ("came out in {v}", "was shown in {v}")),
-            Column("Film", "film", ("is called {v}",), (COMPOSER, ORIGIN)),
-            Column("Director", "person", ("was directed by {v}",), (HOMETOWN, PET, INSTRUMENT)),
-            Column("Genre", "genre"),
-            Column("Minutes", "71..189/1", ("lasts {v} minutes", "runs for {v} minutes")),
+            DomainColumn("Year", "1930..2009/1", ("came out in {v}", "was shown in {v}")),
+            DomainColumn("Film", "film", ("is called {v}",), (COMPOSER, ORIGIN)),
+            DomainColumn("Director", "person", ("was directed by {v}",), (HOMETOWN, PET, INSTRUMENT)),
+            DomainColumn("Genre", "genre"),
+            DomainColumn("Minutes", "71..189/1", ("lasts {v} minutes", "runs for {v} minutes")),
         ),
     ),
     Domain(
         ("Planets seen from {place}", "Planets in the {place} catalogue"),
         "that",
         (
-            Column("Planet", "planet", ("is called {v}",), (GAS, COLOUR)),
-            Column("Moons", "1..29/1", ("has {v} moons",)),
-            Column("Distance", "110..990/10", ("lies at a distance of {v}",)),
-            Column("Found", "1780..1969/1", ("was found in {v}", "was first seen in {v}")),
-            Column("Finder", "person", ("was found by {v}",), (HOMETOWN, SCHOOL, PET)),
+            DomainColumn("Planet", "planet", ("is called {v}",), (GAS, COLOUR)),
+            DomainColumn("Moons", "1..29/1", ("has {v} moons",)),
+            DomainColumn("Distance", "110..990/10", ("lies at a distance of {v}",)),
+            DomainColumn("Found", "1780..1969/1", ("was found in {v}", "was first seen in {v}")),
+            DomainColumn("Finder", "person", ("was found by {v}",), (HOMETOWN, SCHOOL, PET)),
         ),
     ),
     Domain(
         ("Recipes from {place}", "The {place} cook book"),
         "that",
         (
-            Column("Page", "12..240/1", ("is on page {v}", "can be read on page {v}")),
-            Column("Dish", "dish", ("is called {v}",), (SPICE, ORIGIN, COLOUR)),
-            Column("Minutes", "15..95/5", ("takes {v} minutes", "is ready in {v} minutes")),
-            Column("Ingredient", "ingredient"),
+            DomainColumn("Page", "12..240/1", ("is on page {v}", "can be read on page {v}")),
+            DomainColumn("Dish", "dish", ("is called {v}",), (SPICE, ORIGIN, COLOUR)),
+            DomainColumn("Minutes", "15..95/5", ("takes {v} minutes", "is ready in {v} minutes")),
+            DomainColumn("Ingredient", "ingredient"),
         ),
     ),
     Domain(
         ("Ships of {place}", "Ships built in {place}"),
         "that",
         (
-            Column("Ship", "ship", ("is called {v}",), (OWNER, ANIMAL)),
-            Column("Launched", "1850..1959/1", ("was launched in {v}", "went to sea in {v}")),
-            Column("Crew", "14..420/2", ("has a crew of {v}", "carries a crew of {v}")),
-            Column("Captain", "person", ("sails under {v}",), (HOMETOWN, PET, INSTRUMENT)),
-            Column("Harbour", "city"),
+            DomainColumn("Ship", "ship", ("is called {v}",), (OWNER, ANIMAL)),
+            DomainColumn("Launched", "1850..1959/1", ("was launched in {v}", "went to sea in {v}")),
+            DomainColumn("Crew", "14..420/2", ("has a crew of {v}", "carries a crew of {v}")),
+            DomainColumn("Captain", "person", ("sails under {v}",), (HOMETOWN, PET, INSTRUMENT)),
+            DomainColumn("Harbour", "city"),
         ),
     ),
     Domain(
         ("Mountains of {place}", "Peaks above {place}"),
         "that",
         (
-            Column("Mountain", "mountain", ("is called {v}",), (STONE, ANIMAL)),
-            Column("Height", "1510..4790/10", ("has a height of {v} m", "is {v} m high")),
-            Column("Climbed", "1820..1939/1", ("was climbed in {v}", "was first climbed in {v}")),
-            Column("Climber", "person", ("was climbed by {v}",), (HOMETOWN, SCHOOL)),
-            Column("Country", "country"),
+            DomainColumn("Mountain", "mountain", ("is called {v}",), (STONE, ANIMAL)),
+            DomainColumn("Height", "1510..4790/10", ("has a height of {v} m", "is {v} m high")),
+            DomainColumn("Climbed", "1820..1939/1", ("was climbed in {v}", "was first climbed in {v}")),
+            DomainColumn("Climber", "person", ("was climbed by {v}",), (HOMETOWN, SCHOOL)),
+            DomainColumn("Country", "country"),
         ),
     ),
     Domain(
         ("Mayors of {place}", "Heads of the council of {place}"),
         "who",
         (
-            Column("Number", "1..60/1", ("was number {v}", "came as number {v}")),
-            Column("Mayor", "person", ("is called {v}",), (SCHOOL, PET, HOMETOWN, INSTRUMENT)),
-            Column("Elected", "1890..1989/1", ("was elected in {v}", "took office in {v}")),
-            Column("Votes", "1050..9950/50", ("won {v} votes", "got {v} votes")),
+            DomainColumn("Number", "1..60/1", ("was number {v}", "came as number {v}")),
+            DomainColumn("Mayor", "person", ("is called {v}",), (SCHOOL, PET, HOMETOWN, INSTRUMENT)),
+            DomainColumn("Elected", "1890..1989/1", ("was elected in {v}", "took office in {v}")),
+            DomainColumn("Votes", "1050..9950/50", ("won {v} votes", "got {v} votes")),
         ),
     ),
     Domain(
         ("Books printed in {place}", "Library of {place}"),
         "that",
         (
-            Column("Book", "book", ("is called {v}",), (OWNER, COLOUR)),
-            Column("Writer", "person", ("was written by {v}",), (HOMETOWN, INSTRUMENT, PET)),
-            Column("Printed", "1800..1979/1", ("was printed in {v}", "appeared in {v}")),
-            Column("Pages", "84..760/4", ("has {v} pages", "fills {v} pages")),
-            Column("Shelf", "colour"),
+            DomainColumn("Book", "book", ("is called {v}",), (OWNER, COLOUR)),
+            DomainColumn("Writer", "person", ("was written by {v}",), (HOMETOWN, INSTRUMENT, PET)),
+            DomainColumn("Printed", "1800..1979/1", ("was printed in {v}", "appeared in {v}")),
+            DomainColumn("Pages", "84..760/4", ("has {v} pages", "fills {v} pages")),
+            DomainColumn("Shelf", "colour"),
         ),
     ),
 )

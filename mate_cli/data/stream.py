@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from mate_cli.data.batching import Schedule
 from mate_cli.data.collate import collate
 from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.lanes import Lane, Row
+from mate_cli.data.lanes import Lane, StreamedTable
 from mate_cli.data.shards import Shard
 from mate_cli.data.table_data_module import Loading, Selector, TableDataModule
 from mate_cli.errors import DataError
@@ -162,7 +162,7 @@ class TableStream(Dataset[TableBatch]):
         batch = collate(encodings, reset_positions=own.reset_positions, max_positions=own.max_positions)
         return own.prepare(batch) if own.prepare else batch
 
-    def _make(self, row: Row) -> Sequence[TableEncoding]:
+    def _make(self, row: StreamedTable) -> Sequence[TableEncoding]:
         epoch = row.epoch if self.masks == "dynamic" else 0
         generator = np.random.default_rng((self.loading.seed, 3, epoch, row.shard, row.row))
         return self.maker.make(f"{row.shard}/{row.row}", row.read, generator)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mate_cli.data.sample_domains import DOMAINS, PASSAGE_ASKS, POOLS, SUBJECT_ASKS, TABLE_ASKS, Column, Domain
+from mate_cli.data.sample_domains import DOMAINS, PASSAGE_ASKS, POOLS, SUBJECT_ASKS, TABLE_ASKS, Domain, DomainColumn
 
 SAMPLE = Path(__file__).parent / "datasets" / "sample" / "release"
 SEED = 20
@@ -73,7 +73,7 @@ def _make_table(rng: random.Random, domain: Domain, place: str) -> SyntheticTabl
     return table
 
 
-def _write_passages(rng: random.Random, table: SyntheticTable, c: int, column: Column) -> None:
+def _write_passages(rng: random.Random, table: SyntheticTable, c: int, column: DomainColumn) -> None:
     height = len(table.cells)
     drawn = {fact.noun: _draw(rng, fact.pool, height) for fact in column.facts}
     for r in range(height if column.facts else 0):
@@ -94,7 +94,9 @@ def _draw(rng: random.Random, pool: str, count: int) -> list[str]:
     return [str(value) for value in rng.sample(range(first, last + 1, step), count)]
 
 
-def make_questions(rng: random.Random, table: SyntheticTable, count: int, unanswered: bool) -> list[dict[str, Any]]:
+def make_sample_questions(
+    rng: random.Random, table: SyntheticTable, count: int, unanswered: bool
+) -> list[dict[str, Any]]:
     """Different questions about one table, half of them answered in a passage, without ids."""
     questions: dict[str, dict[str, Any]] = {}
     while len(questions) < count - unanswered:
@@ -152,7 +154,7 @@ def make_files(seed: int = SEED) -> dict[str, bytes]:
         contents[f"request_tok/{table.table_id}.json"] = {
             _link(table.cells[r][c]): t for (r, c), t in table.passages.items()
         }
-        for question in make_questions(rng, table, QUESTIONS[split], unanswered=number % 5 == 0):
+        for question in make_sample_questions(rng, table, QUESTIONS[split], unanswered=number % 5 == 0):
             name = f"{split}-{len(traced[split]):04d}"
             traced[split].append({"question_id": name, "table_id": table.table_id, **question})
     for split, questions in traced.items():

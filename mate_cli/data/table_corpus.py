@@ -152,7 +152,7 @@ class TableCorpus(StreamedDataset):
         partial = self.folder.with_name(f"{self.fingerprint}.{os.getpid()}.partial")
         try:
             partial.mkdir(parents=True, exist_ok=True)
-            tables, counts = collect(Sources(self.datasets), self.sources, self.exclude)
+            tables, counts = collect_tables(Sources(self.datasets), self.sources, self.exclude)
             tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
             count = max(1, min(SHARDS, len(tables) // FEWEST_TABLES))
             for number in range(count):
@@ -169,7 +169,7 @@ class TableCorpus(StreamedDataset):
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def collect(
+def collect_tables(
     sources: Sources, names: Sequence[str], exclude: Sequence[str]
 ) -> tuple[list[CorpusTable], dict[str, dict[str, int]]]:
     """Read all sources; each table is kept once, and not when it is of an evaluation split.

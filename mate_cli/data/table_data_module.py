@@ -238,7 +238,7 @@ class TableDataModule(pl.LightningDataModule):
 
     def _evaluation(self, encodings: EncodedSplit) -> DataLoader[TableBatch]:
         batches = by_length(encodings, 2 * self.loading.micro_batch)
-        own = share(batches, self.loading.rank, self.loading.ranks)
+        own = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), own)
 
     def _batches(self, dataset: Dataset[TableBatch], order: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
@@ -274,7 +274,7 @@ def by_length(encodings: EncodedSplit, size: int) -> list[list[int]]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def share(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
+def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
     """The batches of one of several processes; all get as many, so some of the last are given twice."""
     missing = -len(batches) % ranks
     return (batches + batches[-1:] * missing)[rank::ranks]

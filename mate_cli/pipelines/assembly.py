@@ -88,8 +88,8 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
         limit_train=cfg.limits[0],
         limit_test=cfg.limits[1],
         limit_dev=cfg.limits[2],
-        rank=ranks.number(),
-        ranks=ranks.count(),
+        rank=ranks.rank(),
+        ranks=ranks.world_size(),
     )
     module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)

@@ -28,7 +28,7 @@ from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)
-class Result:
+class SplitResult:
     """Predictions of a split and their metrics.
 
     Args:
@@ -57,7 +57,7 @@ class Result:
         return ["question", "answer", "prediction", "right"], rows
 
 
-def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> Result:
+def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
     """Predict a split of the run's dataset and score it.
 
     Of conversations, the metrics are those with the model's own previous answers; a part "gold_previous" tells what
@@ -79,7 +79,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> Result:
     return with_parts(replace(own, metrics={**own.metrics, **right_before}), tokens)
 
 
-def with_parts(result: Result, tokens: Mapping[str, int]) -> Result:
+def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
     """A result with the metrics of its parts by tokens.
 
     Args:
@@ -129,14 +129,14 @@ def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  #
     return selection.cells if selection else ()
 
 
-def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> Result:
+def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> SplitResult:
     """Score predictions of examples; those whose answer is unknown are only predicted."""
     by_name = {example.example_id: example for example in examples}
     known = {name: example for name, example in by_name.items() if example.answer}
     scored = [prediction for prediction in predictions if prediction.example_id in known]
     pruned = task.pruned_of(scored)
     metrics = task.score(scored, known) | pruning_scores(pruned.values()) if known else {}
-    return Result(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
+    return SplitResult(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
@@ -152,7 +152,7 @@ FEWEST_ANSWERS = 50
 """With fewer, nothing is learnt about confidences."""
 
 
-def calibrate(result: Result) -> Calibration | None:
+def calibrate(result: SplitResult) -> Calibration | None:
     """What the confidences of predictions are worth; None where there are too few that point at cells or classes."""
     pairs = []
     for prediction in result.predictions:
@@ -166,7 +166,7 @@ def calibrate(result: Result) -> Calibration | None:
     return fit_calibration(confidences, right)
 
 
-def save_result(folder: RunFolder, split: str, result: Result) -> None:
+def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
     """Write predictions/<split>.json, and for the development split calibration.json."""
     calibration = calibrate(result) if split == "dev" else None
     if calibration:

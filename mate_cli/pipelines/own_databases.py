@@ -12,18 +12,18 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.door import reading
 from mate_cli.pipelines.evaluation import predict
 from mate_cli.pipelines.opened import Model
-from mate_cli.pipelines.own_tables import timed
-from mate_cli.sql.database import UnrunnableQueryError, execute, is_database, read_database_schema
+from mate_cli.pipelines.own_tables import noted_time
+from mate_cli.sql.database import UnrunnableQueryError, is_database, read_database_schema, run_query
 from mate_cli.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.sql.schema import Schema, read_schemas
 from mate_cli.sql.tree import PLACEHOLDER
-from mate_cli.sql.write import literal
-from mate_cli.tables.answered import Answered, Session
+from mate_cli.sql.write import sql_literal
+from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.asked import read_questions
 from mate_cli.tables.read import valid
 from mate_cli.tables.table import Cell, Table
 
-WITHOUT_VALUES = f"Values are not predicted: put them where {literal(PLACEHOLDER)} stands."
+WITHOUT_VALUES = f"Values are not predicted: put them where {sql_literal(PLACEHOLDER)} stands."
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,16 @@ def answer_database(
     """
     seconds: dict[str, float] = {}
     path = Path(asking.database).expanduser()
-    with timed(seconds, "tables"):
+    with noted_time(seconds, "tables"):
         schema = _schema(path, asking.schema)
         table = schema_table(schema)
         questions = _questions(asking)
         examples = [schema_example(f"{n:06}", text, schema, table) for n, text in enumerate(questions)]
     say("loading the model")
-    with timed(seconds, "model"):
+    with noted_time(seconds, "model"):
         model = load()
     say("")
-    with timed(seconds, "answers"):
+    with noted_time(seconds, "answers"):
         answers = _answer(model, examples, path)
     return Session(model.name, answers, seconds=seconds)
 
@@ -99,7 +99,7 @@ def _schema(path: Path, name: str | None) -> Schema:
     return schemas[name]
 
 
-def _answer(model: Model, examples: Sequence[SchemaExample], path: Path) -> list[Answered]:
+def _answer(model: Model, examples: Sequence[SchemaExample], path: Path) -> list[TableQuestion]:
     parts = model.parts
     with TemporaryDirectory() as folder:  # other people's questions are nothing to keep
         loader = parts.data.loader_of(list(examples), "questions", Path(folder))
@@ -112,12 +112,12 @@ def _answer(model: Model, examples: Sequence[SchemaExample], path: Path) -> list
     ]
 
 
-def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> Answered:
+def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableQuestion:
     """The answer with the rows of its query, or with the schema where there are none to show."""
-    answered = _showing(Answered(str(path), example.question, example.table, (), 0, text=sql), example.table)
+    answered = _showing(TableQuestion(str(path), example.question, example.table, (), 0, text=sql), example.table)
     if not sql:
         return replace(answered, failure=failure or "no query was found")
-    warnings = [WITHOUT_VALUES] if literal(PLACEHOLDER) in sql else []
+    warnings = [WITHOUT_VALUES] if sql_literal(PLACEHOLDER) in sql else []
     if is_database(path):
         try:
             answered = _showing(answered, _rows(sql, path))
@@ -127,12 +127,12 @@ def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> Ans
 
 
 def _rows(sql: str, path: Path) -> Table:
-    found = execute(sql, path)
+    found = run_query(sql, path)
     rows = tuple(tuple(Cell("" if value is None else str(value)) for value in row) for row in found.rows)
     return Table(str(path), tuple(map(Cell, found.names)), rows)
 
 
-def _showing(answered: Answered, table: Table) -> Answered:
+def _showing(answered: TableQuestion, table: Table) -> TableQuestion:
     return replace(
         answered, table=table, row_numbers=tuple(range(1, len(table.rows) + 1)), rows_in_file=len(table.rows)
     )

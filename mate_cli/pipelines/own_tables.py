@@ -18,9 +18,9 @@ from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation import predict, predict_in_turn
 from mate_cli.pipelines.opened import Model
 from mate_cli.pipelines.row_fitting import RowFitter, Seen
-from mate_cli.tables.answered import Answered, Session
+from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
-from mate_cli.tables.computed import compute, needs_all_rows, number_text
+from mate_cli.tables.computed import compute, needs_all_rows, readable_number
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import numbered
 from mate_cli.tables.limits import Limits
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Question:
+class PreparedQuestion:
     """A question with what of its table is looked at."""
 
     example: TableExample
@@ -85,24 +85,24 @@ def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str]
     """
     seconds: dict[str, float] = {}
     pairs = _pairs(asking)
-    with timed(seconds, "tables"):
+    with noted_time(seconds, "tables"):
         files, skipped = _open_all(list(pairs), asking, say)
     say("loading the model")
-    with timed(seconds, "model"):
+    with noted_time(seconds, "model"):
         model = load()
     say("choosing rows")
-    with timed(seconds, "rows"):
+    with noted_time(seconds, "rows"):
         questions = _prepare(model, files, pairs, skipped, together=asking.conversation)
     _check_some(questions, skipped)
     say("")
-    with timed(seconds, "answers"):
+    with noted_time(seconds, "answers"):
         answers = _answer(model, questions, asking)
     notes = {str(path): file.notes for path, file in files.items() if file.notes}
     return Session(model.name, answers, notes, skipped, seconds)
 
 
 @contextmanager
-def timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+def noted_time(seconds: dict[str, float], name: str) -> Iterator[None]:
     """Note how long something took."""
     start = time.perf_counter()
     yield
@@ -151,10 +151,10 @@ def _prepare(
     skipped: dict[str, str],
     *,
     together: bool,
-) -> list[Question]:
+) -> list[PreparedQuestion]:
     """The questions with what is looked at of their tables; a table of which nothing can be chosen is skipped."""
     fitter = RowFitter(model.parts.serializer, model.parts.task)
-    questions: list[Question] = []
+    questions: list[PreparedQuestion] = []
     for path, file in files.items():
         asked = pairs[path]
         try:
@@ -170,11 +170,11 @@ def _prepare(
             example = TableExample(name, text, seen.table)
             if together:
                 example = replace(example, conversation=str(path), history=tuple(asked[:turn]))
-            questions.append(Question(example, file, seen))
+            questions.append(PreparedQuestion(example, file, seen))
     return questions
 
 
-def _answer(model: Model, questions: Sequence[Question], asking: Asking) -> list[Answered]:
+def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking) -> list[TableQuestion]:
     examples = [question.example for question in questions]
     parts = model.parts
     with TemporaryDirectory() as folder:  # other people's tables are nothing to keep
@@ -204,8 +204,8 @@ def _answer(model: Model, questions: Sequence[Question], asking: Asking) -> list
     return answers
 
 
-def _bare(question: Question, threshold: float | None, cut: tuple[str, ...]) -> Answered:
-    return Answered(
+def _bare(question: PreparedQuestion, threshold: float | None, cut: tuple[str, ...]) -> TableQuestion:
+    return TableQuestion(
         source=str(question.file.path),
         question=question.example.question,
         table=question.seen.table,
@@ -216,7 +216,7 @@ def _bare(question: Question, threshold: float | None, cut: tuple[str, ...]) -> 
     )
 
 
-def _filled(answered: Answered, selection: Selection | None, text: str, verdict: bool) -> Answered:
+def _filled(answered: TableQuestion, selection: Selection | None, text: str, verdict: bool) -> TableQuestion:
     if selection is None:
         return replace(answered, text=text)
     table = answered.table
@@ -231,7 +231,7 @@ def _filled(answered: Answered, selection: Selection | None, text: str, verdict:
         warnings.append(f"Not all chosen cells are numbers, so there is no {selection.aggregation}.")
     return replace(
         answered,
-        text=_text(selection, table, text) if value is None else number_text(value),
+        text=_text(selection, table, text) if value is None else readable_number(value),
         cells=selection.cells,
         probabilities=selection.probabilities,
         aggregation=selection.aggregation,
@@ -242,7 +242,7 @@ def _filled(answered: Answered, selection: Selection | None, text: str, verdict:
     )
 
 
-def _calibrated(answered: Answered, calibration: Calibration | None) -> Answered:
+def _calibrated(answered: TableQuestion, calibration: Calibration | None) -> TableQuestion:
     if calibration is None or answered.confidence is None:
         return answered
     return replace(answered, confidence=calibration(answered.confidence), calibrated=True)
@@ -255,7 +255,7 @@ def _text(selection: Selection, table: Table, text: str) -> str:
     return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))
 
 
-def _cut_said(question: Question, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
+def _cut_said(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
     """What was chosen and cut, as sentences."""
     said = list(question.seen.said)
     counts = dict(zip(CUTS, cut or (), strict=False))

@@ -117,10 +117,10 @@ def _statements() -> dict[str, Any]:
 def is_tapas(folder: Path) -> bool:
     """Whether config.json says that transformers' TAPAS is in a folder."""
     path = folder / "config.json"
-    return path.is_file() and read_config(path).get("model_type") == "tapas"
+    return path.is_file() and json_content(path).get("model_type") == "tapas"
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def json_content(path: Path) -> dict[str, Any]:
     """What a JSON file says.
 
     Raises:
@@ -146,7 +146,7 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
 
 def _complete(folder: Path) -> dict[str, Any]:
     """config.json with the values that it leaves to transformers."""
-    config = read_config(folder / "config.json")
+    config = json_content(folder / "config.json")
     _check_kind(config, folder)
     try:
         complete = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
@@ -216,7 +216,7 @@ def _model(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / "tokenizer_config.json"
-    most = read_config(path).get("model_max_length") if path.is_file() else None
+    most = json_content(path).get("model_max_length") if path.is_file() else None
     reset = config["reset_position_index_per_cell"]
     tokens = most if isinstance(most, int) and most <= 4096 else MOST_TOKENS
     return {

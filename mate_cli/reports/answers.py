@@ -12,7 +12,7 @@ from typing import Any
 from mate_cli.errors import ConfigError
 from mate_cli.reports.answers_html import render_answers
 from mate_cli.reports.export import harmless, write_text
-from mate_cli.tables.answered import Answered, Session
+from mate_cli.tables.answered import Session, TableQuestion
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
 """The columns of the CSV file, before the cells."""
@@ -48,7 +48,7 @@ def answers_csv(session: Session) -> str:
     return table.getvalue()
 
 
-def entry(answered: Answered) -> dict[str, Any]:
+def entry(answered: TableQuestion) -> dict[str, Any]:
     """Returns one answer as plain values; rows are numbered from 1 below the header."""
     names = [cell.text for cell in answered.table.header]
     cells = [

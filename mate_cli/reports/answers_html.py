@@ -15,7 +15,7 @@ from mate_cli.reports.answers_window import (
 )
 from mate_cli.reports.html import asset
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.tables.answered import Answered, Session
+from mate_cli.tables.answered import Session, TableQuestion
 
 MOST_ROWS, MOST_COLUMNS = 60, 40
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -43,7 +43,7 @@ def render_answers(session: Session) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
 
 
-def table_section(source: str, answers: list[Answered], session: Session) -> Markup:
+def table_section(source: str, answers: list[TableQuestion], session: Session) -> Markup:
     """Returns all questions about one table."""
     notes = [element("li", note) for note in session.notes.get(source, ())]
     return element(
@@ -54,7 +54,7 @@ def table_section(source: str, answers: list[Answered], session: Session) -> Mar
     )
 
 
-def card(answered: Answered) -> Markup:
+def card(answered: TableQuestion) -> Markup:
     """Returns one question with its answer and table."""
     confidence = confidence_text(answered)
     facts = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
@@ -69,7 +69,7 @@ def card(answered: Answered) -> Markup:
     )
 
 
-def table_element(answered: Answered) -> Markup:
+def table_element(answered: TableQuestion) -> Markup:
     """Returns the part of the table around the chosen cells; chosen ones are marked, for screen readers too."""
     shown = window(answered, MOST_ROWS, MOST_COLUMNS)
     header, chosen = answered.table.header, frozenset(answered.cells)

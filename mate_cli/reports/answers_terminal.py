@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.answers_window import (
-    Window,
+    TableWindow,
     answer_text,
     computed_text,
     confidence_text,
@@ -21,7 +21,7 @@ from mate_cli.reports.answers_window import (
     window,
 )
 from mate_cli.reports.format import plural, rate_text
-from mate_cli.tables.answered import Answered, Session
+from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.terminal.console import Console
 
 MOST_ROWS, NARROWEST, WIDEST_CELL, GAP = 12, 14, 40, 3
@@ -44,7 +44,7 @@ def print_session(session: Session, console: Console) -> None:
     console.print(Text(speed_text(session), style=WEAK))
 
 
-def print_answered(answered: Answered, console: Console) -> None:
+def print_answered(answered: TableQuestion, console: Console) -> None:
     """Print one question with its answer and the table around the chosen cells."""
     style = "bold green" if how_sure(answered) == "given" else WARNING
     _print_line("question", Text(answered.question, style="bold"), console)
@@ -68,7 +68,7 @@ def _print_line(name: str, text: Text, console: Console) -> None:
     console.print(Text.assemble((f"{name:<12}", WEAK), text), soft_wrap=not console.is_terminal)
 
 
-def table_view(answered: Answered, shown: Window, console: Console) -> Table:
+def table_view(answered: TableQuestion, shown: TableWindow, console: Console) -> Table:
     """Build the part of the table; chosen cells have a colour and a mark."""
     unicode = console.encoding.lower().startswith("utf")
     mark, gap = ("● ", "⋯") if unicode else ("* ", "...")
@@ -84,7 +84,7 @@ def table_view(answered: Answered, shown: Window, console: Console) -> Table:
         lines.append([Text(mark + text, style=CHOSEN) if hit else text for text, hit in zip(texts, marks, strict=True)])
     numbers = [gap if row is None else f"{answered.row_numbers[row]:,}" for row in shown.rows]
     natural = [max(map(cell_len, map(str, column))) for column in zip(names, *lines, strict=True)]
-    widths = fitting(natural, console.width - max(map(len, ["row", *numbers])) - GAP * len(names))
+    widths = fitting_widths(natural, console.width - max(map(len, ["row", *numbers])) - GAP * len(names))
     view = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
     view.add_column("row", justify="right", style=WEAK, no_wrap=True)
     overflow: OverflowMethod = "ellipsis" if unicode else "crop"
@@ -96,7 +96,7 @@ def table_view(answered: Answered, shown: Window, console: Console) -> Table:
     return view
 
 
-def fitting(natural: Sequence[int], room: int) -> list[int]:
+def fitting_widths(natural: Sequence[int], room: int) -> list[int]:
     """Widths of columns: as they would be, but none wider than what lets all have room.
 
     Args:
@@ -114,7 +114,7 @@ def one_line(text: str) -> str:
     return " ".join(text[: 4 * WIDEST_CELL].split())
 
 
-def hidden_text(shown: Window) -> str:
+def hidden_text(shown: TableWindow) -> str:
     """How much of what was looked at is not shown."""
     parts = [plural(shown.hidden_rows, "row"), plural(shown.hidden_columns, "column")]
     kept = [part for part, count in zip(parts, (shown.hidden_rows, shown.hidden_columns), strict=True) if count]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mate_cli.tables.answered import Answered
+from mate_cli.tables.answered import TableQuestion
 from mate_cli.tables.formats.grid import listed
 
 MOST_TEXTS = 10
@@ -18,7 +18,7 @@ COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 
 @dataclass(frozen=True)
-class Window:
+class TableWindow:
     """What of a table is shown.
 
     Args:
@@ -36,7 +36,7 @@ class Window:
     hidden_cells: int
 
 
-def window(answered: Answered, most_rows: int, most_columns: int) -> Window:
+def window(answered: TableQuestion, most_rows: int, most_columns: int) -> TableWindow:
     """Choose the rows and columns around the chosen cells; the first column is shown, as it often names the row."""
     height, width = len(answered.table.rows), len(answered.table.header)
     rows = around(list(dict.fromkeys(row for row, _ in _best_first(answered))), height, most_rows)
@@ -44,14 +44,14 @@ def window(answered: Answered, most_rows: int, most_columns: int) -> Window:
     shown_rows, shown_columns = _with_gaps(rows, height), _with_gaps(columns, width)
     hidden = sum(row not in shown_rows or column not in shown_columns for row, column in answered.cells)
     hidden_rows, hidden_columns = height - _count(shown_rows), width - _count(shown_columns)
-    return Window(shown_rows, shown_columns, hidden_rows, hidden_columns, hidden)
+    return TableWindow(shown_rows, shown_columns, hidden_rows, hidden_columns, hidden)
 
 
 def _count(shown: Sequence[int | None]) -> int:
     return sum(place is not None for place in shown)
 
 
-def numeric_columns(answered: Answered, shown: Window) -> list[bool]:
+def numeric_columns(answered: TableQuestion, shown: TableWindow) -> list[bool]:
     """Of each shown column, whether all that is shown of it is numbers; people like those on the right."""
     rows = [answered.table.rows[row] for row in shown.rows if row is not None]
     return [column is not None and _all_numbers(row[column].text for row in rows) for column in shown.columns]
@@ -62,7 +62,7 @@ def _all_numbers(texts: Iterable[str]) -> bool:
     return bool(filled) and all(map(_NUMBER.fullmatch, filled))
 
 
-def _best_first(answered: Answered) -> list[tuple[int, int]]:
+def _best_first(answered: TableQuestion) -> list[tuple[int, int]]:
     pairs = zip(answered.cells, answered.probabilities, strict=True)
     return [cell for cell, _ in sorted(pairs, key=lambda pair: -pair[1])]
 
@@ -101,7 +101,7 @@ def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
     return tuple(shown)
 
 
-def answer_text(answered: Answered) -> str:
+def answer_text(answered: TableQuestion) -> str:
     """The answer in words."""
     if answered.failure:
         return f"no answer: {answered.failure}"
@@ -116,7 +116,7 @@ def answer_text(answered: Answered) -> str:
     return answered.text or "(an empty cell)"
 
 
-def _few(answered: Answered) -> str:
+def _few(answered: TableQuestion) -> str:
     """The texts of the chosen cells, equal ones once; only the first of many."""
     texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
     return listed((shorten(text) or "(an empty cell)" for text in texts), MOST_TEXTS)
@@ -128,14 +128,14 @@ def shorten(text: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def how_sure(answered: Answered) -> Literal["none", "unsure", "given"]:
+def how_sure(answered: TableQuestion) -> Literal["none", "unsure", "given"]:
     """Whether there is an answer, and one that is more likely right than wrong."""
     if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.text):
         return "none"
     return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
 
 
-def computed_text(answered: Answered) -> str:
+def computed_text(answered: TableQuestion) -> str:
     """How the value was computed, such as `sum of 3 cells = 1,204`; empty where it was not."""
     if answered.aggregation == "none" or not answered.cells or answered.abstained:
         return ""
@@ -144,7 +144,7 @@ def computed_text(answered: Answered) -> str:
     return f"{COMPUTED[answered.aggregation]} {count:,} cell{'' if count == 1 else 's'}{result}"
 
 
-def confidence_text(answered: Answered) -> str:
+def confidence_text(answered: TableQuestion) -> str:
     """The confidence and whether it is calibrated; empty where none is known."""
     if answered.confidence is None or answered.failure:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
 from mate_cli.reports.plots.style import save_figure
 
@@ -12,7 +12,7 @@ DEPTH = "depth"
 """What the names of its figures begin with: depth/<variant>/<layers>/change."""
 
 
-def depth_changes(run: Run) -> dict[str, list[tuple[int, float]]]:
+def depth_changes(run: LoadedRun) -> dict[str, list[tuple[int, float]]]:
     """(layers, change) of every variant; empty where a record is of another benchmark."""
     found: dict[str, list[tuple[int, float]]] = {}
     for name, value in run.metrics.items():
@@ -22,7 +22,7 @@ def depth_changes(run: Run) -> dict[str, list[tuple[int, float]]]:
     return {name: sorted(points) for name, points in found.items()}
 
 
-def write_depth_figure(run: Run, folder: Path) -> list[Path]:
+def write_depth_figure(run: LoadedRun, folder: Path) -> list[Path]:
     """Write the figure as PNG and SVG; nothing where there is none."""
     lines = depth_changes(run)
     if not lines:

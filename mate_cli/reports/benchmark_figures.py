@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mate_cli.reports.benchmark_results import BOTH, BOUND, DIRECTIONS, FORWARD, BenchmarkResults, Case
+from mate_cli.reports.benchmark_results import BOTH, BOUND, DIRECTIONS, FORWARD, BenchmarkResults, MeasuredCase
 from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
 from mate_cli.reports.plots.style import save_figure
 
@@ -78,9 +78,9 @@ def shared_labels(variants: list[str], panels: list[Panel]) -> dict[str, str]:
     return {name: " = ".join(together) for name, together in names.items()}
 
 
-def long_series(results: BenchmarkResults) -> list[tuple[str, list[Case]]]:
+def long_series(results: BenchmarkResults) -> list[tuple[str, list[MeasuredCase]]]:
     """The cases that differ in length only, where there are two or more: the name of their tables, and they."""
-    series: dict[tuple[str, str], list[Case]] = {}
+    series: dict[tuple[str, str], list[MeasuredCase]] = {}
     for case in results.cases:
         series.setdefault((case.shape, case.batch), []).append(case)
     several = len({batch for (_, batch), cases in series.items() if len(cases) > 1}) > 1
@@ -92,7 +92,7 @@ def long_series(results: BenchmarkResults) -> list[tuple[str, list[Case]]]:
 
 
 def lines(
-    results: BenchmarkResults, cases: list[Case], direction: str, cost: Cost
+    results: BenchmarkResults, cases: list[MeasuredCase], direction: str, cost: Cost
 ) -> dict[str, list[tuple[int, float]]]:
     """The (length, cost) points of every variant; a cost of nothing cannot stand on a logarithmic axis."""
     points = {

@@ -49,7 +49,7 @@ def render_benchmark(results: BenchmarkResults) -> str:
             "Measured ",
             date_text(results.run.text("started")),
             " by ",
-            element("code", command(results)),
+            element("code", benchmark_command(results)),
             class_="subtitle",
         ),
     )
@@ -89,7 +89,7 @@ def date_text(written: str) -> str:
         return written
 
 
-def command(results: BenchmarkResults) -> str:
+def benchmark_command(results: BenchmarkResults) -> str:
     """The command that measured this."""
     overrides = results.run.record.get("overrides")
     return " ".join(["mate", "benchmark", *map(clean, overrides if isinstance(overrides, list) else [])])

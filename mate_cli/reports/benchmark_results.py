@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mate_cli.errors import RunError
-from mate_cli.reports.load import Run, clean, load_runs
+from mate_cli.reports.load import LoadedRun, clean, load_runs
 
 FORWARD, BOTH, PLAN = "forward", "forward_backward", "plan"
 DIRECTIONS = {FORWARD: "forward", BOTH: "forward+backward"}
@@ -20,7 +20,7 @@ BOUND = "bound"
 NOT_RUN = "not_run"
 
 
-class Case(NamedTuple):
+class MeasuredCase(NamedTuple):
     """What was measured on.
 
     Args:
@@ -56,9 +56,9 @@ class BenchmarkResults:
         reasons: why a variant was not run, by case, variant and direction.
     """
 
-    run: Run
-    cases: dict[Case, Measured] = field(default_factory=dict)
-    reasons: dict[Case, dict[str, dict[str, str]]] = field(default_factory=dict)
+    run: LoadedRun
+    cases: dict[MeasuredCase, Measured] = field(default_factory=dict)
+    reasons: dict[MeasuredCase, dict[str, dict[str, str]]] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -81,7 +81,7 @@ class BenchmarkResults:
         """Of PyTorch; 0 when the record does not say."""
         return int(self.run.metrics.get("machine/threads", 0))
 
-    def figure(self, case: Case, variant: str, direction: str, name: str) -> float | None:
+    def figure(self, case: MeasuredCase, variant: str, direction: str, name: str) -> float | None:
         """One figure, None when it was not measured."""
         return self.cases[case].get(variant, {}).get(direction, {}).get(name)
 
@@ -100,7 +100,7 @@ def read_results(folder: str | os.PathLike[str]) -> BenchmarkResults | None:
     return parse_results(load_runs([folder]).runs[0])
 
 
-def read_benchmark(folder: str | os.PathLike[str]) -> Run:
+def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
     """Read the record of any benchmark.
 
     Raises:
@@ -114,12 +114,12 @@ def read_benchmark(folder: str | os.PathLike[str]) -> Run:
     return run
 
 
-def measured_figures(run: Run) -> dict[str, float]:
+def measured_figures(run: LoadedRun) -> dict[str, float]:
     """Return what was measured, without what describes the machine."""
     return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
 
 
-def parse_results(run: Run) -> BenchmarkResults | None:
+def parse_results(run: LoadedRun) -> BenchmarkResults | None:
     """Put the figures of a record together; None when there are none of `KINDS`."""
     results = BenchmarkResults(run)
     figures: Mapping[str, Any] = {**run.part("facts"), **run.metrics}
@@ -135,7 +135,7 @@ def parse_results(run: Run) -> BenchmarkResults | None:
     return results if results.cases else None
 
 
-def parse_name(name: str) -> tuple[Case, str, str, str] | None:
+def parse_name(name: str) -> tuple[MeasuredCase, str, str, str] | None:
     """Case, variant, direction and figure of `attention/<variant>/<shape>/<tokens>/<batch>/<direction>/<figure>`.
 
     In all but `attention/...` the tokens come before the shape.
@@ -146,4 +146,4 @@ def parse_name(name: str) -> tuple[Case, str, str, str] | None:
     kind, variant, shape, tokens, batch, direction, figure = parts
     if kind != "attention":
         shape, tokens = tokens, shape
-    return (Case(kind, shape, int(tokens), batch), variant, direction, figure) if tokens.isdigit() else None
+    return (MeasuredCase(kind, shape, int(tokens), batch), variant, direction, figure) if tokens.isdigit() else None

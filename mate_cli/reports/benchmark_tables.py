@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mate_cli.reports.benchmark_results import BOTH, BOUND, DIRECTIONS, FORWARD, PLAN, BenchmarkResults, Case
+from mate_cli.reports.benchmark_results import BOTH, BOUND, DIRECTIONS, FORWARD, PLAN, BenchmarkResults, MeasuredCase
 from mate_cli.reports.format import NOTHING
 
 Write = Callable[[float], str]
 
 
-class Column(NamedTuple):
+class FigureColumn(NamedTuple):
     """One figure of every variant.
 
     Args:
@@ -77,49 +77,49 @@ def error_text(value: float) -> str:
     return f"{value:.0e}" if value < 0.001 else f"{value:.2g}"
 
 
-def _timed(direction: str, over: str, *references: str) -> tuple[Column, ...]:
-    first = Column(over, "ms", direction, "ms", time_text, best=True)
-    compared = [Column("times", name, direction, f"speedup_vs_{name}", ratio_text) for name in references]
-    return first, Column("", "CPU ms", direction, "cpu_ms", time_text, minor=True), *compared
+def _timed(direction: str, over: str, *references: str) -> tuple[FigureColumn, ...]:
+    first = FigureColumn(over, "ms", direction, "ms", time_text, best=True)
+    compared = [FigureColumn("times", name, direction, f"speedup_vs_{name}", ratio_text) for name in references]
+    return first, FigureColumn("", "CPU ms", direction, "cpu_ms", time_text, minor=True), *compared
 
 
-def _instead(direction: str) -> Column:
+def _instead(direction: str) -> FigureColumn:
     """How our own TAPAS compares, where none of transformers was measured."""
-    return Column("times", "dense", direction, "speedup_vs_dense", ratio_text, unless="speedup_vs_bert")
+    return FigureColumn("times", "dense", direction, "speedup_vs_dense", ratio_text, unless="speedup_vs_bert")
 
 
-COLUMNS: dict[str, tuple[Column, ...]] = {
+COLUMNS: dict[str, tuple[FigureColumn, ...]] = {
     "attention": (
         *_timed(FORWARD, "forward", "dense", "bucketed"),
         *_timed(BOTH, "fwd+bwd", "dense", "bucketed"),
-        Column("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
-        Column("peak", "MB", BOTH, "peak_mb", memory_text),
-        Column("max", "error", FORWARD, "max_error", error_text),
+        FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", memory_text),
+        FigureColumn("max", "error", FORWARD, "max_error", error_text),
     ),
     "encoder": (
         *_timed(FORWARD, "forward", "bert", "tapas"),
         _instead(FORWARD),
         *_timed(BOTH, "fwd+bwd", "bert", "tapas"),
         _instead(BOTH),
-        Column("examples", "per s, fwd", FORWARD, "examples_per_second", ratio_text, minor=True),
-        Column("examples", "per s, both", BOTH, "examples_per_second", ratio_text),
-        Column("GFLOP", "fwd", FORWARD, "gflop", time_text, minor=True),
-        Column("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
-        Column("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
-        Column("peak", "MB", BOTH, "peak_mb", memory_text),
-        Column("plan", "ms", PLAN, "ms", time_text, minor=True),
-        Column("of", "step", PLAN, "share_of_forward_backward", percent_text),
+        FigureColumn("examples", "per s, fwd", FORWARD, "examples_per_second", ratio_text, minor=True),
+        FigureColumn("examples", "per s, both", BOTH, "examples_per_second", ratio_text),
+        FigureColumn("GFLOP", "fwd", FORWARD, "gflop", time_text, minor=True),
+        FigureColumn("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
+        FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", memory_text),
+        FigureColumn("plan", "ms", PLAN, "ms", time_text, minor=True),
+        FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),
     "training": (
         *_timed(BOTH, "step", "bert", "tapas"),
         _instead(BOTH),
-        Column("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
-        Column("tokens", "per s", BOTH, "tokens_per_second", memory_text),
-        Column("examples", "per s", BOTH, "examples_per_second", ratio_text),
-        Column("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
-        Column("peak", "MB", BOTH, "peak_mb", memory_text),
-        Column("plan", "ms", PLAN, "ms", time_text, minor=True),
-        Column("of", "step", PLAN, "share_of_forward_backward", percent_text),
+        FigureColumn("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
+        FigureColumn("tokens", "per s", BOTH, "tokens_per_second", memory_text),
+        FigureColumn("examples", "per s", BOTH, "examples_per_second", ratio_text),
+        FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", memory_text),
+        FigureColumn("plan", "ms", PLAN, "ms", time_text, minor=True),
+        FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),
 }
 """What is shown of a case, by what was measured."""
@@ -127,7 +127,7 @@ AGAINST = {"attention": "dense", "encoder": "bert", "training": "bert"}
 """What the overview compares with."""
 
 
-def case_table(results: BenchmarkResults, case: Case, *, narrow: bool = False) -> BenchmarkTable:
+def case_table(results: BenchmarkResults, case: MeasuredCase, *, narrow: bool = False) -> BenchmarkTable:
     """The table of one case; columns without any figure and, where room is short, minor ones are left out."""
     columns = [
         column
@@ -156,12 +156,12 @@ def case_table(results: BenchmarkResults, case: Case, *, narrow: bool = False) -
     return BenchmarkTable(case.title, tuple((c.over, c.under) for c in columns), rows, not_run(results, case))
 
 
-def is_known(results: BenchmarkResults, case: Case, direction: str, figure: str) -> bool:
+def is_known(results: BenchmarkResults, case: MeasuredCase, direction: str, figure: str) -> bool:
     """Whether a figure of a case was measured of any variant."""
     return any(results.figure(case, name, direction, figure) is not None for name in results.variants)
 
 
-def not_run(results: BenchmarkResults, case: Case) -> tuple[str, ...]:
+def not_run(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
     """Which variants were not run, and why; the direction is named where the other one was run."""
     lines = []
     for name, reasons in results.reasons.get(case, {}).items():

@@ -10,7 +10,7 @@ from rich.text import Text
 from mate_cli.reports.benchmark_results import BOUND, BenchmarkResults, measured_figures
 from mate_cli.reports.benchmark_tables import BenchmarkTable, case_table, how_measured, overview_tables
 from mate_cli.reports.format import plural
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.terminal.console import Console
 
 
@@ -26,7 +26,7 @@ def print_benchmark(results: BenchmarkResults, console: Console) -> None:
     console.print(Text(f"{machine_text(results)}\n{how_measured(results)}", style="dim"))
 
 
-def print_figures(run: Run, console: Console) -> None:
+def print_figures(run: LoadedRun, console: Console) -> None:
     """Print the figures of a benchmark that has no tables, one a line."""
     view = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     view.add_column("figure", overflow="fold")

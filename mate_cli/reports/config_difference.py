@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mate_cli.reports.grouping import ABSENT, IGNORED, Configuration, settings, short_labels
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.runs.names import of_stage
 
 # What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
@@ -73,10 +73,10 @@ def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
     families: dict[str, list[Configuration]] = {}
     for group in groups:
         families.setdefault(family_title(group), []).append(group)
-    return tuple(compare(title, members) for title, members in families.items())
+    return tuple(compare_configurations(title, members) for title, members in families.items())
 
 
-def compare(title: str, groups: Sequence[Configuration]) -> Comparison:
+def compare_configurations(title: str, groups: Sequence[Configuration]) -> Comparison:
     """Holds configurations of one dataset and task against each other."""
     labels = tuple(short_labels(groups))
     return Comparison(title, common(groups), differences(groups, labels), labels)
@@ -92,9 +92,9 @@ def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
     """Says which telling settings are the same in all runs."""
     runs = [run for group in groups for run in group.runs]
     keys = OF_PIPELINES if any(map(is_pipeline, runs)) else tuple(TELLING)
-    size = shared(str(run.part("data").get("train", "")) for run in runs)
+    size = shared_value(str(run.part("data").get("train", "")) for run in runs)
     said = [f"{with_commas(size)} training examples"] if size else []
-    return (*said, *(TELLING[key](value) for key in keys if (value := shared(run.setting(key) for run in runs))))
+    return (*said, *(TELLING[key](value) for key in keys if (value := shared_value(run.setting(key) for run in runs))))
 
 
 def with_commas(number: str) -> str:
@@ -102,12 +102,12 @@ def with_commas(number: str) -> str:
     return f"{int(number):,}" if number.isdecimal() else number
 
 
-def is_pipeline(run: Run) -> bool:
+def is_pipeline(run: LoadedRun) -> bool:
     """Says whether a run is made of stages, and not only begins with their weights."""
     return "system._target_" in run.config
 
 
-def shared(values: Iterable[str]) -> str:
+def shared_value(values: Iterable[str]) -> str:
     """Returns the value that all have, empty when they differ or have none."""
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
@@ -127,7 +127,7 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
             if has_stage(key, settled) and (
                 key in settled or key.endswith("._target_") or not replaced(key, settled, own)
             ):
-                values.setdefault(shown(key, settled), []).append(label)
+                values.setdefault(setting_shown(key, settled), []).append(label)
         if len(values) > 1 and not is_named(key):
             found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
     telling = list(TELLING)
@@ -143,7 +143,7 @@ def values_of(group: Configuration) -> dict[str, str]:
     return {key: ", ".join(found) for key, found in values.items()}
 
 
-def shown(key: str, settled: Mapping[str, str]) -> str:
+def setting_shown(key: str, settled: Mapping[str, str]) -> str:
     """Returns a value as it is shown: of a class the name alone, and a word where there is none."""
     value = settled.get(key, ABSENT)
     return value.rpartition(".")[2] if key.endswith("._target_") else value

@@ -16,7 +16,7 @@ from mate_cli.reports.html import render_page
 from mate_cli.reports.plots.learning_curves import CurveFrame
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import ResultTable, Row
+from mate_cli.reports.tables import ResultRow, ResultTable
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.tracking import open_wandb
 
@@ -84,7 +84,7 @@ def sheets(report: Report) -> Iterator[Sheet]:
         columns = ("configuration", "score", "difference", "low", "high", "p", "questions", "seeds")
         values = [[one.score, one.difference, one.low, one.high] for one in found.differences]
         rows = [
-            [one.label, *(shown(value, metric) for value in own), one.p, one.questions, one.seeds]
+            [one.label, *(figure_text(value, metric) for value in own), one.p, one.questions, one.seeds]
             for one, own in zip(found.differences, values, strict=True)
         ]
         title = f"{metric.title} against {found.against}"
@@ -102,14 +102,14 @@ def result_sheet(table: ResultTable) -> Sheet:
     return Sheet(f"results/{table.title}", ["configuration", "kind", *columns, "n"], rows)
 
 
-def cells(row: Row, table: ResultTable) -> Iterator[float | None]:
+def cells(row: ResultRow, table: ResultTable) -> Iterator[float | None]:
     """Yields middle and spread of each cell."""
     for summary, metric in zip(row.cells, table.columns, strict=True):
-        yield shown(summary.center if summary else None, metric)
-        yield shown(summary.spread if summary else None, metric)
+        yield figure_text(summary.center if summary else None, metric)
+        yield figure_text(summary.spread if summary else None, metric)
 
 
-def shown(value: float | None, metric: MetricName) -> float | None:
+def figure_text(value: float | None, metric: MetricName) -> float | None:
     """Returns a value as it is shown: a share in percent."""
     return percent(value) if value is not None and metric.is_share else value
 
@@ -131,7 +131,7 @@ def runs_sheet(report: Report) -> Sheet:
         group = configuration_name(run.text("experiment"), words)
         seed = run.text("seed")
         place = [configurations.get(id(run), ""), group, f"{group} · seed {seed}", seed, run.status]
-        values = [shown(run.metrics.get(name), MetricName.parse(name)) for name in metrics]
+        values = [figure_text(run.metrics.get(name), MetricName.parse(name)) for name in metrics]
         rows.append([*place, *values, run.number("wall_seconds"), *(run.setting(key) for key in FIELDS), run.name])
     titles = [MetricName.parse(name).title for name in metrics]
     columns = ["configuration", "group", "name", "seed", "status", *titles, "seconds", *FIELDS, "folder"]
@@ -176,7 +176,7 @@ def score_charts(report: Report, metric: MetricName) -> Iterator[tuple[str, Any]
 
 def value(summary: Summary, metric: MetricName) -> float | None:
     """Returns the number that stands for a summary, as it is shown."""
-    return shown(summary.center, metric)
+    return figure_text(summary.center, metric)
 
 
 def curve_chart(frame: CurveFrame) -> Any:  # noqa: ANN401 - a chart of W&B
@@ -190,7 +190,7 @@ def curve_chart(frame: CurveFrame) -> Any:  # noqa: ANN401 - a chart of W&B
     ]
     return wandb.plot.line_series(
         xs=[list(curve.steps) for _, curve in lines],
-        ys=[[shown(point, frame.metric) for point in curve.values] for _, curve in lines],
+        ys=[[figure_text(point, frame.metric) for point in curve.values] for _, curve in lines],
         keys=[name for name, _ in lines],
         title=frame.metric.title,
         xname="step",

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.questions import Question, scored_seeds, shared
+from mate_cli.reports.questions import ScoredQuestion, common_questions, scored_seeds
 
 SHOWN = 20
 """Questions that are shown where nobody asks for another number."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class GivenAnswer:
     """What a configuration answered to a question.
 
     Args:
@@ -33,8 +33,8 @@ class Answer:
 class Disagreement:
     """A question that configurations answer differently well; configurations that were not asked it are left out."""
 
-    question: Question
-    answers: tuple[Answer, ...]
+    question: ScoredQuestion
+    answers: tuple[GivenAnswer, ...]
 
     @property
     def spread(self) -> float:
@@ -60,10 +60,10 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
         metric: see `scored_seeds`.
         most: how many questions are returned at most.
     """
-    asked: dict[Question, list[Answer]] = {}
+    asked: dict[ScoredQuestion, list[GivenAnswer]] = {}
     for group in groups:
         seeds = scored_seeds(group, metric)
-        for question in shared(seeds):
+        for question in common_questions(seeds):
             asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
     found = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
     found = sorted((one for one in found if one.spread > 0), key=lambda one: (-one.spread, one.question.question_id))
@@ -75,6 +75,6 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
     return tuple(one for _, one in sorted(zip(places, found, strict=True), key=lambda pair: pair[0])[:most])
 
 
-def _answer(label: str, made: Sequence[tuple[str, float]]) -> Answer:
+def _answer(label: str, made: Sequence[tuple[str, float]]) -> GivenAnswer:
     texts = Counter(text for text, _ in made)
-    return Answer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made))
+    return GivenAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made))

@@ -8,7 +8,7 @@ from pathlib import Path
 from mate_cli.metrics.answer_errors import KINDS, PAPER, PLACES, AnsweredQuestion, ErrorCounts, count_errors
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.questions import Questions, load_questions, read_questions
+from mate_cli.reports.questions import Questions, load_questions, read_predictions
 from mate_cli.reports.report import Report
 from mate_cli.reports.terminal_details import frame
 from mate_cli.terminal.console import Console
@@ -55,7 +55,7 @@ def error_texts(counts: ErrorCounts) -> list[tuple[str, str, str]]:
 
 def print_errors(file: Path, console: Console) -> None:
     """Prints what is wrong with the answers in a file of predictions; nothing where none is a wrong text."""
-    counts = errors_in(read_questions(file))
+    counts = errors_in(read_predictions(file))
     if not counts.wrong:
         return
     view = frame(f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent")

@@ -15,7 +15,7 @@ from typing import Any
 
 from mate_cli.errors import RunError
 from mate_cli.reports.grouping import FIELDS, Configuration
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.report import Report, reason_text
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
@@ -61,7 +61,7 @@ def configuration_entry(group: Configuration) -> dict[str, Any]:
     }
 
 
-def run_entry(run: Run, report: Report) -> dict[str, Any]:
+def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
     """Returns one run as plain values."""
     entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
     fields = {key: run.setting(key) for key in FIELDS}
@@ -95,12 +95,12 @@ def report_csv(report: Report) -> str:
     return table.getvalue()
 
 
-def run_settings(run: Run) -> dict[str, str]:
+def run_settings(run: LoadedRun) -> dict[str, str]:
     """Returns the configuration of a run, by dotted key; of places and names of the machine nothing."""
     return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
 
 
-def _throughput(run: Run) -> dict[str, Any]:
+def _throughput(run: LoadedRun) -> dict[str, Any]:
     found = run.record.get("throughput")
     return dict(found) if isinstance(found, dict) else {}
 

@@ -10,7 +10,7 @@ from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import CENTERS, SPREADS, Summary
-from mate_cli.reports.tables import Mark, ResultTable, Row, result_tables
+from mate_cli.reports.tables import Mark, ResultRow, ResultTable, result_tables
 
 SPECIAL = str.maketrans(
     {
@@ -81,7 +81,7 @@ def rules(spans: Sequence[int]) -> str:
     return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in zip(ends, spans, strict=True))
 
 
-def row_text(row: Row, table: ResultTable, marks: Sequence[Mark]) -> str:
+def row_text(row: ResultRow, table: ResultTable, marks: Sequence[Mark]) -> str:
     """Writes one row."""
     columns = zip(row.cells, table.columns, marks, strict=True)
     cells = [cell_text(cell, metric, mark) for cell, metric, mark in columns]

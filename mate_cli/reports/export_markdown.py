@@ -9,7 +9,7 @@ from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import Mark, ResultTable, Row, result_tables, units
+from mate_cli.reports.tables import Mark, ResultRow, ResultTable, result_tables, units
 
 SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]<>|#~"})
 BEFORE: dict[Mark, str] = {"best": "**", "close": "", "": ""}
@@ -36,7 +36,7 @@ def result_text(table: ResultTable) -> str:
     return f"### {escaped(table.title)}\n\n{grid(heads, rows)}"
 
 
-def row_texts(row: Row, table: ResultTable, marks: Sequence[Mark], suffix: str = "") -> list[str]:
+def row_texts(row: ResultRow, table: ResultTable, marks: Sequence[Mark], suffix: str = "") -> list[str]:
     """Writes the cells of one row."""
     columns = zip(row.cells, table.columns, marks, strict=True)
     cells = [cell_text(cell, metric, mark) for cell, metric, mark in columns]

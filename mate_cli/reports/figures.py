@@ -14,7 +14,7 @@ from mate_cli.metrics.names import SPLITS, MetricName
 from mate_cli.metrics.pruning import SCORE_MARGIN
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.growth import growth_frame
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.load_curves import RunLog, load_log
 from mate_cli.reports.main_metric import preference
 from mate_cli.reports.plots.growth import growth_figure
@@ -41,7 +41,7 @@ class Drawn:
 
     index: int
     group: Configuration
-    logs: tuple[tuple[Run, RunLog], ...]
+    logs: tuple[tuple[LoadedRun, RunLog], ...]
 
 
 def read_logs(report: Report, *, most: int = MOST_CURVES) -> list[Drawn]:

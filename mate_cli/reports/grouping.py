@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import PurePath
 
 from mate_cli.metrics.names import BASELINE
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.runs.names import REPEATED, is_ignored
 
@@ -39,8 +39,8 @@ class Configuration:
     """
 
     fields: Mapping[str, str]
-    runs: tuple[Run, ...]
-    counted: tuple[Run, ...]
+    runs: tuple[LoadedRun, ...]
+    counted: tuple[LoadedRun, ...]
     differences: Mapping[str, str] = field(default_factory=dict)
     label: str = ""
     statistic: Statistic = "median"
@@ -55,7 +55,7 @@ class Configuration:
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
 
     @cached_property
-    def median_run(self) -> Run | None:
+    def median_run(self) -> LoadedRun | None:
         """The run with the median score on the development split, of two in the middle the lower; None without any."""
         asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None
         scores = {run: run.metrics.get(asked or run.text("monitor")) for run in self.counted}
@@ -76,7 +76,7 @@ class Configuration:
 
 
 def group_runs(
-    runs: Iterable[Run],
+    runs: Iterable[LoadedRun],
     *,
     by: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -100,7 +100,7 @@ def group_runs(
     keys = tuple(by) or FIELDS
     if "dataset" not in keys and len({run.setting("dataset") for run in runs}) > 1:
         keys = (*keys, "dataset")
-    families: dict[tuple[str, ...], list[Run]] = {}
+    families: dict[tuple[str, ...], list[LoadedRun]] = {}
     for run in runs:
         identity = tuple(run.setting(key) for key in keys)
         families.setdefault(identity, []).append(run)
@@ -122,23 +122,23 @@ def group_runs(
     return with_labels(groups, keys, every_field=bool(by))
 
 
-def split_by_settings(runs: list[Run], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[Run]]]:
+def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[LoadedRun]]]:
     """Splits runs whose settings differ; each part comes with the settings that set it apart."""
     differing = differing_settings([settings(run, ignored) for run in runs])
-    parts: dict[tuple[str, ...], list[Run]] = {}
+    parts: dict[tuple[str, ...], list[LoadedRun]] = {}
     for run in runs:
         own = settings(run, ignored)
         parts.setdefault(tuple(own.get(key, ABSENT) for key in differing), []).append(run)
     return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
 
 
-def settings(run: Run, ignored: Sequence[str]) -> dict[str, str]:
+def settings(run: LoadedRun, ignored: Sequence[str]) -> dict[str, str]:
     """Returns a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
     every = dict(run.config) or dict(override_pairs(run))
     return {key: value for key, value in every.items() if not is_ignored(key, ignored)}
 
 
-def override_pairs(run: Run) -> Iterable[tuple[str, str]]:
+def override_pairs(run: LoadedRun) -> Iterable[tuple[str, str]]:
     """Yields the overrides in a record as (key, value)."""
     overrides = run.record.get("overrides")
     for override in overrides if isinstance(overrides, list) else []:
@@ -152,12 +152,12 @@ def differing_settings(all_settings: Sequence[Mapping[str, str]]) -> list[str]:
     return [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
 
 
-def repeats(runs: Sequence[Run], count_all: bool, *, by_seed: bool) -> tuple[Run, ...]:
+def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
     """Keeps the runs whose metrics count; of several runs with one seed, the one that started last."""
     counted = [run for run in runs if count_all or run.status == "finished"]
     if not by_seed:
         return tuple(counted)
-    latest: dict[str, Run] = {}
+    latest: dict[str, LoadedRun] = {}
     for run in sorted(counted, key=lambda run: run.text("started")):
         latest[run.text("seed") or run.name] = run
     return tuple(run for run in counted if run in latest.values())
@@ -216,12 +216,12 @@ def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFEREN
     told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
     known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
     ordered = sorted(known.items(), key=lambda one: (one[0].endswith(RUN), one[0][:5] == "init.", TARGET in one[0]))
-    texts = list(dict.fromkeys(said(key, value) for key, value in ordered))
+    texts = list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
     rest = len(texts) - most
     return texts[:most] + ([f"+{rest} more"] if rest > 0 else [])
 
 
-def said(key: str, value: str) -> str:
+def setting_text(key: str, value: str) -> str:
     """Writes a setting: of a run, or of weights in one, the folder's name; of a class its own."""
     path = PurePath(value)
     if key.endswith(CHECKPOINT) and path.parent.name == "checkpoints":

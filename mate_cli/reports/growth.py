@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from mate_cli.metrics.names import SPLITS, MetricName
 from mate_cli.reports.grouping import group_runs, repeats
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.plots.growth import GrowthFrame, Level, Line, Point
 from mate_cli.reports.published import Published
 from mate_cli.reports.report import Report
@@ -35,9 +35,9 @@ def growth_frame(report: Report) -> GrowthFrame | None:
     return GrowthFrame(metric, long, tuple(_levels(report.published, metric, models))) if long else None
 
 
-def _points(runs: Sequence[Run], metric: str) -> Iterator[Point]:
+def _points(runs: Sequence[LoadedRun], metric: str) -> Iterator[Point]:
     """The means of the runs with each number of examples, the least first."""
-    sizes: dict[int, list[Run]] = {}
+    sizes: dict[int, list[LoadedRun]] = {}
     for run in runs:
         if (size := run.number("train", "data")) and is_finite(run.metrics.get(metric, float("nan"))):
             sizes.setdefault(int(size), []).append(run)

@@ -10,7 +10,7 @@ from mate_cli.reports.figures import MOST_BARS
 from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_elements import Markup, element, options
-from mate_cli.reports.page_data import Reference, datasets_of, references, score_names
+from mate_cli.reports.page_data import PublishedFigure, datasets_of, references, score_names
 from mate_cli.reports.plots.style import paint_of
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary, is_finite
@@ -80,7 +80,7 @@ def bar_list(report: Report, metric: MetricName, dataset: str) -> Markup | None:
     return element("table", caption, head, element("tbody", rows), class_="bars")
 
 
-def highest(cells: Sequence[BarCell], lines: Sequence[Reference]) -> float:
+def highest(cells: Sequence[BarCell], lines: Sequence[PublishedFigure]) -> float:
     """Returns the value at the right edge."""
     return max([cell.end for cell in cells] + [line.value for line in lines] + [0.0]) or 1.0
 
@@ -100,7 +100,7 @@ def spread_of(summary: Summary, metric: MetricName) -> str:
     return f" ±{spread}" if spread else ""
 
 
-def bar_row(label: str, cell: BarCell, top: float, lines: Sequence[Reference], paint: str) -> Markup:
+def bar_row(label: str, cell: BarCell, top: float, lines: Sequence[PublishedFigure], paint: str) -> Markup:
     """Returns one line: name, bar, number."""
     return element(
         "tr",
@@ -110,7 +110,7 @@ def bar_row(label: str, cell: BarCell, top: float, lines: Sequence[Reference], p
     )
 
 
-def reference_row(line: Reference, metric: MetricName, top: float, lines: Sequence[Reference]) -> Markup:
+def reference_row(line: PublishedFigure, metric: MetricName, top: float, lines: Sequence[PublishedFigure]) -> Markup:
     """Returns the line of a published figure."""
     text = metric.spec.text(line.value)
     return element(
@@ -123,22 +123,24 @@ def reference_row(line: Reference, metric: MetricName, top: float, lines: Sequen
     )
 
 
-def track(cell: BarCell, top: float, lines: Sequence[Reference], paint: str | None) -> Markup:
+def track(cell: BarCell, top: float, lines: Sequence[PublishedFigure], paint: str | None) -> Markup:
     """Returns a bar with its whisker, its dots and the lines of published figures; None paints an outline only."""
     spread = cell.spread or 0.0
     low, high = max(0.0, cell.value - spread), cell.value + spread
-    whisker = element("i", class_="whisker", style=f"left:{share(low, top)};width:{share(high - low, top)}")
+    whisker = element("i", class_="whisker", style=f"left:{along_track(low, top)};width:{along_track(high - low, top)}")
     return element(
         "span",
-        element("i", class_="fill", style=f"width:{share(cell.value, top)}" + (f";--paint:{paint}" if paint else "")),
-        [element("i", class_="line", style=f"left:{share(line.value, top)}") for line in lines],
+        element(
+            "i", class_="fill", style=f"width:{along_track(cell.value, top)}" + (f";--paint:{paint}" if paint else "")
+        ),
+        [element("i", class_="line", style=f"left:{along_track(line.value, top)}") for line in lines],
         whisker if spread else None,
-        [element("i", class_="dot", style=f"left:{share(dot, top)}") for dot in cell.dots],
+        [element("i", class_="dot", style=f"left:{along_track(dot, top)}") for dot in cell.dots],
         class_="track" if paint else "track hollow",
     )
 
 
-def share(value: float, top: float) -> str:
+def along_track(value: float, top: float) -> str:
     """Writes how far along the track a value lies."""
     return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
 

@@ -55,14 +55,14 @@ def curve_controls(datasets: Sequence[str], *, lines: bool) -> Markup:
         element("label", "Across ", element("select", options(axes), id="curve-x"), class_="control"),
         element("label", "Draw ", element("select", options(kinds), id="curve-kind"), class_="control"),
         element("label", "Smoothing ", slider, element("output", "0", for_="curve-smoothing"), class_="control"),
-        check("curve-log", "Log scale"),
-        check("curve-lines", "Published", checked=True) if lines else None,
+        checkbox("curve-log", "Log scale"),
+        checkbox("curve-lines", "Published", checked=True) if lines else None,
         element("div", id="curve-metrics", class_="chips", role="group", aria_label="Metrics"),
         class_="controls script",
     )
 
 
-def check(name: str, text: str, *, checked: bool = False) -> Markup:
+def checkbox(name: str, text: str, *, checked: bool = False) -> Markup:
     """Returns a box to tick."""
     return element("label", element("input", type="checkbox", id=name, checked=checked), text, class_="control")
 
@@ -88,7 +88,7 @@ def cost_section(report: Report, table: Markup) -> Markup:
         element("label", "Score ", element("select", options(scores), id="cost-score"), class_="control"),
         element("label", "Cost ", element("select", options(costs), id="cost-cost"), class_="control"),
         dataset_menu("cost-dataset", data["datasets"]),
-        check("cost-log", "Log scale"),
+        checkbox("cost-log", "Log scale"),
         class_="controls script",
     )
     chart = element("div", class_="charts one script", id="cost-chart")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mate_cli.metrics.names import MetricName, subset_title
-from mate_cli.reports.disagreements import Answer, Disagreement, disagreements
+from mate_cli.reports.disagreements import Disagreement, GivenAnswer, disagreements
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.page_data import score_names
@@ -49,10 +49,10 @@ def question_card(found: Disagreement) -> Markup:
     )
 
 
-def answer_row(answer: Answer) -> Markup:
+def answer_row(answer: GivenAnswer) -> Markup:
     """Returns what one configuration said, with a mark that does not rely on colour."""
     kind, mark, word = verdict(answer.score)
-    said = [element("span", text_of(text, count, answer)) for text, count in answer.texts[:MOST_TEXTS]]
+    said = [element("span", prediction_text(text, count, answer)) for text, count in answer.texts[:MOST_TEXTS]]
     more = len(answer.texts) - MOST_TEXTS
     rest = element("small", f"and {more} more") if more > 0 else None
     sign = element("span", mark, class_="mark", role="img", aria_label=word, title=f"{word}, {100 * answer.score:.0f}")
@@ -66,7 +66,7 @@ def verdict(score: float) -> tuple[str, str, str]:
     return ("wrong", "✗", "wrong") if score <= 0.0 else ("partly", "◐", "partly right")
 
 
-def text_of(text: str, count: int, answer: Answer) -> list[object]:
+def prediction_text(text: str, count: int, answer: GivenAnswer) -> list[object]:
     """Returns a prediction, with the number of seeds that made it where they differ."""
     seeds = sum(number for _, number in answer.texts)
     tail = element("small", f" {count} of {seeds} seeds") if len(answer.texts) > 1 else None

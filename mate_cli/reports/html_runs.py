@@ -12,7 +12,7 @@ from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import NOTHING, center_text, duration_text
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.html_tables import pill
-from mate_cli.reports.load import Run, clean
+from mate_cli.reports.load import LoadedRun, clean
 from mate_cli.reports.report import Report, reason_text
 from mate_cli.reports.statistics import summarize
 
@@ -32,7 +32,7 @@ def runs_section(report: Report, folder: Path) -> Markup:
     return element("section", element("h2", "Runs"), element("div", table, class_="scroll"), id="runs")
 
 
-def run_row(run: Run, report: Report, metric: MetricName | None, folder: Path) -> Markup:
+def run_row(run: LoadedRun, report: Report, metric: MetricName | None, folder: Path) -> Markup:
     """Returns the line of one run."""
     score = run.metrics.get(metric.full) if metric else None
     seconds = run.number("wall_seconds") or None
@@ -49,7 +49,7 @@ def run_row(run: Run, report: Report, metric: MetricName | None, folder: Path) -
     )
 
 
-def run_link(run: Run, report: Report, folder: Path) -> list[Markup]:
+def run_link(run: LoadedRun, report: Report, folder: Path) -> list[Markup]:
     """Returns a run's folder as a link, the folders above it in small."""
     above, _, name = shown_name(run, report).rpartition("/")
     return [element("a", name, href=link(run.folder, folder)), element("small", above)]
@@ -63,7 +63,7 @@ def score_cell(score: float | None, metric: MetricName | None) -> Markup:
     return element("td", shown, class_="number", data_value=f"{score:.8g}")
 
 
-def shown_name(run: Run, report: Report) -> str:
+def shown_name(run: LoadedRun, report: Report) -> str:
     """Returns a run's folder without the folder that was asked for."""
     for root in report.folders:
         if run.folder.is_relative_to(root) and run.folder != Path(root):
@@ -79,7 +79,7 @@ def link(target: Path, folder: Path) -> str:
         return target.resolve().as_uri() + "/"
 
 
-def command_view(run: Run) -> Markup | str:
+def command_view(run: LoadedRun) -> Markup | str:
     """Returns the command line that started a run, with a button that copies it."""
     argv = run.record.get("argv")
     if not isinstance(argv, list) or not argv:
@@ -107,7 +107,7 @@ def environment(report: Report) -> Markup:
     )
 
 
-def environment_facts(run: Run) -> dict[str, str]:
+def environment_facts(run: LoadedRun) -> dict[str, str]:
     """Returns what a run recorded of its surroundings."""
     own = {"Device": run.text("device"), "Host": run.text("host"), "Code version": run.text("code_version")}
     versions = {clean(name): clean(version) for name, version in run.part("versions").items()}

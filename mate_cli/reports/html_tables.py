@@ -12,7 +12,7 @@ from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.load import STATUSES
 from mate_cli.reports.report import Report
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import Mark, ResultTable, Row, dataset_of
+from mate_cli.reports.tables import Mark, ResultRow, ResultTable, dataset_of
 
 
 def cards(report: Report) -> Markup:
@@ -47,7 +47,7 @@ def best_card(report: Report) -> Markup:
     best = report.groups[0]
     several = len({dataset_of(group) for group in report.groups}) > 1
     place = f" on {dataset_of(best)}" if several and dataset_of(best) else ""
-    return card(f"Best {metric.title}{place}", number(summary, metric), best.label)
+    return card(f"Best {metric.title}{place}", result_element(summary, metric), best.label)
 
 
 def fastest_card(report: Report) -> Markup:
@@ -92,7 +92,7 @@ def heading_spans(table: ResultTable) -> list[tuple[str, int]]:
     return [(name, len(list(same))) for name, same in groupby(names)]
 
 
-def result_row(table: ResultTable, row: Row, kind: str = "") -> Markup:
+def result_row(table: ResultTable, row: ResultRow, kind: str = "") -> Markup:
     """Returns one line of a table of results; `kind` says what a line is that is no configuration, and never marked."""
     cells = [
         result_cell(table.columns[index], cell, "" if kind else table.mark(index, cell), quiet=kind == "published")
@@ -111,10 +111,10 @@ def result_cell(metric: MetricName, cell: Summary | None, mark: Mark, *, quiet: 
     middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
     hover = f"{middle}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
     kind = f"number {mark}".strip()
-    return element("td", number(cell, metric), class_=kind, title=hover, data_value=f"{cell.center:.8g}")
+    return element("td", result_element(cell, metric), class_=kind, title=hover, data_value=f"{cell.center:.8g}")
 
 
-def number(summary: Summary, metric: MetricName) -> Markup:
+def result_element(summary: Summary, metric: MetricName) -> Markup:
     """Returns `62.8 ±0.4`, the spread in small."""
     spread = spread_text(summary, metric)
     return element("span", center_text(summary, metric), element("small", f" ±{spread}") if spread else None)

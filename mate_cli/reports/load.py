@@ -20,7 +20,7 @@ NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra",
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class LoadedRun:
     """One run folder: its record, and its resolved configuration as flat `dotted.key: text`.
 
     Args:
@@ -36,7 +36,7 @@ class Run:
     name: str
     record: Mapping[str, Any]
     config: Mapping[str, str] = field(default_factory=dict)
-    parent: Run | None = None
+    parent: LoadedRun | None = None
     touched: float = 0.0
 
     @property
@@ -78,7 +78,7 @@ class Run:
 class LoadedRuns:
     """The runs found, in order of their folders, one line for each thing left out, and the folders searched."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[LoadedRun, ...]
     warnings: tuple[str, ...]
     folders: tuple[Path, ...]
 
@@ -92,7 +92,7 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     Raises:
         RunError: a folder does not exist, nothing matches a pattern, or there is no readable run in any of them.
     """
-    found: dict[Path, Run] = {}
+    found: dict[Path, LoadedRun] = {}
     warnings: list[str] = []
     asked = [root for folder in folders for root in matching_folders(str(folder), warnings)]
     for root in asked:
@@ -150,7 +150,7 @@ def run_folders(root: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def read_run(folder: Path, parent: Run | None, warnings: list[str]) -> Run | None:
+def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
     """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
     record_file = folder / "record.json"
     try:
@@ -161,17 +161,17 @@ def read_run(folder: Path, parent: Run | None, warnings: list[str]) -> Run | Non
     if not isinstance(record, dict):
         warnings.append(f"{record_file}: left out, it holds a {type(record).__name__} where an object is expected")
         return None
-    return Run(
+    return LoadedRun(
         folder=folder,
         name=clean(folder),
         record=record,
-        config=read_config(folder / "config.yaml", warnings),
+        config=read_flat_config(folder / "config.yaml", warnings),
         parent=parent,
         touched=max(file.stat().st_mtime for file in (record_file, folder / "metrics.jsonl") if file.is_file()),
     )
 
 
-def read_config(file: Path, warnings: list[str]) -> dict[str, str]:
+def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
     """Reads config.yaml as flat `dotted.key: text`, empty (with a warning when damaged) if unreadable."""
     if not file.is_file():
         return {}
@@ -186,14 +186,14 @@ def read_config(file: Path, warnings: list[str]) -> dict[str, str]:
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
     """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
-    return dict(flatten(read_yaml(file, RunError, "")))
+    return dict(flat_settings(read_yaml(file, RunError, "")))
 
 
-def flatten(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf."""
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
-            yield from flatten(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
+            yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
     elif prefix:
         yield prefix, {None: "null", True: "true", False: "false"}.get(tree, "") if is_word(tree) else clean(tree)
 

@@ -10,7 +10,7 @@ from typing import Any
 from mate_cli.metrics.names import MetricName
 from mate_cli.reports.costs import Cost, recorded_costs
 from mate_cli.reports.figures import Drawn, curve_names
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.load_curves import Curve, RunLog
 from mate_cli.reports.main_metric import preference
 from mate_cli.reports.published import published_for
@@ -22,7 +22,7 @@ MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
 
 
 @dataclass(frozen=True)
-class Reference:
+class PublishedFigure:
     """A published figure, a fraction, with the place it was read in."""
 
     label: str
@@ -36,14 +36,14 @@ def datasets_of(report: Report) -> list[str]:
     return [dataset for dataset, _ in counts.most_common()]
 
 
-def references(report: Report, metric: str, dataset: str) -> list[Reference]:
+def references(report: Report, metric: str, dataset: str) -> list[PublishedFigure]:
     """Returns published figures for a metric on a data set: of the models compared, else the best."""
     rows = published_for(dataset) if report.published else ()
     sign = MetricName.parse(metric).direction or 1
     found = sorted((one for one in rows if metric in one.metrics), key=lambda one: -sign * one.metrics[metric])
     models = {run.setting("model") for run in report.runs}
     own = [one for one in found if one.model in models][:MOST_LINES] or found[:1]
-    return [Reference(one.label, one.metrics[metric], one.source) for one in own]
+    return [PublishedFigure(one.label, one.metrics[metric], one.source) for one in own]
 
 
 def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def metric_data(report: Report, metric: MetricName) -> dict[str, Any]:
     return {"name": metric.full, **shown, "lines": lines}
 
 
-def run_data(run: Run, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
+def run_data(run: LoadedRun, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
     """Returns the curves of one run."""
     grids: list[list[float]] = []
     values: dict[str, list[Any]] = {}
@@ -94,14 +94,14 @@ def run_data(run: Run, log: RunLog, names: Sequence[str]) -> dict[str, Any]:
     return {
         "name": f"seed {seed}" if seed else run.folder.name,
         "size": run.number("train", "data"),
-        "epochs": clock(log.epochs, 3),
-        "seconds": clock(log.seconds, 1),
+        "epochs": curve_times(log.epochs, 3),
+        "seconds": curve_times(log.seconds, 1),
         "grids": grids,
         "values": values,
     }
 
 
-def clock(curve: Curve, digits: int) -> list[list[float]]:
+def curve_times(curve: Curve, digits: int) -> list[list[float]]:
     """Returns steps and the time at them."""
     return [plain(curve.steps, 1), plain(curve.values, digits)]
 

@@ -16,7 +16,7 @@ from mate_cli.metrics.names import MetricName
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.spec import subset_specs
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.load import Run, clean, is_number
+from mate_cli.reports.load import LoadedRun, clean, is_number
 from mate_cli.reports.statistics import is_finite
 
 SIZES = (0, 20, 50, 100, 200, 500, 1000)
@@ -30,7 +30,7 @@ Cell = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Question:
+class ScoredQuestion:
     """A question of a data set; equal in two runs when its id and its text are.
 
     Args:
@@ -67,9 +67,9 @@ class Prediction:
     cells: tuple[Cell, ...] = ()
 
 
-Questions = Mapping[Question, Prediction]
+Questions = Mapping[ScoredQuestion, Prediction]
 """All that a run answered on a split."""
-Scored = Mapping[Question, tuple[str, float]]
+Scored = Mapping[ScoredQuestion, tuple[str, float]]
 """What a run answered, and its score."""
 
 
@@ -101,12 +101,12 @@ class Subset:
         return max((share.count for share in self.shares if share), default=0)
 
 
-def load_questions(run: Run, split: str) -> Questions | None:
+def load_questions(run: LoadedRun, split: str) -> Questions | None:
     """Reads a run's predictions of a split; None when there are none, or none that can be read."""
     return _read(version) or None if (version := _version(run, split)) else None
 
 
-def read_questions(path: Path) -> Questions:
+def read_predictions(path: Path) -> Questions:
     """Reads a file of predictions; nothing of one that is not there or cannot be read."""
     try:
         return _read(Version(path, path.stat().st_mtime_ns, path.stat().st_size))
@@ -122,7 +122,7 @@ class Version(NamedTuple):
     size: int
 
 
-def _version(run: Run, split: str) -> Version | None:
+def _version(run: LoadedRun, split: str) -> Version | None:
     """The file of a run's predictions of a split, None when there is none."""
     path = run.folder / "predictions" / f"{split}.json"
     try:
@@ -142,9 +142,9 @@ def _read(version: Version) -> Questions:
     return {_question(row): _prediction(row) for row in rows if row.get("question_id") is not None}
 
 
-def _question(row: Mapping[str, Any]) -> Question:
+def _question(row: Mapping[str, Any]) -> ScoredQuestion:
     answers, cells = row.get("answer"), row.get("table_cells")
-    return Question(
+    return ScoredQuestion(
         question_id=clean(row["question_id"]),
         text=_text(row.get("question")),
         answers=tuple(map(_text, answers)) if isinstance(answers, list) else (),
@@ -205,7 +205,7 @@ def _score(made: Prediction, score: str) -> float | None:
     return made.scores.get(score, made.scores.get(score.removeprefix("gold_")))
 
 
-def question_scores(group: Configuration, metric: str) -> dict[Question, float]:
+def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
     """Returns the mean score of every question over the seeds, for the questions that all of these seeds have.
 
     Args:
@@ -213,10 +213,10 @@ def question_scores(group: Configuration, metric: str) -> dict[Question, float]:
         metric: see `scored_seeds`.
     """
     seeds = scored_seeds(group, metric)
-    return {question: statistics.fmean(seed[question][1] for seed in seeds) for question in shared(seeds)}
+    return {question: statistics.fmean(seed[question][1] for seed in seeds) for question in common_questions(seeds)}
 
 
-def shared(mappings: Sequence[Mapping[Question, Any]]) -> list[Question]:
+def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
     """Lists the questions that all of the mappings have, in the order of the first."""
     first, *others = mappings or [{}]
     return [question for question in first if all(question in other for other in others)]
@@ -227,7 +227,7 @@ def scores_by_size(groups: Sequence[Configuration], metric: str) -> tuple[Subset
     names = [f"{low + 1}-{high}" for low, high in pairwise(SIZES)]
     names = [f"up to {SIZES[1]}", *names[1:], f"over {SIZES[-1]}"]
 
-    def size(question: Question) -> str | None:
+    def size(question: ScoredQuestion) -> str | None:
         return None if question.cells is None else names[sum(question.cells > bound for bound in SIZES[1:])]
 
     return subsets(groups, metric, names, size)
@@ -239,7 +239,7 @@ def scores_by_source(groups: Sequence[Configuration], metric: str) -> tuple[Subs
 
 
 def subsets(
-    groups: Sequence[Configuration], metric: str, names: Iterable[str], name_of: Callable[[Question], str | None]
+    groups: Sequence[Configuration], metric: str, names: Iterable[str], name_of: Callable[[ScoredQuestion], str | None]
 ) -> tuple[Subset, ...]:
     """Splits a metric by what `name_of` calls each question; subsets that nobody has are left out."""
     parts: list[dict[str, list[float]]] = []
@@ -247,11 +247,11 @@ def subsets(
         parts.append({})
         for question, score in question_scores(group, metric).items():
             parts[-1].setdefault(name_of(question) or "", []).append(score)
-    every = (Subset(name, tuple(share(part.get(name, [])) for part in parts)) for name in names)
+    every = (Subset(name, tuple(mean_score(part.get(name, [])) for part in parts)) for name in names)
     return tuple(subset for subset in every if any(subset.shares))
 
 
-def share(scores: Sequence[float]) -> Share | None:
+def mean_score(scores: Sequence[float]) -> Share | None:
     """Averages the scores of questions."""
     if not scores:
         return None

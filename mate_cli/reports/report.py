@@ -11,7 +11,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.reports.config_difference import Comparison, comparisons
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.grouping import Configuration, group_runs
-from mate_cli.reports.load import STATUSES, Run, load_runs
+from mate_cli.reports.load import STATUSES, LoadedRun, load_runs
 from mate_cli.reports.main_metric import main_metric
 from mate_cli.reports.notes import notes, published_notes
 from mate_cli.reports.published import Published, published_for
@@ -41,7 +41,7 @@ class Report:
     """
 
     folders: tuple[str, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[LoadedRun, ...]
     groups: tuple[Configuration, ...]
     tables: tuple[ResultTable, ...]
     metric: str | None
@@ -54,7 +54,7 @@ class Report:
     significance: Significance | None = None
 
     @property
-    def unfinished(self) -> tuple[Run, ...]:
+    def unfinished(self) -> tuple[LoadedRun, ...]:
         """The runs that have not finished."""
         return tuple(run for run in self.runs if run.status != "finished")
 
@@ -117,7 +117,7 @@ def build_report(
     )
 
 
-def selected(runs: Sequence[Run], status: Sequence[str]) -> tuple[Run, ...]:
+def selected(runs: Sequence[LoadedRun], status: Sequence[str]) -> tuple[LoadedRun, ...]:
     """Keeps the runs that are compared: no benchmarks, and only those with one of the statuses where any is given.
 
     Raises:
@@ -163,18 +163,18 @@ def choose_metric(groups: Sequence[Configuration], asked: str | None) -> str | N
     return asked
 
 
-def published_on(runs: Sequence[Run]) -> tuple[Published, ...]:
+def published_on(runs: Sequence[LoadedRun]) -> tuple[Published, ...]:
     """Returns what papers report on the datasets of the runs."""
     return tuple(row for name in sorted({run.setting("dataset") for run in runs}) for row in published_for(name))
 
 
-def state_text(runs: Sequence[Run]) -> str:
+def state_text(runs: Sequence[LoadedRun]) -> str:
     """Counts runs by status: `3 finished`, `2 finished, 1 failed`."""
     counts = {status: sum(run.status == status for run in runs) for status in (*STATUSES, "unknown")}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
 
-def reason_text(run: Run, now: datetime) -> str:
+def reason_text(run: LoadedRun, now: datetime) -> str:
     """Says why a run has no result: its reason, or for how long a running one has been silent."""
     if run.status != "running":
         return run.text("reason") or "no reason recorded"
@@ -186,7 +186,7 @@ def reason_text(run: Run, now: datetime) -> str:
     return f"running for {duration_text(running)}" if (running := age(run, now)) is not None else "still running"
 
 
-def age(run: Run, now: datetime) -> float | None:
+def age(run: LoadedRun, now: datetime) -> float | None:
     """Returns the seconds since a run started, None when its record does not say."""
     try:
         seconds = (now - datetime.fromisoformat(run.text("started"))).total_seconds()

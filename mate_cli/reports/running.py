@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mate_cli.metrics.names import MetricName
-from mate_cli.reports.load import Run, clean, is_number
+from mate_cli.reports.load import LoadedRun, clean, is_number
 from mate_cli.reports.load_curves import FINAL, logged_rows
 from mate_cli.reports.main_metric import main_metric
 from mate_cli.reports.report import Report, age
@@ -32,7 +32,7 @@ class Progress:
         history: its values, oldest first.
     """
 
-    run: Run
+    run: LoadedRun
     label: str
     step: int
     total: int | None
@@ -50,7 +50,7 @@ class Progress:
         return max(self.total - self.step, 0) * self.seconds / self.step
 
 
-def is_at_work(run: Run) -> bool:
+def is_at_work(run: LoadedRun) -> bool:
     """Says whether a run is running and its process lives."""
     return run.status == "running" and not is_dead(run.folder, run.record)
 
@@ -63,7 +63,7 @@ def runs_at_work(report: Report) -> list[Progress]:
     return [read_progress(run, labels.get(id(run), run.name), report) for run in working if id(run) not in wholes]
 
 
-def read_progress(run: Run, label: str, report: Report) -> Progress:
+def read_progress(run: LoadedRun, label: str, report: Report) -> Progress:
     """Reads what a run has logged so far."""
     last: dict[str, float] = {}
     scores: dict[str, list[float]] = {}

@@ -11,7 +11,7 @@ import numpy as np
 from mate_cli.errors import ConfigError
 from mate_cli.reports.format import plural
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.questions import Question, question_scores, scored_seeds, taken_apart
+from mate_cli.reports.questions import ScoredQuestion, question_scores, scored_seeds, taken_apart
 
 RESAMPLES = 10_000
 CHUNK = 500
@@ -107,7 +107,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
         note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
         return Significance(metric, reference.label, (), (note,))
     others = [group for group in groups if group is not reference]
-    found = [one for group in others if (one := difference(group, own, metric)) is not None]
+    found = [one for group in others if (one := tested_difference(group, own, metric)) is not None]
     return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
 
 
@@ -130,8 +130,8 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
     Raises:
         ConfigError: naming the choices.
     """
-    wanted = words(asked)
-    exact = [group for group in groups if words(group.label) == wanted]
+    wanted = label_words(asked)
+    exact = [group for group in groups if label_words(group.label) == wanted]
     found = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
     if len(found) > 1:
         found = [group for group in found if metric in group.metric_names] or found
@@ -143,12 +143,12 @@ def find_group(groups: Sequence[Configuration], asked: str, metric: str | None =
     raise ConfigError(problem, where="against", remedy=f"Choose one of: {choices}")
 
 
-def words(label: str) -> list[str]:
+def label_words(label: str) -> list[str]:
     """Returns the words of a label without the dots between them."""
     return [word for word in label.casefold().split() if word != "·"]
 
 
-def difference(group: Configuration, reference: dict[Question, float], metric: str) -> Difference | None:
+def tested_difference(group: Configuration, reference: dict[ScoredQuestion, float], metric: str) -> Difference | None:
     """Compares a configuration with the scores of the reference; None below `FEWEST` common questions."""
     scores = question_scores(group, metric)
     common = [question for question in scores if question in reference]

@@ -19,7 +19,7 @@ Mark = Literal["best", "close", ""]
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A configuration's, a baseline's or a paper's line: one summary per column, None where it has no such metric.
 
     Args:
@@ -49,9 +49,9 @@ class ResultTable:
 
     title: str
     columns: tuple[MetricName, ...]
-    rows: tuple[Row, ...]
-    baselines: tuple[Row, ...] = ()
-    published: tuple[Row, ...] = ()
+    rows: tuple[ResultRow, ...]
+    baselines: tuple[ResultRow, ...] = ()
+    published: tuple[ResultRow, ...] = ()
 
     @property
     def one_split(self) -> bool:
@@ -194,7 +194,7 @@ def build(
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
     members = without_copies({group: row for group, row in cells.items() if any(row)})
     rows = [
-        Row(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
+        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
         for group, short in zip(members, short_labels(members), strict=True)
     ]
     return ResultTable(
@@ -213,12 +213,12 @@ def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> li
     return [group for group in cells if not is_copy(group)]
 
 
-def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> Iterator[Row]:
+def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> Iterator[ResultRow]:
     """Yields a row per published result that has a figure for any of the columns."""
     for paper in papers:
         cells = tuple(paper_cell(paper, column.full) for column in columns)
         if any(cells):
-            yield Row(paper.label, None, cells)
+            yield ResultRow(paper.label, None, cells)
 
 
 def paper_cell(paper: Published, metric: str) -> Summary | None:
@@ -228,7 +228,7 @@ def paper_cell(paper: Published, metric: str) -> Summary | None:
     return replace(summary, half_range=paper.errors.get(metric))
 
 
-def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[Row]:
+def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
     """Builds a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`."""
     recorded: dict[str, dict[str, list[float]]] = {}
     for run in (run for group in groups for run in group.counted):
@@ -237,7 +237,7 @@ def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]
                 baseline, _, metric = name.removeprefix(BASELINE).partition("/")
                 recorded.setdefault(baseline, {}).setdefault(metric, []).append(value)
     rows = [
-        Row(
+        ResultRow(
             f"{name.replace('_', ' ')} baseline",
             None,
             tuple(summarize(sorted(set(values.get(column.full, [])))) for column in columns),

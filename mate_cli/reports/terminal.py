@@ -12,7 +12,7 @@ from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import NOTHING, center_text, plural, spread_text
 from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary
-from mate_cli.reports.tables import Mark, ResultTable, Row, units
+from mate_cli.reports.tables import Mark, ResultRow, ResultTable, units
 from mate_cli.reports.terminal_details import MOST_ROWS, cost_view, frame, settings_view, unfinished_view
 from mate_cli.terminal.console import Console
 
@@ -21,7 +21,7 @@ NARROW = 110
 STYLES: dict[Mark, str] = {"best": "bold green", "close": "underline", "": ""}
 
 
-class Marks(NamedTuple):
+class MarkSigns(NamedTuple):
     """The signs before a value and between it and its spread; a terminal needs no signs for marks."""
 
     signs: dict[Mark, str]
@@ -68,7 +68,7 @@ def footer(report: Report, console: Console) -> list[str]:
 
 def result_view(table: ResultTable, *, plain: bool, narrow: bool) -> Table:
     """Draws one table of results; without a terminal, signs stand for bold and underlined."""
-    marks = Marks({"best": "*", "close": "†", "": ""} if plain else {}, "±" if narrow else " ±")
+    marks = MarkSigns({"best": "*", "close": "†", "": ""} if plain else {}, "±" if narrow else " ±")
     view = frame(table.title, narrow=narrow)
     view.add_column("\nConfiguration", overflow="fold", min_width=13)
     for column in table.columns:
@@ -83,7 +83,7 @@ def result_view(table: ResultTable, *, plain: bool, narrow: bool) -> Table:
     return view
 
 
-def add_references(view: Table, title: str, rows: tuple[Row, ...], table: ResultTable, marks: Marks) -> None:
+def add_references(view: Table, title: str, rows: tuple[ResultRow, ...], table: ResultTable, marks: MarkSigns) -> None:
     """Adds rows that are no configurations below the others, dim and unmarked, under a title of their own."""
     if not rows:
         return
@@ -108,14 +108,14 @@ def heading(metric: MetricName, table: ResultTable) -> str:
     return f"{above}\n{metric.short}"
 
 
-def row_texts(row: Row, table: ResultTable, marked: list[Mark], marks: Marks) -> list[Text]:
+def row_texts(row: ResultRow, table: ResultTable, marked: list[Mark], marks: MarkSigns) -> list[Text]:
     """Writes the cells of one row."""
     columns = zip(row.cells, table.columns, marked, strict=True)
     cells = [cell_text(cell, metric, mark, marks) for cell, metric, mark in columns]
     return [Text(row.label), *cells, Text(str(row.repeats) if row.repeats else "")]
 
 
-def cell_text(cell: Summary | None, metric: MetricName, mark: Mark, marks: Marks) -> Text:
+def cell_text(cell: Summary | None, metric: MetricName, mark: Mark, marks: MarkSigns) -> Text:
     """Writes `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
     if cell is None:
         return Text(NOTHING, style="dim")

@@ -10,7 +10,7 @@ from mate_cli.reports.config_difference import Comparison
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.grouping import Configuration
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.report import Report, reason_text, state_text
 
 MOST_ROWS = 40
@@ -87,7 +87,7 @@ def unfinished_view(report: Report) -> Table:
     return view
 
 
-def unfinished_texts(run: Run, report: Report) -> list[Text]:
+def unfinished_texts(run: LoadedRun, report: Report) -> list[Text]:
     """Writes the line of one run that has not finished."""
     state = Text(run.status, style=STATE_STYLES.get(run.status, ""))
     return [Text(run.name), Text(run.text("seed") or NOTHING), state, Text(reason_text(run, report.created))]

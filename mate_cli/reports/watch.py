@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.reports.report import Report
-from mate_cli.reports.watch_terminal import Lines, Screen
+from mate_cli.reports.watch_terminal import Screen, WatchLines
 from mate_cli.terminal.console import Console
 
 SHARE = 4
@@ -34,7 +34,7 @@ def watch(
         ConfigError: the very first look fails for something the user typed.
         MateError: it fails for anything else, and there is no terminal where somebody would wait.
     """
-    view = Screen(console, seconds) if console.is_terminal else Lines(console)
+    view = Screen(console, seconds) if console.is_terminal else WatchLines(console)
     report, written, goes_on = None, Written(keep), True
     try:
         with view:
@@ -43,7 +43,7 @@ def watch(
                 try:
                     report, problem = look(), ""
                 except MateError as error:
-                    if report is None and (isinstance(error, ConfigError) or isinstance(view, Lines)):
+                    if report is None and (isinstance(error, ConfigError) or isinstance(view, WatchLines)):
                         raise
                     problem = str(error)
                 view.show(report, problem)

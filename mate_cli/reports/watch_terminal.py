@@ -17,7 +17,7 @@ from rich.text import Text
 
 from mate_cli.metrics.names import MetricName
 from mate_cli.reports.format import NOTHING, duration_text
-from mate_cli.reports.load import Run
+from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.report import Report, reason_text
 from mate_cli.reports.running import Progress, is_at_work, runs_at_work
 from mate_cli.reports.significance_terminal import significance_view
@@ -55,7 +55,7 @@ class Screen:
     def show(self, report: Report | None, problem: str = "") -> None:
         """Draws the report, as much of it as there is room for, and why there is no newer one."""
         self.console.width = min(shutil.get_terminal_size().columns, WIDEST)
-        parts = [line for view in views(report, self.console) for line in (view, "")] if report else []
+        parts = [line for view in watch_tables(report, self.console) for line in (view, "")] if report else []
         lines = self.console.render_lines(Group(*parts), pad=False, new_lines=True)
         room = max(self.console.height - 3, 1)
         more = "  ·  more on the page" if len(lines) > room else ""
@@ -70,7 +70,7 @@ class Screen:
         return True
 
 
-class Lines:
+class WatchLines:
     """A line per change, for a file or a pipe; ends when nothing has been running for a minute, or nothing ever was.
 
     Args:
@@ -82,7 +82,7 @@ class Lines:
         self._said: dict[str, str] = {}
         self._last_work: datetime | None = None
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> WatchLines:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -106,7 +106,7 @@ class Lines:
         return self._last_work is not None and (report.created - self._last_work).total_seconds() < PATIENCE
 
 
-def views(report: Report, console: Console) -> Iterator[RenderableType]:
+def watch_tables(report: Report, console: Console) -> Iterator[RenderableType]:
     """Yields the tables, the most urgent first."""
     plain, narrow = not console.is_terminal, console.width < NARROW
     yield running_view(runs_at_work(report), console.width)
@@ -186,7 +186,7 @@ def working_text(one: Progress) -> str:
     return f"running, {score_text(one)} at its validation {len(one.history)}" if one.metric else "running"
 
 
-def ended_text(run: Run, report: Report) -> str:
+def ended_text(run: LoadedRun, report: Report) -> str:
     """Says what became of a run."""
     if run.status == "running":
         return "running" if is_at_work(run) else "lost: its process has gone, or has written nothing for long"

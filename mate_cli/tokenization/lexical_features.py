@@ -75,7 +75,7 @@ class LexicalTable:
         scores = self._scores(question, words)
         header = np.tile([_overlap(names, words) for names in self._header], self.rows)
         asked = [float(word in question.lower().split()) for word in QUESTION]
-        columns = [*views(scores), header, *self._cells, *self._numbers(question)]
+        columns = [*score_views(scores), header, *self._cells, *self._numbers(question)]
         flat = [np.reshape(column, -1) for column in columns]
         return np.column_stack([*flat, np.tile(asked, (len(header), 1))]).astype(np.float32)
 
@@ -99,7 +99,7 @@ class LexicalTable:
         return ranks, related
 
 
-def views(scores: np.ndarray) -> np.ndarray:
+def score_views(scores: np.ndarray) -> np.ndarray:
     """`VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
     largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
     row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)

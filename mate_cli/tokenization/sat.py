@@ -27,7 +27,7 @@ ALWAYS_WANTED = 3
 """What the header and the counts have ahead of other lines, in pieces of the question."""
 
 
-class Lines(NamedTuple):
+class SatLines(NamedTuple):
     """The pieces of all lines: header, body and, last, the counts.
 
     Args:
@@ -100,18 +100,18 @@ class SatSerializer(TextSerializer):
         described = np.where(row == SUMMARY_ROW, -1, cells)
         return self._with_features(tokens.encoding(example.example_id), reading, described)
 
-    def _lines(self, reading: Reading) -> Lines:
+    def _lines(self, reading: Reading) -> SatLines:
         facts = reading.facts
         assert isinstance(facts, SatFacts)
         table = facts.pieces(self._pieces, reading.changes)
         counted = np.flatnonzero([bool(text) for text in facts.counts])
         if not len(counted):
-            return Lines(table.ids, table.cells, table.word_starts)
+            return SatLines(table.ids, table.cells, table.word_starts)
         texts = [self._pieces[facts.counts[column],] for column in counted]
         counts = TablePieces.of(texts, self.tokenizer.is_continuation)
         cells = len(facts.parts) + counted[counts.cells]
         both = ((table.ids, counts.ids), (table.cells, cells), (table.word_starts, counts.word_starts))
-        return Lines(*(np.concatenate(pair) for pair in both))
+        return SatLines(*(np.concatenate(pair) for pair in both))
 
     def _prefix(self, reading: Reading, room: int) -> np.ndarray:
         """[CLS] question [SEP] caption #; cut from the end where the table needs the room."""
@@ -122,7 +122,7 @@ class SatSerializer(TextSerializer):
         (end,) = self.tokenizer.pieces(["#"])
         return self._cut_prefix(ids, int(end[0]), room)
 
-    def _kept(self, lines: Lines, ranks: np.ndarray, budget: int) -> np.ndarray:
+    def _kept(self, lines: SatLines, ranks: np.ndarray, budget: int) -> np.ndarray:
         """Which pieces are kept, Bool [P]."""
         wanted = ranks < (self.rows or len(ranks) + 2)
         starts = lines.word_starts[wanted]

@@ -15,7 +15,7 @@ from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.sizes import encoder_size
 from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.pipelines.systems.base import Answered, System
+from mate_cli.pipelines.systems.base import System, SystemAnswers
 
 PAIRS_PER_EXAMPLE = 1000
 
@@ -103,7 +103,7 @@ class Surer(System):
             for one in stage.predict(examples, name):
                 if one.probabilities[0] > getattr(best.get(one.example_id), "probabilities", [-1])[0]:
                     best[one.example_id] = one
-        return Answered(stages["first"].task_of(Guess).answers(list(best.values()), by_name))
+        return SystemAnswers(stages["first"].task_of(Guess).answers(list(best.values()), by_name))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from mate_cli.cli.app import main
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config.words import of_job, parameters_for_sweeper
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.sweep import reason
+from mate_cli.cli.sweep import end_reason
 from mate_cli.cli.sweep_file import expand
 from mate_cli.cli.sweep_summary import best_of_search, read_job
 from mate_cli.cli.validate import target_problems
@@ -142,7 +142,7 @@ def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkey
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(CellSelection, "monitor", monitor)
-    monkeypatch.setattr("mate_cli.cli.sweep.follow", lambda folder, words: folder.read_record())
+    monkeypatch.setattr("mate_cli.cli.sweep.follow_job", lambda folder, words: folder.read_record())
     words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(3,4)"]
     assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
     other = "maximize" if asked == "minimize" else "minimize"
@@ -191,10 +191,10 @@ def test_a_process_that_was_killed_is_told_from_one_that_lives(tmp_path):
 
 
 def test_the_reason_is_the_last_error_or_the_signal():
-    assert reason(-signal.SIGKILL, "step 3").startswith("killed by SIGKILL")
-    assert reason(2, "warning: old\nerror: a.b: must be\n       more.\n") == "a.b: must be more."
-    assert reason(1, "Traceback\n  x\nKeyError: 'y'\n") == "KeyError: 'y'"
-    assert reason(3, "") == "ended with exit code 3"
+    assert end_reason(-signal.SIGKILL, "step 3").startswith("killed by SIGKILL")
+    assert end_reason(2, "warning: old\nerror: a.b: must be\n       more.\n") == "a.b: must be more."
+    assert end_reason(1, "Traceback\n  x\nKeyError: 'y'\n") == "KeyError: 'y'"
+    assert end_reason(3, "") == "ended with exit code 3"
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def jobs(monkeypatch, tmp_path):
         return record
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mate_cli.cli.sweep.follow", follow)
+    monkeypatch.setattr("mate_cli.cli.sweep.follow_job", follow)
     return started
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from table_releases import write
 
-from mate_cli.benchmark.real_tables import read_questions
+from mate_cli.benchmark.real_tables import real_questions
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data import datasets, download
@@ -106,7 +106,7 @@ def test_its_evaluation_splits_are_kept_out_of_every_corpus(capitals, tmp_path):
 
 
 def test_benchmarks_take_its_tables(capitals):
-    (example,) = read_questions("capitals", capitals / "capitals")
+    (example,) = real_questions("capitals", capitals / "capitals")
     assert example.table.rows[0][1].text == "Oslo"
 
 

@@ -13,7 +13,7 @@ from mate_cli.reports.benchmark_page import date_text, render_benchmark
 from mate_cli.reports.benchmark_results import (
     BOTH,
     FORWARD,
-    Case,
+    MeasuredCase,
     measured_figures,
     parse_name,
     read_benchmark,
@@ -64,15 +64,20 @@ def results(tmp_path):
 
 
 def test_names_are_read_back():
-    case = Case("attention", "tall", 512, "mixed")
+    case = MeasuredCase("attention", "tall", 512, "mixed")
     assert parse_name("attention/segments/tall/512/mixed/forward/ms") == (case, "segments", "forward", "ms")
-    assert parse_name("encoder/tapas/512/tall/1/plan/ms") == (Case("encoder", "tall", 512, "1"), "tapas", "plan", "ms")
+    assert parse_name("encoder/tapas/512/tall/1/plan/ms") == (
+        MeasuredCase("encoder", "tall", 512, "1"),
+        "tapas",
+        "plan",
+        "ms",
+    )
     for name in ("machine/threads", "attention/dense/tall/long/1/forward/ms", "dev/hits@1", "a/b/c/1/1/d/e"):
         assert parse_name(name) is None
 
 
 def test_a_table_has_a_row_per_variant_and_only_columns_with_figures(results):
-    table = case_table(results, Case("attention", "tall", 512, "1"))
+    table = case_table(results, MeasuredCase("attention", "tall", 512, "1"))
     assert table.title == "Attention, tall tables, 512 tokens, batch 1"
     assert [" ".join(head).strip() for head in table.heads] == [
         "forward ms",

@@ -28,7 +28,7 @@ from mate_cli.errors import ConfigError, MateError
 
 
 @contextmanager
-def explained(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
+def explained_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
     """Turn the errors that a configuration can cause into `ConfigError`; errors of the program stay what they are.
 
     Args:

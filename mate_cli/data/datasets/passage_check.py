@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from mate_cli.data.check import CheckReport, Problem, Sizes
-from mate_cli.data.datasets.release_check import LEFT_OUT, CheckedDataset, load_split, repeated_ids, shared
+from mate_cli.data.datasets.release_check import (
+    LEFT_OUT,
+    CheckedDataset,
+    load_split,
+    overlaps,
+    repeated_ids,
+)
 from mate_cli.tables.example import TableExample
 
 
@@ -39,7 +45,7 @@ def check_passages(dataset: CheckedPassages) -> CheckReport:
     for why, count in dataset.repeated.items():
         counts["train"][f"{LEFT_OUT}{why}"] = count
     passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-    notes = (*shared(passages, "passages", dataset.split_files), *dataset.notes)
+    notes = (*overlaps(passages, "passages", dataset.split_files), *dataset.notes)
     return CheckReport(tuple(problems), counts, passage_sizes(splits), notes, dataset.published)
 
 

@@ -63,11 +63,13 @@ def check_release(dataset: CheckedDataset) -> CheckReport:
     problems += dict.fromkeys(
         (*repeated_ids(dataset, splits), *_lacking(dataset, splits, problems), *dataset.suspicions)
     )
-    counts = {split: count(examples, dataset.left_out) for split, examples in splits.items()}
+    counts = {split: count_examples(examples, dataset.left_out) for split, examples in splits.items()}
     if len(splits) > 1:
-        counts[ALL] = count([example for examples in splits.values() for example in examples], dataset.left_out)
+        counts[ALL] = count_examples(
+            [example for examples in splits.values() for example in examples], dataset.left_out
+        )
     table_ids = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-    notes = [*shared(table_ids, "tables", dataset.split_files), *dataset.notes]
+    notes = [*overlaps(table_ids, "tables", dataset.split_files), *dataset.notes]
     return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
 
 
@@ -106,10 +108,10 @@ def repeated_ids(dataset: CheckedDataset, splits: Mapping[str, Sequence[TableExa
     for split, seen in ids.items():
         for key in (key for key, times in seen.items() if times > 1):
             yield Problem(dataset.split_files[split], key, "the question id occurs twice")
-    yield from shared(ids, "question ids", dataset.split_files)
+    yield from overlaps(ids, "question ids", dataset.split_files)
 
 
-def shared(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
+def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
     """What each pair of splits has in common, with the first one of them as the key.
 
     Args:
@@ -123,7 +125,7 @@ def shared(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, s
             yield Problem(files[second], common[0], f"{len(common):,} {what} are in {first} too")
 
 
-def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
+def count_examples(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
     """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
 
     Args:

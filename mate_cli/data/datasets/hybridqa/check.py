@@ -9,8 +9,13 @@ from typing import Protocol
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem, Sizes, parse_json
-from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_reference, parse_table
-from mate_cli.data.datasets.release_check import LEFT_OUT, shared
+from mate_cli.data.datasets.hybridqa.files import (
+    HybridQAQuestion,
+    attach_passages,
+    parse_hybridqa_table,
+    parse_reference,
+)
+from mate_cli.data.datasets.release_check import LEFT_OUT, overlaps
 from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
@@ -33,7 +38,7 @@ class HybridQAFiles(Protocol):
     def repeated(self) -> Mapping[str, int]:
         """How many questions of `extra_train` are left out, by the reason."""
 
-    def questions(self, split: str, problems: list[Problem]) -> list[Question]:
+    def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         """The questions of a split; what is wrong with others is appended to `problems`."""
 
     def released(self, file: str) -> dict[str, bytes]:
@@ -79,7 +84,7 @@ def check_hybridqa(dataset: HybridQAFiles) -> CheckReport:
 
 
 def _check_reference(
-    split: str, questions: Sequence[Question], released: Mapping[str, bytes], problems: list[Problem]
+    split: str, questions: Sequence[HybridQAQuestion], released: Mapping[str, bytes], problems: list[Problem]
 ) -> None:
     """Compare the reference file with the split; what is wrong with its JSON was noted when the split was read."""
     name = f"{split}_reference.json"
@@ -92,7 +97,7 @@ def _check_reference(
             problems.append(Problem(name, key, f"the answer is {answer!r}, but {here[key]!r} in {split}.json"))
 
 
-def _check_ids(splits: Mapping[str, Sequence[Question]], problems: list[Problem]) -> None:
+def _check_ids(splits: Mapping[str, Sequence[HybridQAQuestion]], problems: list[Problem]) -> None:
     for split, questions in splits.items():
         seen = Counter(question.question_id for question in questions)
         twice = [key for key, count in seen.items() if count > 1]
@@ -102,12 +107,12 @@ def _check_ids(splits: Mapping[str, Sequence[Question]], problems: list[Problem]
     problems += _shared(splits, "question_id", "question ids")
 
 
-def _shared(splits: Mapping[str, Sequence[Question]], field: str, what: str) -> Iterator[Problem]:
+def _shared(splits: Mapping[str, Sequence[HybridQAQuestion]], field: str, what: str) -> Iterator[Problem]:
     keys = {split: {getattr(question, field) for question in questions} for split, questions in splits.items()}
-    return shared(keys, what, {split: f"{split}.json" for split in splits})
+    return overlaps(keys, what, {split: f"{split}.json" for split in splits})
 
 
-def _contaminated(splits: Mapping[str, Sequence[Question]], near: float) -> Iterator[Problem]:
+def _contaminated(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float) -> Iterator[Problem]:
     """What the release itself has in common with its evaluation splits; it stays as its authors have made it."""
     known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
     found = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
@@ -120,7 +125,7 @@ def _read_tables(dataset: HybridQAFiles, problems: list[Problem]) -> dict[str, T
     """All readable tables with their passages, whether a question needs them or not."""
     bare: dict[str, Table] = {}
     for table_id, content in _members(dataset, "tables_tok", problems):
-        table = parse_table(table_id, content, problems)
+        table = parse_hybridqa_table(table_id, content, problems)
         if table is not None:
             bare[table_id] = table
     whole = {
@@ -143,7 +148,7 @@ def _members(dataset: HybridQAFiles, folder: str, problems: list[Problem]) -> It
 
 
 def _check_lookups(
-    split: str, questions: Sequence[Question], tables: Mapping[str, Table], problems: list[Problem]
+    split: str, questions: Sequence[HybridQAQuestion], tables: Mapping[str, Table], problems: list[Problem]
 ) -> None:
     waiting = Counter(question.table_id for question in questions if question.table_id not in tables)
     for table_id, count in waiting.items():
@@ -173,14 +178,14 @@ def _is_cell(node: object, table: Table) -> bool:
     return 0 <= place[0] < len(table.rows) and 0 <= place[1] < len(table.header)
 
 
-def _count(questions: Sequence[Question]) -> dict[str, int]:
+def _count(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
     sources = Counter(question.source or "not given" for question in questions)
     tables = len({question.table_id for question in questions})
     in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}
     return {"questions": len(questions), "tables": tables, **in_order}
 
 
-def _sizes(splits: Mapping[str, Sequence[Question]], tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
+def _sizes(splits: Mapping[str, Sequence[HybridQAQuestion]], tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
     sizes = Sizes()
     for questions in splits.values():
         for question in questions:
