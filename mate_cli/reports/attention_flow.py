@@ -161,7 +161,7 @@ def _times(ratio: float | None) -> str:
     return NOTHING if ratio is None else f"{ratio:.2f}"
 
 
-def flow_figures(found: Mapping[str, Any]) -> dict[str, Figure]:
+def figures(found: Mapping[str, Any]) -> dict[str, Figure]:
     """The figures by file name: ratios as bars, and every head as a heat map."""
     drawn = {}
     for network in network_flows(found):
