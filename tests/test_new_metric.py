@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 import mate_cli.metrics
-from mate_cli.metrics.names import MetricName
-from mate_cli.metrics.spec import metric_specs, subset_specs
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import metric_specs, subset_specs
 from mate_cli.pipelines.model_card import Exported, front_matter, model_card
 from mate_cli.pipelines.summary import results_table
 from mate_cli.reports.export_latex import report_latex
@@ -27,7 +27,7 @@ from mate_cli.runs.result import result_of
 from tests.reports.runs import build_run
 
 SOURCE = """
-from mate_cli.metrics.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
 
 SURPRISE = MetricSpec(
     "surprise", "Surprise", -1, ".2f", order=15, importance=9, table=MetricTable("Doubt"), hub_name="brier_score"

@@ -151,7 +151,7 @@ def check_direction(plan: Plan) -> None:
         return
     from hydra.utils import get_class
 
-    from mate_cli.metrics.names import spec_to_follow
+    from mate_cli.metrics.specs.names import spec_to_follow
 
     judge: Any = get_class((plan.system or plan.last.config.task)["_target_"])
     wanted = "maximize" if spec_to_follow(judge.monitor).direction > 0 else "minimize"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from mate_cli.metrics.accuracy import ACCURACIES, accuracy
 from mate_cli.metrics.denotation_accuracy import Selected
-from mate_cli.metrics.spec import MetricSpec
+from mate_cli.metrics.specs.spec import MetricSpec
 from mate_cli.tables.denotation import denotation_of, official_items
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import Date

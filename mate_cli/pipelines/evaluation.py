@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
-from mate_cli.metrics.names import MetricName
 from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.predictions import save_predictions

@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
 from mate_cli.lit_modules.base import AboutTables
-from mate_cli.metrics.names import MetricName, subset_rank
+from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.runs.record import RunRecord
 
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}

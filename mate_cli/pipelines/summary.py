@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.metrics.names import MetricName, subset_rank
+from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.cuts import describe_cuts

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.disagreements import disagreements
 from mate_cli.reports.figures import MOST_BARS, MOST_CURVES, curve_frames

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.costs import recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.report import Report

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import RunError
-from mate_cli.metrics.names import SPLITS, MetricName
 from mate_cli.metrics.pruning import SCORE_MARGIN
+from mate_cli.metrics.specs.names import SPLITS, MetricName
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.growth import growth_frame
 from mate_cli.reports.load import LoadedRun

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
 
-from mate_cli.metrics.names import BASELINE
+from mate_cli.metrics.specs.names import BASELINE
 from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.statistics import Statistic, Summary, is_finite, summarize
 from mate_cli.runs.names import REPEATED, is_ignored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from mate_cli.metrics.names import SPLITS, MetricName
+from mate_cli.metrics.specs.names import SPLITS, MetricName
 from mate_cli.reports.grouping import group_runs, repeats
 from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.plots.growth import GrowthFrame, Level, Line, Point

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.figures import MOST_BARS
 from mate_cli.reports.format import NOTHING, center_text, spread_text
 from mate_cli.reports.grouping import Configuration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.figures import MOST_FIGURES, MOST_REPEATS, Drawn, curve_frame, curve_names, read_logs
 from mate_cli.reports.html_elements import Markup, data_element, element, options
 from mate_cli.reports.page_data import cost_data, curve_data

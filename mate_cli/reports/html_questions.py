@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mate_cli.metrics.names import MetricName, subset_title
+from mate_cli.metrics.specs.names import MetricName, subset_title
 from mate_cli.reports.disagreements import Disagreement, GivenAnswer, disagreements
 from mate_cli.reports.format import NOTHING, plural
 from mate_cli.reports.html_elements import Markup, element

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.format import NOTHING, center_text, duration_text
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.html_tables import pill

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.metrics.spec import MetricSpec
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import MetricSpec
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.report import Report
 from mate_cli.reports.significance import Difference, Significance

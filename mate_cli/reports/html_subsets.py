@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from mate_cli.metrics.names import MetricName
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
-from mate_cli.metrics.spec import subset_specs
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import subset_specs
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.html_bars import BarCell, BarLine, BarTable, bar_cell, bar_table
 from mate_cli.reports.html_elements import Markup, element

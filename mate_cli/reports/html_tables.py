@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.costs import Cost, recorded_costs
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.grouping import Configuration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 
 
 def main_metric(per_configuration: Iterable[Iterable[str]]) -> str | None:

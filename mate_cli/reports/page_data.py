@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.costs import Cost, recorded_costs
 from mate_cli.reports.figures import Drawn, curve_names
 from mate_cli.reports.load import LoadedRun

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mate_cli.metrics.names import MetricName
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
-from mate_cli.metrics.spec import subset_specs
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import subset_specs
 from mate_cli.reports.grouping import Configuration
 from mate_cli.reports.load import LoadedRun, clean, is_number
 from mate_cli.reports.statistics import is_finite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.load import LoadedRun, clean, is_number
 from mate_cli.reports.load_curves import FINAL, logged_rows
 from mate_cli.reports.main_metric import main_metric

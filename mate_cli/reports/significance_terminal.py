@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.metrics.spec import MetricSpec
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import MetricSpec
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.significance import Difference, Significance
 from mate_cli.reports.terminal_details import MOST_ROWS, frame

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mate_cli.metrics.names import BASELINE, MetricName
-from mate_cli.metrics.spec import OTHER, MetricTable, metric_specs
+from mate_cli.metrics.specs.names import BASELINE, MetricName
+from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
 from mate_cli.reports.format import center_text
 from mate_cli.reports.grouping import Configuration, short_labels
 from mate_cli.reports.published import Published, published_for

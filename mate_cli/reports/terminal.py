@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.format import NOTHING, center_text, plural, spread_text
 from mate_cli.reports.report import Report, state_text
 from mate_cli.reports.statistics import Summary

@@ -15,7 +15,7 @@ from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.format import NOTHING, duration_text
 from mate_cli.reports.load import LoadedRun
 from mate_cli.reports.report import Report, reason_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.metrics.spec import Direction
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import Direction
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.export_latex import report_latex
 from mate_cli.reports.html import render_page
 from mate_cli.reports.html_tables import heading_spans

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.figures import bars, curve_frames, draw_bars, file_name, write_figures
 from mate_cli.reports.load_curves import Curve
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.published import published_for
 from mate_cli.reports.tables import paper_cell
 

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 import pytest
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.format import center_text, count_text, duration_text
 from mate_cli.reports.main_metric import main_metric
 from mate_cli.reports.report import build_report, reason_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.load_curves import Curve
 from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
 

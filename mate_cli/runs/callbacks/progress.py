@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.runs import ranks
 from mate_cli.runs.clock import Clock
 from mate_cli.runs.tracking import Row, Trackers

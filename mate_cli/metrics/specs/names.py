@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mate_cli.errors import ConfigError
-from mate_cli.metrics.spec import Direction, MetricSpec, spec_of, subset_of, subset_specs
+from mate_cli.metrics.specs.spec import Direction, MetricSpec, spec_of, subset_of, subset_specs
 
 SPLITS = ("dev", "test")
 BASELINE = "baseline/"
