@@ -118,8 +118,8 @@ def _targets_in(value: object) -> Iterator[str]:
 def choosable_classes() -> list[str]:
     """Every class of ours that a configuration should be able to name, by what its package is for."""
     from mate_cli.lit_modules.base import TableTask
+    from mate_cli.models.base.table_encoder import TableEncoder
     from mate_cli.models.initialization.base import Initializer
-    from mate_cli.models.table_encoder import TableEncoder
 
     kinds = {
         "mate_cli.models": lambda one: issubclass(one, TableEncoder) and one is not TableEncoder,

@@ -29,7 +29,7 @@ from mate_cli.benchmark.options import BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
 from mate_cli.benchmark.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.flops import attention_flops, work_flops
+from mate_cli.models.base.flops import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.tokenization.layout import TableBatch

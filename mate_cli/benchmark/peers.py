@@ -12,7 +12,7 @@ from mate_cli.benchmark.cases import VOCABULARY
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 if TYPE_CHECKING:
-    from mate_cli.models.sizes import EncoderSize
+    from mate_cli.models.base.sizes import EncoderSize
 
 Encode = Callable[[TableBatch], Tensor]
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from mate_cli.data.links import link_examples
 from mate_cli.data.page_reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.labels import reading_pairs
 from mate_cli.tokenization.hybrider.targets import target_of

@@ -12,7 +12,7 @@ from pydantic import Field
 from mate_cli.lit_modules.base import by_source
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.metrics.accuracy import accuracy
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.examples import LinkedExample
 from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels

@@ -14,8 +14,8 @@ from mate_cli.data.table_data_module import Loading, TableDataModule, TableDatas
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import TableTask
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.configuration import ModelConfig, RunConfig

@@ -17,8 +17,8 @@ from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.data.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import SelfAttention
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
 from mate_cli.pipelines.finished import Here

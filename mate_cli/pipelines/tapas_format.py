@@ -201,7 +201,7 @@ def _model(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "_target_": "mate_cli.models.tapas.Tapas",
         "size": {
-            "_target_": "mate_cli.models.sizes.EncoderSize",
+            "_target_": "mate_cli.models.base.sizes.EncoderSize",
             "hidden_size": config["hidden_size"],
             "num_layers": config["num_hidden_layers"],
             "num_heads": config["num_attention_heads"],

@@ -15,9 +15,9 @@ from mate_cli.data.table_data_module import TableDataModule
 from mate_cli.lit_modules.base import Optimization
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.sharding import load_whole
-from mate_cli.models.flops import encoder_flops
+from mate_cli.models.base.flops import encoder_flops
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable

@@ -15,8 +15,8 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.data.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
 from mate_cli.tokenization.layout import TOKEN_TYPES

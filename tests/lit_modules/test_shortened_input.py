@@ -20,7 +20,7 @@ from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.mate import Mate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -10,9 +10,9 @@ from transformers import RobertaConfig, RobertaModel, RobertaTokenizerFast
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.pipelines.export import write_tokenizer
 from mate_cli.tables.example import ChoiceExample
 from mate_cli.tables.table import Cell, Table

@@ -7,7 +7,7 @@ import pytest
 import torch
 from batches import batch_from
 
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.layers.cell_grid import CellGrid
 from mate_cli.models.layers.cell_selection import NO_LOGIT
 from mate_cli.models.layers.classification import ClassHead

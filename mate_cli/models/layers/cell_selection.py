@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 if TYPE_CHECKING:
-    from mate_cli.models.encoder_output import EncoderOutput
+    from mate_cli.models.base.encoder_output import EncoderOutput
     from mate_cli.tokenization.layout import TableBatch
 
 NO_LOGIT = -10000.0

@@ -11,7 +11,7 @@ from mate_cli.models.layers.embeddings import FeatureEmbeddings
 from mate_cli.models.layers.score import Score
 
 if TYPE_CHECKING:
-    from mate_cli.models.encoder_output import EncoderOutput
+    from mate_cli.models.base.encoder_output import EncoderOutput
 
 
 class ClassHead(Score):

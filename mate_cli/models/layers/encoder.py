@@ -16,8 +16,8 @@ from mate_cli.attention.base import Attention, AttentionBackend
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
-from mate_cli.models.sizes import EncoderSize
 
 
 @dataclass(frozen=True)

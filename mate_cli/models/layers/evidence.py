@@ -15,7 +15,7 @@ from mate_cli.models.layers.cell_selection import NO_LOGIT, CellLogits
 from mate_cli.models.layers.score import Score
 
 if TYPE_CHECKING:
-    from mate_cli.models.encoder_output import EncoderOutput
+    from mate_cli.models.base.encoder_output import EncoderOutput
     from mate_cli.tokenization.layout import TableBatch
 
 

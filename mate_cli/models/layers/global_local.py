@@ -20,7 +20,7 @@ from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.base.sizes import EncoderSize
 
 SLOTS_OF_A_KIND = 128
 """Slots for rows, and as many for columns; MATE paper, section 5."""

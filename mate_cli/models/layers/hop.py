@@ -21,7 +21,7 @@ from mate_cli.tokenization.evidence.relations import KINDS
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.sizes import EncoderSize
+    from mate_cli.models.base.sizes import EncoderSize
 
 SLOPE = 0.2
 """Of the leaky rectifier on additive scores."""

@@ -22,7 +22,7 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.sizes import EncoderSize
+    from mate_cli.models.base.sizes import EncoderSize
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.tokenization.layout import COLUMN, TABLE
 
 if TYPE_CHECKING:
-    from mate_cli.models.encoder_output import EncoderOutput
+    from mate_cli.models.base.encoder_output import EncoderOutput
     from mate_cli.tokenization.layout import TableBatch
 
 

@@ -16,7 +16,7 @@ from mate_cli.models.layers.cell_selection import NO_LOGIT
 from mate_cli.models.layers.score import Score
 
 if TYPE_CHECKING:
-    from mate_cli.models.encoder_output import EncoderOutput
+    from mate_cli.models.base.encoder_output import EncoderOutput
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from mate_cli.models.layers.cell_grid import CellGrid
 from mate_cli.models.layers.score import Score
 
 if TYPE_CHECKING:
-    from mate_cli.models.encoder_output import EncoderOutput
+    from mate_cli.models.base.encoder_output import EncoderOutput
     from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]

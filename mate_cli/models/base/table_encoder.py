@@ -12,11 +12,11 @@ from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import Plans
 from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.models.sizes import EncoderSize, encoder_size
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:

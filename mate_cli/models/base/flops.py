@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mate_cli.attention.base import Work
-    from mate_cli.models.sizes import EncoderSize
-    from mate_cli.models.table_encoder import Reader, TableEncoder
+    from mate_cli.models.base.sizes import EncoderSize
+    from mate_cli.models.base.table_encoder import Reader, TableEncoder
     from mate_cli.tokenization.layout import TableBatch
 
 BACKWARD = 2.5
