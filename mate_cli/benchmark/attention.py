@@ -21,13 +21,13 @@ from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.planner import Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
-from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
-from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.definition import attend_by_definition
-from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths
 from mate_cli.benchmark.options import BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing import NotRun, Timing, clock, timed, warm_up
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.timing.machine import machine_facts
+from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.flops import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec

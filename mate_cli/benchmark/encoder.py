@@ -17,13 +17,13 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import DIRECTIONS, SMALL, TRIAL, timed_plan
 from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks
-from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
-from mate_cli.benchmark.countdown import counted
-from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.inputs.cases import VOCABULARY, Case, drawn_cases, real_lengths
 from mate_cli.benchmark.options import BenchmarkOptions
 from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.timing.machine import machine_facts
+from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.flops import dense_flops, encoder_flops, work_flops

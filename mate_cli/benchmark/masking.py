@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 from rich.table import Table as RichTable
 
-from mate_cli.benchmark.countdown import counted
+from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.data.masked_tables import MaskedTables
 from mate_cli.data.stream import TableStream
 from mate_cli.data.table_corpus import TableCorpus

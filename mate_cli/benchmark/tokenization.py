@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field
 from rich.table import Table as RichTable
 
-from mate_cli.benchmark.countdown import counted
-from mate_cli.benchmark.real_tables import real_questions
+from mate_cli.benchmark.inputs.real_tables import real_questions
+from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
 from mate_cli.terminal.console import Console

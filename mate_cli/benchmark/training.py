@@ -13,8 +13,6 @@ from pydantic import Field, PositiveInt
 from torch import nn
 
 from mate_cli.benchmark.attention import timed_plan
-from mate_cli.benchmark.cases import real_lengths, together
-from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
@@ -27,10 +25,12 @@ from mate_cli.benchmark.encoder import (
     read_by,
     with_padding_declared_real,
 )
-from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.real_tables import encode_dataset
+from mate_cli.benchmark.inputs.cases import real_lengths, together
+from mate_cli.benchmark.inputs.real_tables import encode_dataset
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing import NotRun, Timing
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.timing.machine import machine_facts
+from mate_cli.benchmark.timing.timing import NotRun, Timing
 from mate_cli.data.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from mate_cli.benchmark.attention import AttentionBenchmark
-from mate_cli.benchmark.countdown import counted, estimate_text, time_left
-from mate_cli.benchmark.timing import expected_seconds
+from mate_cli.benchmark.timing.countdown import counted, estimate_text, time_left
+from mate_cli.benchmark.timing.timing import expected_seconds
 from mate_cli.cli.app import main
 
 TINY = [

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from golden import shared
 
-from mate_cli.benchmark.real_tables import real_questions
+from mate_cli.benchmark.inputs.real_tables import real_questions
 from mate_cli.benchmark.tokenization import TokenizationBenchmark, equal_encodings, transformers_encoder
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import is_empty

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from mate_cli.benchmark.memory import peak_mb
+from mate_cli.benchmark.timing.memory import peak_mb
 from mate_cli.errors import MateError
 
 NO_MEMORY = "can't allocate memory"
