@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.data.table_data_module import batches_of_rank
-from mate_cli.lit_modules import gathering
+from mate_cli.lit_modules.distributed import gathering
 
 
 @dataclass(frozen=True)

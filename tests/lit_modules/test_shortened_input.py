@@ -13,11 +13,11 @@ from mate_cli.data.links import link_examples
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment
+from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
+from mate_cli.lit_modules.hybrider.page_reading import PageReading
+from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.lit_modules.masked_lm import MaskedLM
-from mate_cli.lit_modules.node_ranking import NodeRanking
-from mate_cli.lit_modules.page_reading import PageReading
 from mate_cli.lit_modules.passage_reading import PassageReading
-from mate_cli.lit_modules.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.encoder_output import EncoderOutput

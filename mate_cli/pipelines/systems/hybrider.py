@@ -11,8 +11,8 @@ from dataclasses import replace
 from mate_cli.data.page_reading import page_example
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.lit_modules.base import by_source
-from mate_cli.lit_modules.node_ranking import NodeRanking, chosen_node
-from mate_cli.lit_modules.row_hopping import hop_end
+from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking, chosen_node
+from mate_cli.lit_modules.hybrider.row_hopping import hop_end
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
