@@ -36,7 +36,7 @@ from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 

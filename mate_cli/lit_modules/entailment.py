@@ -15,7 +15,7 @@ from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.classification import ClassHead
+from mate_cli.models.heads.classification import ClassHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 

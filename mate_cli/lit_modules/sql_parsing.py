@@ -18,9 +18,9 @@ from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.metrics.exact_set_match import score_queries
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.sql_head import SqlHead, schema_shapes
-from mate_cli.models.layers.tree_decoder import DecoderSize
-from mate_cli.models.layers.tree_search import Search, best_derivations
+from mate_cli.models.heads.sql_head import SqlHead, schema_shapes
+from mate_cli.models.heads.tree_decoder import DecoderSize
+from mate_cli.models.heads.tree_search import Search, best_derivations
 from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import queries_match
 from mate_cli.sql.example import SchemaExample

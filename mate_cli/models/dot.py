@@ -19,8 +19,8 @@ from mate_cli.attention.planner import Planner
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
+from mate_cli.models.heads.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.layers.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.tokenization.layout import gather_tokens
 from mate_cli.tokenization.positions import renumbered
 

@@ -12,8 +12,8 @@ from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.sizes import encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.pipelines.systems.base import System, SystemAnswers
 

@@ -15,8 +15,8 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot
+from mate_cli.models.heads.token_scores import TokenScores, best_tokens
 from mate_cli.models.layers.encoder import FirstState
-from mate_cli.models.layers.token_scores import TokenScores, best_tokens
 from mate_cli.models.mate import Mate
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TableBatch, gather_tokens

@@ -18,7 +18,7 @@ from mate_cli.lit_modules.entailment import CLASSES, Entailment, Verdict
 from mate_cli.lit_modules.losses.binary import binary
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.evidence import MixtureHead, MixtureOutput
+from mate_cli.models.heads.evidence import MixtureHead, MixtureOutput
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializer import Label
 

@@ -21,8 +21,8 @@ from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.cell_selection import NO_LOGIT
-from mate_cli.models.layers.evidence import ReadingHead, ReadingLogits
+from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
 from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.evidence.examples import EvidenceExample
 from mate_cli.tokenization.evidence.labels import ANSWER_KINDS

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from mate_cli.models.layers.candidates import first_tokens
+from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 from mate_cli.tokenization.evidence.relations import KINDS
 

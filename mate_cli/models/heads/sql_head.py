@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
+from mate_cli.models.heads.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
 from mate_cli.models.initialization.schemes import draw
 from mate_cli.models.layers.nodes import node_kinds
-from mate_cli.models.layers.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.tokenization.layout import COLUMN, TABLE

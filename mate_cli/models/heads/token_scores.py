@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from mate_cli.models.layers.cell_grid import CellGrid
-from mate_cli.models.layers.score import Score
+from mate_cli.models.heads.cell_grid import CellGrid
+from mate_cli.models.heads.score import Score
 
 if TYPE_CHECKING:
     from mate_cli.models.base.encoder_output import EncoderOutput

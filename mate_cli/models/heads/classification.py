@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
+from mate_cli.models.heads.score import Score
 from mate_cli.models.layers.embeddings import FeatureEmbeddings
-from mate_cli.models.layers.score import Score
 
 if TYPE_CHECKING:
     from mate_cli.models.base.encoder_output import EncoderOutput

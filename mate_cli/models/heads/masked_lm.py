@@ -8,9 +8,9 @@ from typing import ClassVar
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from mate_cli.models.heads.score import DEVIATION
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.layers.encoder import activation_named
-from mate_cli.models.layers.score import DEVIATION
 
 
 class MaskedLMHead(nn.Module):

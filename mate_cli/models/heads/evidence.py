@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mate_cli.models.layers.candidates import first_tokens
-from mate_cli.models.layers.cell_selection import NO_LOGIT, CellLogits
-from mate_cli.models.layers.score import Score
+from mate_cli.models.heads.candidates import first_tokens
+from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
+from mate_cli.models.heads.score import Score
 
 if TYPE_CHECKING:
     from mate_cli.models.base.encoder_output import EncoderOutput

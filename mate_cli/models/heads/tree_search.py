@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mate_cli.models.layers.tree_decoder import NONE, Carried, Frontier, Memory, TreeDecoder
+from mate_cli.models.heads.tree_decoder import NONE, Carried, Frontier, Memory, TreeDecoder
 from mate_cli.sql.derivation import REDUCE, Action, ApplyRule, Derivation, SelectColumn
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema

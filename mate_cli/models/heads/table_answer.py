@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from mate_cli.models.layers.cell_grid import CellGrid
-from mate_cli.models.layers.cell_selection import NO_LOGIT
-from mate_cli.models.layers.score import Score
+from mate_cli.models.heads.cell_grid import CellGrid
+from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.heads.score import Score
 
 if TYPE_CHECKING:
     from mate_cli.models.base.encoder_output import EncoderOutput

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from mate_cli.errors import ConfigError
-from mate_cli.models.layers.cell_selection import NO_LOGIT
+from mate_cli.models.heads.cell_selection import NO_LOGIT
 
 if TYPE_CHECKING:
     from mate_cli.models.base.encoder_output import EncoderOutput
