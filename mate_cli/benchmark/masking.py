@@ -16,7 +16,7 @@ from mate_cli.data.stream import TableStream
 from mate_cli.data.table_corpus import TableCorpus
 from mate_cli.data.table_data_module import Loading
 from mate_cli.terminal.console import Console
-from mate_cli.tokenization.masking import MaskingSerializer
+from mate_cli.tokenization.serializers.masking import MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 EPOCHS = ("first", "later")

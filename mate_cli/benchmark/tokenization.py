@@ -20,7 +20,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
 OURS, THEIRS = "mate", "transformers"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mate_cli.runs.configuration import ModelConfig
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.layout import TableEncoding
-    from mate_cli.tokenization.masking import MaskingSerializer
-    from mate_cli.tokenization.text_serializer import TextSerializer
+    from mate_cli.tokenization.serializers.masking import MaskingSerializer
+    from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 
     WordSerializer = TextSerializer | MaskingSerializer
 
@@ -67,7 +67,7 @@ def run(cfg: Inspect) -> float | None:
     """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
     from mate_cli.cli.inspect_graph import show_graph
     from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
-    from mate_cli.tokenization.serializer import EncodingFailure
+    from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     reader = open_reader(cfg)
     example = find_example(reader.examples, cfg.example, cfg.split)
@@ -94,8 +94,8 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     from hydra.utils import instantiate
 
     from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
-    from mate_cli.tokenization.masking import MaskingSerializer
-    from mate_cli.tokenization.text_serializer import TextSerializer
+    from mate_cli.tokenization.serializers.masking import MaskingSerializer
+    from mate_cli.tokenization.serializers.text_serializer import TextSerializer
     from mate_cli.tokenization.vocabulary import load_tokenizer
 
     if cfg.run is not None or cfg.checkpoint is not None:
@@ -148,7 +148,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
 
     from mate_cli.data.collate import collate
     from mate_cli.reports.kept_tokens import KeptTokens
-    from mate_cli.tokenization.serializer import OF_ANSWERS
+    from mate_cli.tokenization.serializers.serializer import OF_ANSWERS
 
     assert reader.task is not None
     encoder, positions = reader.task.encoder.eval(), reader.serializer.reset_positions
@@ -203,9 +203,9 @@ def show(
     from mate_cli.reports.example import print_cut, print_example, print_sentences, print_tokens
     from mate_cli.reports.kept_tokens import print_kept
     from mate_cli.reports.terminal import report_console
-    from mate_cli.tokenization.cuts import describe_cut
-    from mate_cli.tokenization.masking import MaskingSerializer
-    from mate_cli.tokenization.text_serializer import TextSerializer
+    from mate_cli.tokenization.fitting.cuts import describe_cut
+    from mate_cli.tokenization.serializers.masking import MaskingSerializer
+    from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 
     console = report_console()
     additions = linked_texts(example, serializer) if isinstance(serializer, TextSerializer) else {}

@@ -32,8 +32,8 @@ def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializ
     from mate_cli.reports.evidence import NodeView, print_nodes
     from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
     from mate_cli.reports.terminal import report_console
-    from mate_cli.tokenization.cuts import describe_cut
-    from mate_cli.tokenization.serializer import EncodingFailure
+    from mate_cli.tokenization.fitting.cuts import describe_cut
+    from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     (encoding,) = serializer.encode([example])
     if isinstance(encoding, EncodingFailure):

@@ -24,9 +24,9 @@ from mate_cli.errors import DataError
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.cuts import CUTS
+from mate_cli.tokenization.fitting.cuts import CUTS
 from mate_cli.tokenization.layout import OF_NODES, TOKEN_TYPES, TableEncoding
-from mate_cli.tokenization.serializer import EncodingFailure, Serializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 CHUNK = 128
 """Examples that are tokenised together, so that each distinct text is tokenised once."""

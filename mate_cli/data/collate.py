@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from mate_cli.tokenization.layout import ARRAYS, TableBatch, TableEncoding
-from mate_cli.tokenization.positions import cell_position_ids
+from mate_cli.tokenization.serializers.positions import cell_position_ids
 
 
 def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_positions: int) -> TableBatch:

@@ -9,8 +9,8 @@ import numpy as np
 from mate_cli.data.corpus import CorpusTable
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableEncoding
-from mate_cli.tokenization.masking import GeneratorDraws, MaskingSerializer
-from mate_cli.tokenization.serializer import Serializer
+from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 
 class MaskedTables:

@@ -22,7 +22,7 @@ from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC, 
 from mate_cli.data.table_corpus import TableCorpus
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
-from mate_cli.tokenization.serializer import Serializer
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 KINDS = (SYNTHETIC, COUNTERFACTUAL)
 

@@ -24,9 +24,9 @@ from mate_cli.data.shards import Shard
 from mate_cli.data.table_data_module import Loading, Selector, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.cuts import CUTS
+from mate_cli.tokenization.fitting.cuts import CUTS
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
-from mate_cli.tokenization.serializer import Serializer
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 MOST_LANES = 64
 """More are not read side by side."""

@@ -22,7 +22,7 @@ from mate_cli.data.shards import Shard, open_shards, read_shard, write_shard
 from mate_cli.data.stream import Masks, StreamedDataset
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import Answer, TableExample
-from mate_cli.tokenization.serializer import Serializer
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 SHARDS = 16
 """Files of a prepared corpus: as many processes can read it side by side."""

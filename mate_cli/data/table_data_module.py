@@ -17,7 +17,7 @@ from mate_cli.data.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import Serializer
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 PORTION = 128
 """Examples among which a few are chosen at a time."""

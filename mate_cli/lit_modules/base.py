@@ -20,7 +20,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import OF_ANSWERS, Label
+from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 
 NO_ANSWER = "no answer"
 

@@ -22,7 +22,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellLogits, CellSelectionHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializers.serializer import Label
 
 LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em, "binary": binary}
 

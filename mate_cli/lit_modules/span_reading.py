@@ -20,7 +20,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.span import SpanHead
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import SpanSerializer
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from mate_cli.sql.ir import Query
 from mate_cli.sql.tree import query_of
 from mate_cli.sql.write import write
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializers.serializer import Label
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.heads.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.tokenization.layout import gather_tokens
-from mate_cli.tokenization.positions import renumbered
+from mate_cli.tokenization.serializers.positions import renumbered
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

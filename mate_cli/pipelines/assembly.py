@@ -21,7 +21,7 @@ from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.configuration import ModelConfig, RunConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
-from mate_cli.tokenization.serializer import LABELLED, Serializer
+from mate_cli.tokenization.serializers.serializer import LABELLED, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

@@ -28,7 +28,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.read import read_table
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import EncodingFailure, Serializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 Tables = Any
 """A table, a data frame of pandas, the path of a file, or a list of these."""

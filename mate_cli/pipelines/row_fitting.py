@@ -14,11 +14,11 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import listed
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
-from mate_cli.tokenization.column_selection import choose_columns, similarity, stems
+from mate_cli.tokenization.fitting.column_selection import choose_columns, similarity, stems
+from mate_cli.tokenization.fitting.row_selection import RowChoice, RowIndex, fit_rows, matching_shares
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding
-from mate_cli.tokenization.row_selection import RowChoice, RowIndex, fit_rows, matching_shares
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
-from mate_cli.tokenization.text_serializer import TextSerializer
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 
 CELL_PIECES = 4
 """So many word pieces of each cell should have room when rows are chosen: with fewer, names are no longer told apart;

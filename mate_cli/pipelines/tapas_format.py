@@ -19,7 +19,7 @@ from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.serializer import Serializer
+from mate_cli.tokenization.serializers.serializer import Serializer
 
 QUESTIONS, STATEMENTS = "TapasForQuestionAnswering", "TapasForSequenceClassification"
 TASKS = {
@@ -220,7 +220,7 @@ def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     reset = config["reset_position_index_per_cell"]
     tokens = most if isinstance(most, int) and most <= 4096 else MOST_TOKENS
     return {
-        "_target_": "mate_cli.tokenization.tapas.TapasSerializer",
+        "_target_": "mate_cli.tokenization.serializers.tapas.TapasSerializer",
         "max_tokens": tokens if reset else min(tokens, config["max_position_embeddings"]),
         "reset_positions": reset,
         "sentences": 0,

@@ -20,8 +20,8 @@ from mate_cli.reports.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import SUMMARY_ROW
-from mate_cli.tokenization.sat import SatSerializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.sat import SatSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 WORDS = ("inspect", "data=sample", "model.size=tiny", "init.tokenizer=sample")

@@ -15,7 +15,7 @@ from mate_cli.data.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell
 from mate_cli.tokenization.layout import ARRAYS
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

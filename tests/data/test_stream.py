@@ -19,8 +19,8 @@ from mate_cli.data.stream import StreamDataModule, StreamedDataset, StreamOrder,
 from mate_cli.data.table_data_module import Loading
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.masking import MaskingSerializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.masking import MaskingSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")

@@ -20,7 +20,7 @@ from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SIZE = EncoderSize(16, 2, 4, 24, 512)

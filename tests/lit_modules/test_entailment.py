@@ -13,7 +13,7 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.mate import Mate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 TABLE = Table("t", (Cell("Name"), Cell("Year")), ((Cell("Ann"), Cell("1996")), (Cell("Ben"), Cell("2001"))))

@@ -12,7 +12,7 @@ from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 PASSAGES = {

@@ -17,7 +17,7 @@ from mate_cli.models.mate import Mate
 from mate_cli.models.tapas import Tapas
 from mate_cli.runs.weights import save_module
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.masking import GeneratorDraws, MaskingSerializer
+from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 VOCABULARY = load_tokenizer("sample")

@@ -15,7 +15,7 @@ from mate_cli.models.deeper import Deeper
 from mate_cli.models.layers.extra import Extra
 from mate_cli.tables.example import Answer, ChoiceExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.options import OptionSerializer
+from mate_cli.tokenization.serializers.options import OptionSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 OPTIONS = ("red", "green", "blue")

@@ -11,7 +11,7 @@ from mate_cli.lit_modules.losses.span import correct_spans
 from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.tapas import Tapas
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 PASSAGE = "the river is long, and the river is cold."

@@ -27,8 +27,8 @@ from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.hybrider.hopping import HoppingSerializer
 from mate_cli.tokenization.hybrider.ranking import RankingSerializer
 from mate_cli.tokenization.layout import gather_tokens
-from mate_cli.tokenization.masking import MaskingSerializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.masking import MaskingSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 VOCABULARY = load_tokenizer("sample")

@@ -5,7 +5,7 @@ from mate_cli.data.collate import collate
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.tapas import Tapas
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

@@ -20,7 +20,7 @@ from mate_cli.models.layers.encoder import FirstState
 from mate_cli.models.mate import Mate
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
-from mate_cli.tokenization.positions import cell_position_ids
+from mate_cli.tokenization.serializers.positions import cell_position_ids
 
 GOLDEN = np.load(tapas("g8_dot.npz"))
 SETTINGS = json.loads(tapas("g8_config.json").read_text())

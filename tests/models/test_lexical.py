@@ -12,7 +12,7 @@ from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.lexical import Lexical
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.lexical import LexicalSerializer
+from mate_cli.tokenization.serializers.lexical import LexicalSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

@@ -16,7 +16,7 @@ from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.export import write_tokenizer
 from mate_cli.tables.example import ChoiceExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.options import OptionSerializer
+from mate_cli.tokenization.serializers.options import OptionSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SIZE = EncoderSize(32, 2, 4, 64, 64)

@@ -20,7 +20,7 @@ from mate_cli.pipelines.evaluation import CALIBRATION, evaluate, save_result
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 TABLE = Table("t", (Cell("place"),), tuple((Cell(f"place {n}"),) for n in range(6)))

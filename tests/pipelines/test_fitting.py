@@ -6,8 +6,8 @@ from mate_cli.pipelines.fitting import note_fit, note_unusable, plain_reason
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.lexical import LexicalSerializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.lexical import LexicalSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SAMPLE = load_tokenizer("sample")

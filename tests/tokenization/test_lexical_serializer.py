@@ -11,10 +11,10 @@ from mate_cli.data.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
-from mate_cli.tokenization.lexical import LexicalSerializer
-from mate_cli.tokenization.lexical_features import FEATURES, QUESTION, best_elsewhere
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.lexical import LexicalSerializer
+from mate_cli.tokenization.serializers.lexical_features import FEATURES, QUESTION, best_elsewhere
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 ATHLETES = Table(

@@ -15,9 +15,9 @@ from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import is_empty
 from mate_cli.tokenization.layout import SUMMARY_ROW
-from mate_cli.tokenization.sat import SatFacts, SatSerializer, count_values, rank_lines
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.sat import SatFacts, SatSerializer, count_values, rank_lines
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 VOCABULARY = load_tokenizer("minilm")

@@ -17,7 +17,7 @@ from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
 from mate_cli.tokenization.schema.linking import EXACT, NO_LINK, PARTIAL, NameLinker, question_words
 from mate_cli.tokenization.schema.relations import RELATIONS, SchemaRelations
 from mate_cli.tokenization.schema.serializer import SchemaSerializer, action_rows, actions_of_rows
-from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SCHEMA = Schema.expanded(

@@ -9,7 +9,7 @@ from mate_cli.benchmark.inputs.real_tables import real_questions
 from mate_cli.benchmark.tokenization import TokenizationBenchmark, equal_encodings, transformers_encoder
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import is_empty
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

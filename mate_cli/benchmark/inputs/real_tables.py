@@ -11,7 +11,7 @@ from pathlib import Path
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 LARGEST = 16

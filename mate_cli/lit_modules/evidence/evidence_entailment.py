@@ -20,7 +20,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.evidence import MixtureHead, MixtureOutput
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializers.serializer import Label
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellLogits
 from mate_cli.models.heads.evidence import NodeHead
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializers.serializer import Label
 
 
 class EvidenceRanking(CellSelection):

@@ -27,7 +27,7 @@ from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.evidence.examples import EvidenceExample
 from mate_cli.tokenization.evidence.labels import ANSWER_KINDS
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import SpanSerializer
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 @dataclass(frozen=True)

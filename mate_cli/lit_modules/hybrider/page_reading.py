@@ -15,7 +15,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.labels import reading_pairs
 from mate_cli.tokenization.hybrider.targets import target_of
-from mate_cli.tokenization.serializer import SpanSerializer
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 class PageReading(SpanReading):

@@ -21,7 +21,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import COLUMN, TABLE, WORD, TableEncoding, TokenArrays
 from mate_cli.tokenization.schema.linking import question_words
 from mate_cli.tokenization.schema.relations import SchemaRelations
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 
 NONE = -1
 """Where there is no parent, no production, no column."""

@@ -14,7 +14,7 @@ from mate_cli.data.stream import TableStream
 from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC
 from mate_cli.data.table_data_module import Loading
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SERIALIZER = TapasSerializer(load_tokenizer("sample"), max_tokens=128, sentences=0, drop_rows_to_fit=False)

@@ -12,8 +12,8 @@ from pydantic import Field
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+from mate_cli.tokenization.serializers.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex, split_sentences
-from mate_cli.tokenization.table_facts import TableFacts
+from mate_cli.tokenization.pieces.table_facts import TableFacts
 
 SCORES = ("document", "sentence", "sentence_rank", "overlap")
 """How well a cell fits the question: cosine of the cell with its passages, the best of its sentences (its own text

@@ -17,10 +17,10 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import Expander
 from mate_cli.tokenization.layout import TableEncoding
-from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.pieces import Parts, PieceCache
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Serializer
-from mate_cli.tokenization.table_facts import TableFacts
+from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
+from mate_cli.tokenization.pieces.table_facts import TableFacts
+from mate_cli.tokenization.serializers.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
 
 _TABLES_AT_ONCE = 64
 

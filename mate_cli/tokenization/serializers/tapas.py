@@ -16,17 +16,17 @@ from pydantic import Field
 from mate_cli.errors import ConfigError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.cell_pruning import tokens_to_keep
-from mate_cli.tokenization.column_selection import choose_columns
-from mate_cli.tokenization.cuts import count_cuts, lost_cells
-from mate_cli.tokenization.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.expansion import whole_passages
+from mate_cli.tokenization.fitting.cell_pruning import tokens_to_keep
+from mate_cli.tokenization.fitting.column_selection import choose_columns
+from mate_cli.tokenization.fitting.cuts import count_cuts, lost_cells
+from mate_cli.tokenization.fitting.ranked_rows import RankedRows
+from mate_cli.tokenization.fitting.truncation import Fit, fit_table, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces import TablePieces
-from mate_cli.tokenization.ranked_rows import RankedRows
-from mate_cli.tokenization.serializer import EncodingFailure, Label
-from mate_cli.tokenization.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
-from mate_cli.tokenization.truncation import Fit, fit_table, smallest_table
+from mate_cli.tokenization.pieces.detokenize import find_pieces, joined_pieces, span_text
+from mate_cli.tokenization.pieces.pieces import TablePieces
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label
+from mate_cli.tokenization.serializers.text_serializer import Additions, CannotEncodeError, Reading, TextSerializer
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.column_selection import Stems, similarity, stems
+from mate_cli.tokenization.fitting.column_selection import Stems, similarity, stems
 
 
 class CellStems:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mate_cli.tokenization.pieces import PieceCache
+from mate_cli.tokenization.pieces.pieces import PieceCache
 
 LONG_TEXT = 2000
 """Characters; of longer texts only about as many are split into pieces for one example."""

@@ -10,11 +10,11 @@ import numpy as np
 from mate_cli.tables.numbers import Value, numeric_values
 from mate_cli.tables.numeric_columns import column_ranks, column_values, relations
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.cell_pruning import CellStems
-from mate_cli.tokenization.column_selection import ColumnStems
 from mate_cli.tokenization.expansion import expanded
+from mate_cli.tokenization.fitting.cell_pruning import CellStems
+from mate_cli.tokenization.fitting.column_selection import ColumnStems
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.pieces import Parts, PieceCache, TablePieces
+from mate_cli.tokenization.pieces.pieces import Parts, PieceCache, TablePieces
 
 _LARGEST_RANK = TOKEN_TYPES["column_ranks"] - 1
 
