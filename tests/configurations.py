@@ -16,9 +16,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, open_dict
 
+from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.validate import resolved, validate
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.schema import SCHEMAS
-from mate_cli.cli.validate import resolved, validate
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import RunConfig
 

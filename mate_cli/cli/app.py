@@ -36,12 +36,13 @@ COMMANDS = {
     "inspect": "Show how one example is read, cut, pruned and attended to.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
-"""Every sub-command is a module of this package with the same name."""
+"""Every sub-command is a module of `commands` with the same name."""
 
 
 def commands() -> dict[str, str]:
     """Return name and description of each sub-command that this installation has."""
-    return {name: text for name, text in COMMANDS.items() if Path(__file__).with_name(f"{name}.py").is_file()}
+    folder = Path(__file__).with_name("commands")
+    return {name: text for name, text in COMMANDS.items() if (folder / f"{name}.py").is_file()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,7 +102,7 @@ def plain_warnings() -> Iterator[None]:
 
 def dispatch(words: list[str]) -> int:
     """Run the sub-command named by the first word."""
-    from mate_cli.cli import help as texts
+    from mate_cli.cli.shell import help as texts
 
     if not words or words[0] in ("--help", "-h", "help"):
         print(texts.overview(commands()))
@@ -112,7 +113,7 @@ def dispatch(words: list[str]) -> int:
     name, rest = words[0], words[1:]
     if name not in commands():
         raise ConfigError("no such command", where=name, remedy=texts.nearest(name, commands(), prefix="mate "))
-    module = importlib.import_module(f"mate_cli.cli.{name}")
+    module = importlib.import_module(f"mate_cli.cli.commands.{name}")
     if not hasattr(module, "CONFIG"):
         return int(module.main(rest))
     return run_hydra(name, module, rest)
@@ -120,14 +121,14 @@ def dispatch(words: list[str]) -> int:
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli import help as texts
     from mate_cli.cli.config.mistakes import explained_errors
+    from mate_cli.cli.shell import help as texts
 
     if "--version" in words:
         print(f"mate {__version__}")
         return 0
     if topic := texts.topic(words):
-        from mate_cli.cli.explain import text
+        from mate_cli.cli.commands.explain import text
 
         print(text(module.CONFIG, topic, [word for word in words if "=" in word and not word.startswith("-")]))
         return 0
@@ -159,7 +160,7 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
 
     def task(config: DictConfig) -> None:
         from mate_cli.cli.config.mistakes import explained_errors
-        from mate_cli.cli.validate import validate
+        from mate_cli.cli.config.validate import validate
 
         sys.argv = list(argv)
         try:

@@ -13,7 +13,9 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from mate_cli import __version__
-from mate_cli.cli import app, sweep, train
+from mate_cli.cli import app
+from mate_cli.cli.commands import train
+from mate_cli.cli.sweeps import sweep
 from mate_cli.errors import ConfigError
 
 

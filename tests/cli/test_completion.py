@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.cli import app, completion
+from mate_cli.cli import app
+from mate_cli.cli.commands import completion
 from mate_cli.cli.config_dir import config_dir
 
 HARDWARE = sorted(path.stem for path in (config_dir() / "hardware").glob("*.yaml"))

@@ -7,7 +7,7 @@ import pytest
 from finished_runs import finished_run
 
 from mate_cli.cli.app import main
-from mate_cli.cli.completion import completions
+from mate_cli.cli.commands.completion import completions
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from finished_runs import finished_run, here
 from rich.console import Console
 from table_releases import WRITERS
 
-from mate_cli.cli import inspect
 from mate_cli.cli.app import main
-from mate_cli.cli.inspect import arrays, cell_lengths, find_example, linked_texts
+from mate_cli.cli.commands import inspect
+from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import DataError
 from mate_cli.pipelines.finished import evaluate_run

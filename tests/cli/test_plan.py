@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from mate_cli.cli.app import main
+from mate_cli.cli.commands.train import config_text
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.train import config_text
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.files.plain import to_yaml
 from mate_cli.runs.folders import flat_keys

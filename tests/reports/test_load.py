@@ -116,7 +116,9 @@ def test_curves_skip_lines_cut_short_and_are_thinned(tmp_path):
 
 
 def test_reports_load_neither_torch_nor_matplotlib():
-    modules = "mate_cli.cli.compare, mate_cli.reports.html, mate_cli.reports.terminal, mate_cli.reports.figures"
+    modules = (
+        "mate_cli.cli.commands.compare, mate_cli.reports.html, mate_cli.reports.terminal, mate_cli.reports.figures"
+    )
     code = f"import sys, {modules}; print({{'torch', 'matplotlib', 'pandas', 'lightning'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 

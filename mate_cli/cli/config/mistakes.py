@@ -23,7 +23,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.help import choices, groups_of, nearest, nearest_choice
+from mate_cli.cli.shell.help import choices, groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, MateError
 
 

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
 from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
+from mate_cli.cli.config.schema import StageOptions, modules
+from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.config.words import Word
-from mate_cli.cli.help import nearest
-from mate_cli.cli.schema import StageOptions, modules
-from mate_cli.cli.sentences import validation_messages
+from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.plan import After, Plan, Stage, beginning_with, standing_in
 from mate_cli.runs.configuration import Node, RunConfig, load_config

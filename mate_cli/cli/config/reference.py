@@ -23,10 +23,10 @@ from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.mistakes import nearest_key
 from mate_cli.cli.config.quoting import quoted_list
+from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.help import choices
-from mate_cli.cli.schema import SCHEMAS
-from mate_cli.cli.validate import Parameters
+from mate_cli.cli.shell.help import choices
 from mate_cli.errors import ConfigError
 
 LINE = re.compile(

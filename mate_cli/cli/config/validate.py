@@ -19,8 +19,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from mate_cli.cli.config.mistakes import omegaconf_error
-from mate_cli.cli.schema import SCHEMAS
-from mate_cli.cli.sentences import unknown_key, validation_messages
+from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
 from mate_cli.errors import ConfigError
 from mate_cli.files.own_modules import find_beside, what_is_missing
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
 
 if TYPE_CHECKING:
-    from mate_cli.cli.schema import Compare
+    from mate_cli.cli.config.schema import Compare
     from mate_cli.reports.report import Report
     from mate_cli.terminal.console import Console
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mate_cli.cli.config.quoting import is_written, quoted_list
 
 if TYPE_CHECKING:
-    from mate_cli.cli.schema import Evaluate
+    from mate_cli.cli.config.schema import Evaluate
     from mate_cli.pipelines.finished import Here
 
 CONFIG = "evaluate"
@@ -34,7 +34,7 @@ def _of_data(word: str) -> str:
 
 def run(cfg: Evaluate) -> None:
     """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders."""
-    from mate_cli.cli.schema import as_list, modules
+    from mate_cli.cli.config.schema import as_list, modules
     from mate_cli.runs.folders import open_run
 
     for folder in as_list(cfg.run):
@@ -50,7 +50,7 @@ def run(cfg: Evaluate) -> None:
 
 def score(cfg: Evaluate, here: Here) -> None:
     """Score runs on splits, each by itself or all as one, and sort what is wrong."""
-    from mate_cli.cli.schema import as_list
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.ensemble import evaluate_together
     from mate_cli.pipelines.finished import evaluate_run
     from mate_cli.reports.errors import print_errors
@@ -73,7 +73,7 @@ def analyse(cfg: Evaluate, here: Here) -> None:
     from hydra.utils import instantiate
 
     from mate_cli.analysis.base import FOLDER, analyse_run
-    from mate_cli.cli.schema import as_list
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.reports.analyses import show_findings
     from mate_cli.reports.terminal import report_console
 

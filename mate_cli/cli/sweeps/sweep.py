@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.quoting import quoted
 from mate_cli.cli.config.words import of_job, parameters_for_sweeper
-from mate_cli.cli.sweep_file import key, typed_parameters
+from mate_cli.cli.sweeps.sweep_file import key, typed_parameters
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run_sweep(start: Callable[[], object]) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
-    from mate_cli.cli.sweep_summary import all_well, common_mistake, print_summary
+    from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
 
     Bookkeeping.folder, problem = None, None
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mate_cli.cli.schema import Export
+    from mate_cli.cli.config.schema import Export
 
 CONFIG = "export"
 
@@ -15,7 +15,7 @@ def run(cfg: Export) -> None:
     from mate_cli.runs.folders import open_run
 
     open_run(cfg.run)  # quick; what follows loads torch
-    from mate_cli.cli.schema import modules
+    from mate_cli.cli.config.schema import modules
     from mate_cli.pipelines.export import export_run
     from mate_cli.pipelines.finished import Here
 

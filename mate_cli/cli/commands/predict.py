@@ -11,7 +11,7 @@ from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mate_cli.cli.schema import Predict
+    from mate_cli.cli.config.schema import Predict
     from mate_cli.tables.answered import Session
 
 CONFIG = "predict"
@@ -78,7 +78,7 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
-    from mate_cli.cli.schema import modules
+    from mate_cli.cli.config.schema import modules
     from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
@@ -132,7 +132,7 @@ def predict_tables(cfg: Predict) -> None:
 
 def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     """Ask the model that is named about the tables, or the database, that are."""
-    from mate_cli.cli.schema import as_list, modules
+    from mate_cli.cli.config.schema import as_list, modules
     from mate_cli.pipelines.finished import Here
     from mate_cli.pipelines.opened import open_model
 

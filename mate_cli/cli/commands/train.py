@@ -29,7 +29,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     """The words with what `sweep=NAME` implies."""
     if not any(word.startswith("sweep=") for word in words):
         return list(words)
-    from mate_cli.cli.sweep_file import expand
+    from mate_cli.cli.sweeps.sweep_file import expand
 
     return expand(words)
 
@@ -77,7 +77,7 @@ def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int
     """
     from mate_cli.cli.config.words import for_sweeper
     from mate_cli.cli.config_dir import user_config_dir
-    from mate_cli.cli.sweep import run_job, run_sweep
+    from mate_cli.cli.sweeps.sweep import run_job, run_sweep
 
     own = folder or user_config_dir()
     sys.argv = [sys.argv[0], "--multirun", *for_sweeper(overrides), *(["--config-dir", str(own)] if own else [])]
@@ -102,7 +102,7 @@ def check_plan(plan: Plan, folder: Path | None = None) -> None:
         find_beside(targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else []))
         check_data(stage.config)
 
-    from mate_cli.cli.validate import target_problems
+    from mate_cli.cli.config.validate import target_problems
     from mate_cli.pipelines.assembly import check_label  # loads Lightning, which takes seconds
 
     for stage in trained:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.cli.completion import DATA_ACTIONS as ACTIONS
+from mate_cli.cli.commands.completion import DATA_ACTIONS as ACTIONS
 from mate_cli.errors import DataError
 
 if TYPE_CHECKING:
-    from mate_cli.cli.schema import Data
+    from mate_cli.cli.config.schema import Data
 
 CONFIG = "data"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from mate_cli.cli.schema import Inspect
+    from mate_cli.cli.config.schema import Inspect
     from mate_cli.lit_modules.base import TableTask
     from mate_cli.reports.kept_tokens import KeptTokens
     from mate_cli.runs.configuration import ModelConfig

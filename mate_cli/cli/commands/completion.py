@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mate_cli.cli.help import nearest
+from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 
 BASH = r"""_mate() {
@@ -64,7 +64,7 @@ def completions(line: str) -> list[str]:
         line: everything typed so far, such as `mate train mod`.
     """
     from mate_cli.cli.app import commands
-    from mate_cli.cli.candidates import Completer
+    from mate_cli.cli.shell.candidates import Completer
 
     before, word = line.split()[1:], ""
     if not line.endswith((" ", "\t")) and before:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mate_cli.cli.schema import Benchmark
+    from mate_cli.cli.config.schema import Benchmark
     from mate_cli.reports.benchmark_results import BenchmarkResults
 
 CONFIG = "benchmark"
