@@ -12,7 +12,7 @@ from rich.console import Console
 import mate_cli.metrics
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import metric_specs, subset_specs
-from mate_cli.pipelines.model_card import Exported, front_matter, model_card
+from mate_cli.pipelines.export.model_card import Exported, front_matter, model_card
 from mate_cli.pipelines.summary import results_table
 from mate_cli.reports.export_latex import report_latex
 from mate_cli.reports.export_markdown import report_markdown

@@ -19,7 +19,7 @@ from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.pipelines.assembly import Parts, assemble
-from mate_cli.pipelines.evaluation import evaluate, save_result
+from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
 from mate_cli.pipelines.placement import placement, prepare

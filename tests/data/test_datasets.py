@@ -16,7 +16,7 @@ from mate_cli.data.corpus_sources import Sources
 from mate_cli.data.datasets.catalogue import all_datasets, dataset_names, evaluation_splits, find_dataset, read_info
 from mate_cli.data.table_corpus import TableCorpus
 from mate_cli.errors import DataError
-from mate_cli.pipelines.model_card import UNKNOWN, Exported, front_matter
+from mate_cli.pipelines.export.model_card import UNKNOWN, Exported, front_matter
 from mate_cli.runs.record import RunRecord
 
 INFO = {

@@ -12,6 +12,7 @@ import yaml
 from batches import one_table, pad
 from configurations import composed, run_config
 from finished_runs import SMALL, finished_run, here
+from mate_cli.pipelines.export_ import export
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, TapasForSequenceClassification
 
@@ -20,10 +21,9 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.pipelines import export
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
-from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import TOKEN_TYPES

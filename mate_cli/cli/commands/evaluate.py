@@ -9,7 +9,7 @@ from mate_cli.cli.config.quoting import is_written, quoted_list
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate
-    from mate_cli.pipelines.finished import Here
+    from mate_cli.pipelines.evaluation.finished import Here
 
 CONFIG = "evaluate"
 SEVERAL = ("run", "split", "data.root")
@@ -40,7 +40,7 @@ def run(cfg: Evaluate) -> None:
     for folder in as_list(cfg.run):
         open_run(folder)  # quick; what follows loads torch
 
-    from mate_cli.pipelines.finished import Here
+    from mate_cli.pipelines.evaluation.finished import Here
 
     roots: list[str | None] = [*as_list(cfg.data.get("root"))]
     for root in roots or [None]:
@@ -51,8 +51,8 @@ def run(cfg: Evaluate) -> None:
 def score(cfg: Evaluate, here: Here) -> None:
     """Score runs on splits, each by itself or all as one, and sort what is wrong."""
     from mate_cli.cli.config.schema import as_list
-    from mate_cli.pipelines.ensemble import evaluate_together
-    from mate_cli.pipelines.finished import evaluate_run
+    from mate_cli.pipelines.evaluation.ensemble import evaluate_together
+    from mate_cli.pipelines.evaluation.finished import evaluate_run
     from mate_cli.reports.errors import print_errors
     from mate_cli.reports.terminal import report_console
 

@@ -16,8 +16,8 @@ def run(cfg: Export) -> None:
 
     open_run(cfg.run)  # quick; what follows loads torch
     from mate_cli.cli.config.schema import modules
-    from mate_cli.pipelines.export import export_run
-    from mate_cli.pipelines.finished import Here
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.export.export import export_run
 
     here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
     export_run(cfg.run, cfg.to, here, overwrite=cfg.overwrite, licence=cfg.license)

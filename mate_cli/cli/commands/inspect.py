@@ -118,8 +118,8 @@ def _of_weights(cfg: Inspect) -> ExampleReader:
     from hydra.utils import instantiate
 
     from mate_cli.pipelines.assembly import load_best
-    from mate_cli.pipelines.checkpoint import open_checkpoint
-    from mate_cli.pipelines.finished import Here
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.inference.checkpoint import open_checkpoint
     from mate_cli.runs.folders import open_run
 
     here = Here(cfg.hardware, cfg.paths)

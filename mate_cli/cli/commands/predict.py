@@ -85,7 +85,7 @@ def predict_dataset(cfg: Predict) -> None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
     open_run(cfg.run)  # quick; what follows loads torch
 
-    from mate_cli.pipelines.finished import Here, predict_file
+    from mate_cli.pipelines.evaluation.finished import Here, predict_file
 
     here = Here(cfg.hardware, cfg.paths, cfg.data, trust=modules(cfg.trust))
     predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
@@ -133,17 +133,17 @@ def predict_tables(cfg: Predict) -> None:
 def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     """Ask the model that is named about the tables, or the database, that are."""
     from mate_cli.cli.config.schema import as_list, modules
-    from mate_cli.pipelines.finished import Here
-    from mate_cli.pipelines.opened import open_model
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.inference.opened import open_model
 
     here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
     questions = as_list(cfg.question)
     if cfg.database is not None:
-        from mate_cli.pipelines.own_databases import AskingDatabase, answer_database
+        from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database
 
         about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions)
         return answer_database(about, lambda: open_model(cfg.run, cfg.checkpoint, here, "databases"), say)
-    from mate_cli.pipelines.own_tables import Asking, answer_tables
+    from mate_cli.pipelines.inference.own_tables import Asking, answer_tables
     from mate_cli.tables.formats.encoding import known_encoding
     from mate_cli.tables.limits import Limits
 

@@ -11,7 +11,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.span_reading import score_answers
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tables.example import Coordinates, TableExample

@@ -15,9 +15,9 @@ from mate_cli.errors import ConfigError, DataError, MateError
 from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import Calibration
-from mate_cli.pipelines.evaluation import predict, predict_in_turn
-from mate_cli.pipelines.opened import Model
-from mate_cli.pipelines.row_fitting import RowFitter, Seen
+from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
+from mate_cli.pipelines.inference.opened import Model
+from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
 from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
 from mate_cli.tables.computed import compute, needs_all_rows, readable_number

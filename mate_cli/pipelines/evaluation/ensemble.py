@@ -10,8 +10,8 @@ from typing import Any
 from mate_cli.errors import ConfigError
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.evaluation import judge, save_result
-from mate_cli.pipelines.finished import Here, open_stages
+from mate_cli.pipelines.evaluation.evaluation import judge, save_result
+from mate_cli.pipelines.evaluation.finished import Here, open_stages
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.stages import joint_throughput, save_answers
 from mate_cli.pipelines.summary import results_table

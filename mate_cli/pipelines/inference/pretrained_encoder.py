@@ -20,8 +20,8 @@ from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
-from mate_cli.pipelines.finished import Here
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
 from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.example import TableExample

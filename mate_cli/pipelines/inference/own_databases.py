@@ -10,9 +10,9 @@ from typing import Any
 
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.door import reading
-from mate_cli.pipelines.evaluation import predict
-from mate_cli.pipelines.opened import Model
-from mate_cli.pipelines.own_tables import noted_time
+from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.inference.opened import Model
+from mate_cli.pipelines.inference.own_tables import noted_time
 from mate_cli.sql.database import UnrunnableQueryError, is_database, read_database_schema, run_query
 from mate_cli.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.sql.schema import Schema, read_schemas

@@ -19,11 +19,11 @@ from mate_cli.files.plain import to_yaml
 from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset, check_built
-from mate_cli.pipelines.evaluation import CALIBRATION
-from mate_cli.pipelines.finished import Here
-from mate_cli.pipelines.model_card import Exported, model_card
-from mate_cli.pipelines.tapas_format import tapas_class, tapas_config, tapas_weights
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.export.model_card import Exported, model_card
+from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
+from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset, check_built
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord

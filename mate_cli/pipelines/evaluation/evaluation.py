@@ -17,8 +17,8 @@ from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.evaluation.predictions import save_predictions
 from mate_cli.pipelines.placement import placement
-from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.quiet import quiet, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig

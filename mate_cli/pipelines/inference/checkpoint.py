@@ -16,9 +16,9 @@ from mate_cli.files.plain import read_yaml
 from mate_cli.files.targets import check_targets
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble
-from mate_cli.pipelines.evaluation import CALIBRATION
-from mate_cli.pipelines.finished import Here
-from mate_cli.pipelines.tapas_format import is_tapas, tapas_parts
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
 from mate_cli.tables.example import TableExample

@@ -15,7 +15,7 @@ from hydra.utils import instantiate
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import read_object
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.evaluation import evaluate, judge, predict, save_result
+from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.stages import LEARNT, save_answers
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained

@@ -11,9 +11,9 @@ from mate_cli.files.door import reading
 from mate_cli.files.plain import read_object
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
-from mate_cli.pipelines.checkpoint import NoDataset, find_checkpoint, open_checkpoint
-from mate_cli.pipelines.evaluation import CALIBRATION
-from mate_cli.pipelines.finished import Here
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.inference.checkpoint import NoDataset, find_checkpoint, open_checkpoint
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
 
