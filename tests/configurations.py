@@ -126,6 +126,9 @@ def choosable_classes() -> list[str]:
         "mate_cli.models.initialization": lambda one: issubclass(one, Initializer) and not _is_unfinished(one),
         "mate_cli.attention.backends": lambda one: hasattr(one, "supports"),
         "mate_cli.data": lambda one: hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one),
+        "mate_cli.data.corpora": lambda one: (
+            hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one)
+        ),
         "mate_cli.lit_modules": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
         "mate_cli.lit_modules.evidence": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
         "mate_cli.lit_modules.hybrider": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),

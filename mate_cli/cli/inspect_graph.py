@@ -70,7 +70,7 @@ def kinds_of(encoding: TableEncoding) -> list[list[str]]:
 
 def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network
     """How much of each node every node takes in each layer that hops, the mean of its heads [K, K]; {} without hops."""
-    from mate_cli.data.collate import collate
+    from mate_cli.data.loading.collate import collate
 
     ask = getattr(encoder, "edge_weights", None)
     if ask is None:

@@ -10,7 +10,7 @@ import torch
 from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import TableTask

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mate_cli.data.table_data_module import TrainingSet
+from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.cuts import CUTS, describe_cuts

@@ -15,8 +15,8 @@ from mate_cli.terminal.console import Console
 from mate_cli.tokenization.fitting.cuts import describe_cuts
 
 if TYPE_CHECKING:
-    from mate_cli.data.batching import Schedule
-    from mate_cli.data.table_data_module import TrainingSet
+    from mate_cli.data.loading.batching import Schedule
+    from mate_cli.data.loading.table_data_module import TrainingSet
     from mate_cli.pipelines.assembly import Parts
     from mate_cli.pipelines.plan import Plan
     from mate_cli.pipelines.run import Run

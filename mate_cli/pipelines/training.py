@@ -10,8 +10,8 @@ import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
 
-from mate_cli.data.batching import check_shares, plan_schedule
-from mate_cli.data.table_data_module import TableDataModule
+from mate_cli.data.loading.batching import check_shares, plan_schedule
+from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.lit_modules.base import Optimization
 from mate_cli.lit_modules.distributed.sharding import load_whole
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe

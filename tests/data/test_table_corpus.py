@@ -12,13 +12,13 @@ from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.corpus import CorpusTable, table_key
-from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.corpora.corpus import CorpusTable, table_key
+from mate_cli.data.corpora.corpus_sources import Sources
+from mate_cli.data.corpora.interactions import parse_message, read_interactions
+from mate_cli.data.corpora.leaks import EvaluationTables
+from mate_cli.data.corpora.shards import from_row, open_shards, read_shard, write_shard
+from mate_cli.data.corpora.table_corpus import TableCorpus, collect_tables
 from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.interactions import parse_message, read_interactions
-from mate_cli.data.leaks import EvaluationTables
-from mate_cli.data.shards import from_row, open_shards, read_shard, write_shard
-from mate_cli.data.table_corpus import TableCorpus, collect_tables
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
 
@@ -191,7 +191,7 @@ def test_two_processes_may_prepare_the_same_corpus(tmp_path, monkeypatch):
             first.shards  # noqa: B018 - the other process
         return collect_tables(*arguments)
 
-    monkeypatch.setattr("mate_cli.data.table_corpus.collect_tables", meanwhile)
+    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", meanwhile)
     assert [shard.path for shard in second.shards] == [shard.path for shard in first.shards]
     assert [path.name for path in (tmp_path / "cache" / "corpora").iterdir()] == [first.fingerprint]
 
@@ -202,7 +202,7 @@ def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypa
     assert len(keys) == len(set(keys))
     assert sum(shard.tables + shard.held_out for shard in corpus.shards) == len(keys)
     assert "equal to one of evaluation" in corpus.facts["corpus, left out"]
-    monkeypatch.setattr("mate_cli.data.table_corpus.collect_tables", None)
+    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", None)
     again = TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=["sample/dev"])
     assert [table.key for table in again.tables()] == keys
     dev = again.examples("dev")

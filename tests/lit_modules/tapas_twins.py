@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize

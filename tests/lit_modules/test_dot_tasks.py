@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from test_shortened_input import CASES, VOCABULARY
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.masked_lm import MaskedLM

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.evidence.evidence_entailment import EvidenceEntailment
 from mate_cli.lit_modules.evidence.evidence_ranking import EvidenceRanking
 from mate_cli.lit_modules.evidence.evidence_reading import EvidenceReading, best_span

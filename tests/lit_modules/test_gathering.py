@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.table_data_module import batches_of_rank
+from mate_cli.data.loading.table_data_module import batches_of_rank
 from mate_cli.lit_modules.distributed import gathering
 
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.masked_lm import MaskedLM, MaskedPieces, masked_logits
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights

@@ -7,7 +7,7 @@ import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.app import main
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.lit_modules.option_choice import OptionChoice
 from mate_cli.models.base.sizes import EncoderSize

@@ -8,8 +8,8 @@ import yaml
 from golden import ROOT
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
 from mate_cli.data.links import link_examples
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment, Verdict
 from mate_cli.lit_modules.table_qa import TableAnswer, TableQA, likely_cells
 from mate_cli.models.tapas import Tapas

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertModel
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.lexical import Lexical

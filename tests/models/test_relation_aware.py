@@ -7,7 +7,7 @@ import torch
 from music_questions import examples
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.lit_modules.sql_parsing import SqlParsing

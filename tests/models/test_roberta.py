@@ -8,7 +8,7 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import RobertaConfig, RobertaModel, RobertaTokenizerFast
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates

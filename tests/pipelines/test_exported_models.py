@@ -12,7 +12,6 @@ import yaml
 from batches import one_table, pad
 from configurations import composed, run_config
 from finished_runs import SMALL, finished_run, here
-from mate_cli.pipelines.export_ import export
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, TapasForSequenceClassification
 
@@ -23,6 +22,7 @@ from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.export import export
 from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table

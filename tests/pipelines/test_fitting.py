@@ -1,6 +1,6 @@
 """What was cut, not encoded or not usable is counted in the record and said in words."""
 
-from mate_cli.data.cache import encode_split
+from mate_cli.data.loading.cache import encode_split
 from mate_cli.lit_modules.base import lack_of_answer
 from mate_cli.pipelines.fitting import note_fit, note_unusable, plain_reason
 from mate_cli.runs.record import RunRecord

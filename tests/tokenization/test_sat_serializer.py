@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from mate_cli.data.cache import encode_split
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.cache import encode_split
+from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import is_empty

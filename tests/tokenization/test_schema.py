@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mate_cli.data.cache import encode_split
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.cache import encode_split
+from mate_cli.data.loading.collate import collate
 from mate_cli.sql.example import KnownQuery, schema_example, schema_table
 from mate_cli.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
 from mate_cli.sql.parse import parse

@@ -146,7 +146,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
     import numpy as np
     import torch
 
-    from mate_cli.data.collate import collate
+    from mate_cli.data.loading.collate import collate
     from mate_cli.reports.kept_tokens import KeptTokens
     from mate_cli.tokenization.serializers.serializer import OF_ANSWERS
 
@@ -269,7 +269,7 @@ def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.nda
     import torch
     from hydra.utils import instantiate
 
-    from mate_cli.data.collate import collate
+    from mate_cli.data.loading.collate import collate
 
     with torch.device("meta"):  # only the pattern is wanted, not the weights
         model = instantiate(config.model, attention=instantiate(config.attention), vocab_size=1)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import SelfAttention

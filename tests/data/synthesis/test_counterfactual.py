@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_reader import StatementReader
 
-from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs, replaceable_mentions
 from mate_cli.data.synthesis.references import TableReferences, places
@@ -219,7 +219,7 @@ def test_long_statements_are_left_out_and_kinds_can_be_switched_off():
 
 def test_statements_do_not_depend_on_the_hashes_of_strings():
     script = (
-        "import numpy as np; from mate_cli.data.corpus import CorpusTable;"
+        "import numpy as np; from mate_cli.data.corpora.corpus import CorpusTable;"
         "from mate_cli.data.datasets.sample.reader import Sample;"
         "from mate_cli.data.synthesis.table_statements import statements_of;"
         "table = CorpusTable.of(Sample().examples('dev')[0].table, 'sample');"

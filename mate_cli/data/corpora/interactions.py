@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell, Table
 

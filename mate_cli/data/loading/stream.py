@@ -16,12 +16,12 @@ from typing import Literal, Protocol
 import numpy as np
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from mate_cli.data.batching import Schedule
-from mate_cli.data.collate import collate
-from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.lanes import Lane, StreamedTable
-from mate_cli.data.shards import Shard
-from mate_cli.data.table_data_module import Loading, Selector, TableDataModule
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.lanes import Lane, StreamedTable
+from mate_cli.data.corpora.shards import Shard
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.table_data_module import Loading, Selector, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.cuts import CUTS

@@ -11,9 +11,9 @@ import numpy as np
 import pytorch_lightning as pl
 from torch.utils.data import DataLoader, Dataset
 
-from mate_cli.data.batching import LengthGroupedBatches, Schedule
-from mate_cli.data.cache import EncodedSplit, encode_split
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule
+from mate_cli.data.loading.cache import EncodedSplit, encode_split
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch

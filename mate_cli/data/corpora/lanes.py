@@ -11,8 +11,8 @@ from weakref import finalize
 import numpy as np
 from datasets import Dataset as ArrowDataset
 
-from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.shards import Shard, from_row
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.shards import Shard, from_row
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mate_cli.data.corpus import CorpusTable, own_texts
+from mate_cli.data.corpora.corpus import CorpusTable, own_texts
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell, Table
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.interactions import read_interactions
+from mate_cli.data.corpora.shards import is_corpus, read_shard
 from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
-from mate_cli.data.interactions import read_interactions
-from mate_cli.data.shards import is_corpus, read_shard
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.read import SUFFIXES, open_table

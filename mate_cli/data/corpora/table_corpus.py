@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.data.check import CheckReport, Sizes
-from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.corpus_sources import Sources
+from mate_cli.data.corpora.leaks import EvaluationTables
+from mate_cli.data.corpora.masked_tables import MaskedTables
+from mate_cli.data.corpora.shards import Shard, open_shards, read_shard, write_shard
 from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
-from mate_cli.data.leaks import EvaluationTables
-from mate_cli.data.masked_tables import MaskedTables
-from mate_cli.data.shards import Shard, open_shards, read_shard, write_shard
-from mate_cli.data.stream import Masks, StreamedDataset
+from mate_cli.data.loading.stream import Masks, StreamedDataset
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tokenization.serializers.serializer import Serializer

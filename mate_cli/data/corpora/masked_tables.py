@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer

@@ -1,6 +1,6 @@
 """Makes the sample dataset: small tables, passages and questions in the layout of HybridQA, from our own words.
 
-The same seed gives the same files. Rebuild with: python -m mate_cli.data.synthetic
+The same seed gives the same files. Rebuild with: python tools/make_sample.py
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mate_cli.data.sample_domains import DOMAINS, PASSAGE_ASKS, POOLS, SUBJECT_ASKS, TABLE_ASKS, Domain, DomainColumn
+from sample_domains import DOMAINS, PASSAGE_ASKS, POOLS, SUBJECT_ASKS, TABLE_ASKS, Domain, DomainColumn
 
-SAMPLE = Path(__file__).parent / "datasets" / "sample" / "release"
+SAMPLE = Path(__file__).parents[1] / "mate_cli" / "data" / "datasets" / "sample" / "release"
 SEED = 20
 TABLES = {"train": 6, "dev": 1, "test": 1}
 """Tables per domain and split."""
