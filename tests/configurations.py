@@ -125,16 +125,18 @@ def choosable_classes() -> list[str]:
         "mate_cli.models": lambda one: issubclass(one, TableEncoder) and one is not TableEncoder,
         "mate_cli.models.initialization": lambda one: issubclass(one, Initializer) and not _is_unfinished(one),
         "mate_cli.attention.backends": lambda one: hasattr(one, "supports"),
-        "mate_cli.data": lambda one: hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one),
-        "mate_cli.data.corpora": lambda one: (
-            hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one)
-        ),
+        "mate_cli.data": _is_dataset,
+        "mate_cli.data.corpora": _is_dataset,
         "mate_cli.lit_modules": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
         "mate_cli.lit_modules.evidence": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
         "mate_cli.lit_modules.hybrider": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
         "mate_cli.lit_modules.optimization": lambda one: hasattr(one, "build"),
     }
     return [name for package, wanted in kinds.items() for name in _classes(package, wanted)]
+
+
+def _is_dataset(one: type) -> bool:
+    return hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one)
 
 
 def _is_unfinished(one: type) -> bool:
