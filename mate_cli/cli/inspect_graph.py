@@ -29,9 +29,9 @@ def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializ
     Raises:
         DataError: the example cannot be encoded.
     """
-    from mate_cli.reports.evidence import NodeView, print_nodes
+    from mate_cli.reports.examples.evidence import NodeView, print_nodes
     from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.terminal.comparison import report_console
     from mate_cli.tokenization.fitting.cuts import describe_cut
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 

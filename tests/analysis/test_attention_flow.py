@@ -20,8 +20,8 @@ from mate_cli.models.linformer import Linformer
 from mate_cli.models.mate import Mate
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.reports.attention_flow import PAPER, network_flows, read_flows
-from mate_cli.reports.html import render_page
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.page import render_page
 
 CLS = 101
 

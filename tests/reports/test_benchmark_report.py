@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from mate_cli.errors import RunError
-from mate_cli.reports.benchmark_figures import COSTS, benchmark_figures, scaling_frame, write_benchmark_figures
-from mate_cli.reports.benchmark_page import date_text, render_benchmark
-from mate_cli.reports.benchmark_results import (
+from mate_cli.reports.benchmark.figures import COSTS, benchmark_figures, scaling_frame, write_benchmark_figures
+from mate_cli.reports.benchmark.page import date_text, render_benchmark
+from mate_cli.reports.benchmark.results import (
     BOTH,
     FORWARD,
     MeasuredCase,
@@ -19,7 +19,7 @@ from mate_cli.reports.benchmark_results import (
     read_benchmark,
     read_results,
 )
-from mate_cli.reports.benchmark_tables import (
+from mate_cli.reports.benchmark.tables import (
     case_table,
     error_text,
     overview_tables,
@@ -27,7 +27,7 @@ from mate_cli.reports.benchmark_tables import (
     ratio_text,
     time_text,
 )
-from mate_cli.reports.benchmark_terminal import print_benchmark
+from mate_cli.reports.benchmark.terminal import print_benchmark
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.plots.style import as_svg
 from tests.reports.runs import build_run

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.reports.disagreements import disagreements
-from mate_cli.reports.grouping import Configuration, group_runs
-from mate_cli.reports.load import load_runs
-from mate_cli.reports.questions import load_questions, mean_score, question_scores, scores_by_size, scores_by_source
+from mate_cli.reports.compare.disagreements import disagreements
+from mate_cli.reports.compare.grouping import Configuration, group_runs
+from mate_cli.reports.compare.questions import (
+    load_questions,
+    mean_score,
+    question_scores,
+    scores_by_size,
+    scores_by_source,
+)
+from mate_cli.reports.runs.load import load_runs
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
 

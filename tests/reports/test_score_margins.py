@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.reports.figures import margin_frames, write_figures
-from mate_cli.reports.html import render_page
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.page import render_page
+from mate_cli.reports.plots.figures import margin_frames, write_figures
 from mate_cli.reports.plots.score_margins import MarginFrame, Margins, margins_text, score_margins
-from mate_cli.reports.report import build_report
 from tests.reports.answered import question_row, write_rows
 from tests.reports.runs import build_run
 

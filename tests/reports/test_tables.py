@@ -7,11 +7,11 @@ import pytest
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.main_metric import main_metric
+from mate_cli.reports.compare.report import build_report, reason_text
+from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.compare.tables import result_tables
 from mate_cli.reports.format import center_text, count_text, duration_text
-from mate_cli.reports.main_metric import main_metric
-from mate_cli.reports.report import build_report, reason_text
-from mate_cli.reports.statistics import summarize
-from mate_cli.reports.tables import result_tables
 from tests.reports.runs import build_demo, build_run
 
 

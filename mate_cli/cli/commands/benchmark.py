@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Benchmark
-    from mate_cli.reports.benchmark_results import BenchmarkResults
+    from mate_cli.reports.benchmark.results import BenchmarkResults
 
 CONFIG = "benchmark"
 
 
 def run(cfg: Benchmark) -> None:
     """Run the benchmark that was chosen and write its figures to a new run folder, or show a finished one again."""
-    from mate_cli.reports.benchmark_results import read_results
+    from mate_cli.reports.benchmark.results import read_results
 
     if cfg.show is not None:
         show(cfg.show)
@@ -43,9 +43,9 @@ def show(folder: str | Path) -> None:
     Raises:
         RunError: there is no record, or it is none of a benchmark, or it has no figures.
     """
-    from mate_cli.reports.benchmark_results import parse_results, read_benchmark
-    from mate_cli.reports.benchmark_terminal import print_figures
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.benchmark.results import parse_results, read_benchmark
+    from mate_cli.reports.benchmark.terminal import print_figures
+    from mate_cli.reports.terminal.comparison import report_console
 
     benchmark = read_benchmark(folder)
     results = parse_results(benchmark)
@@ -58,9 +58,9 @@ def show(folder: str | Path) -> None:
 
 def show_depth(folder: Path) -> None:
     """Write the figure of a benchmark of depths into its folder; nothing for another one."""
-    from mate_cli.reports.benchmark_depth import write_depth_figure
-    from mate_cli.reports.load import load_runs
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.benchmark.depth import write_depth_figure
+    from mate_cli.reports.runs.load import load_runs
+    from mate_cli.reports.terminal.comparison import report_console
 
     for file in write_depth_figure(load_runs([folder]).runs[0], folder):
         if file.suffix == ".png":
@@ -70,9 +70,9 @@ def show_depth(folder: Path) -> None:
 def show_stopped(folder: Path) -> None:
     """Print what a benchmark had measured when it was stopped, and how to see it again."""
     from mate_cli.errors import RunError
-    from mate_cli.reports.benchmark_results import parse_results, read_benchmark
-    from mate_cli.reports.benchmark_terminal import print_benchmark, print_figures
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.benchmark.results import parse_results, read_benchmark
+    from mate_cli.reports.benchmark.terminal import print_benchmark, print_figures
+    from mate_cli.reports.terminal.comparison import report_console
 
     console = report_console()
     try:
@@ -91,10 +91,10 @@ def show_stopped(folder: Path) -> None:
 
 def show_results(results: BenchmarkResults) -> None:
     """Print the tables; write figures and page into the folder of the record."""
-    from mate_cli.reports.benchmark_figures import write_benchmark_figures
-    from mate_cli.reports.benchmark_page import write_benchmark_page
-    from mate_cli.reports.benchmark_terminal import print_benchmark
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.benchmark.figures import write_benchmark_figures
+    from mate_cli.reports.benchmark.page import write_benchmark_page
+    from mate_cli.reports.benchmark.terminal import print_benchmark
+    from mate_cli.reports.terminal.comparison import report_console
 
     console, folder = report_console(), Path(results.run.folder)
     print_benchmark(results, console)

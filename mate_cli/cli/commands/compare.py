@@ -11,7 +11,7 @@ from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Compare
-    from mate_cli.reports.report import Report
+    from mate_cli.reports.compare.report import Report
     from mate_cli.terminal.console import Console
 
 CONFIG = "compare"
@@ -49,9 +49,9 @@ def is_folder(word: str) -> bool:
 
 def run(cfg: Compare) -> None:
     """Compare the runs that the configuration names; print the tables and write the files it asks for."""
-    from mate_cli.reports.report import build_report
-    from mate_cli.reports.significance_terminal import print_significance
-    from mate_cli.reports.terminal import print_report, report_console
+    from mate_cli.reports.compare.report import build_report
+    from mate_cli.reports.terminal.comparison import print_report, report_console
+    from mate_cli.reports.terminal.significance import print_significance
 
     console = report_console()
     look = partial(
@@ -84,7 +84,7 @@ def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
         ConfigError: the `logger` group has no W&B in it.
     """
     from mate_cli.errors import ConfigError
-    from mate_cli.reports.dashboard import send_report
+    from mate_cli.reports.export.dashboard import send_report
 
     if cfg.logger.kind != "wandb":
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Leave logger=none out")
@@ -94,7 +94,7 @@ def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
 
 def follow_comparison(cfg: Compare, look: Callable[[], Report], console: Console) -> Report | None:
     """Watch the runs, with a page that loads itself again, until somebody ends it; returns what was seen last."""
-    from mate_cli.reports.watch import PAGE_SECONDS, watch
+    from mate_cli.reports.runs.watch import PAGE_SECONDS, watch
 
     return watch(look, lambda report: write_files(cfg, report, PAGE_SECONDS), console, cfg.watch_seconds)
 
@@ -114,18 +114,18 @@ def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = No
         report: what they show.
         refresh_seconds: for files that follow running jobs, how often the page loads itself; figures have to wait.
     """
-    from mate_cli.reports.export import report_csv, report_json, write_text
-    from mate_cli.reports.export_latex import report_latex
-    from mate_cli.reports.export_markdown import report_markdown
+    from mate_cli.reports.export.data_files import report_csv, report_json, write_text
+    from mate_cli.reports.export.latex import report_latex
+    from mate_cli.reports.export.markdown import report_markdown
 
     written = []
     if cfg.html is not None:
-        from mate_cli.reports.html import write_page
+        from mate_cli.reports.page.page import write_page
 
         page = page_folder(cfg, report) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
         written.append(("page", write_page(report, page, refresh_seconds)))
     if cfg.figures is not None and refresh_seconds is None:
-        from mate_cli.reports.figures import write_figures
+        from mate_cli.reports.plots.figures import write_figures
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
     writers = {"json": report_json, "csv": report_csv, "markdown": report_markdown, "latex": report_latex}
@@ -138,7 +138,7 @@ def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = No
 
 def page_folder(cfg: Compare, report: Report) -> Path:
     """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
-    from mate_cli.reports.load import above_pattern
+    from mate_cli.reports.runs.load import above_pattern
 
     first = above_pattern(as_texts(cfg.runs)[0])
     return first if first.is_dir() else Path(report.folders[0])

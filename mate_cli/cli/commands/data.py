@@ -34,8 +34,8 @@ def run(cfg: Data) -> None:
     from hydra.utils import instantiate
 
     if cfg.action == "list":
-        from mate_cli.reports.dataset_list import print_datasets
-        from mate_cli.reports.terminal import report_console
+        from mate_cli.reports.datasets.list import print_datasets
+        from mate_cli.reports.terminal.comparison import report_console
 
         print_datasets(Path(cfg.paths.data).expanduser(), report_console())
         return
@@ -63,8 +63,8 @@ def _download(dataset: object) -> None:
 def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
     import json
 
-    from mate_cli.reports.dataset_check import print_check
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.datasets.check import print_check
+    from mate_cli.reports.terminal.comparison import report_console
 
     check = getattr(dataset, "check", None)
     if check is None:

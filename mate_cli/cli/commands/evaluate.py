@@ -53,8 +53,8 @@ def score(cfg: Evaluate, here: Here) -> None:
     from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.ensemble import evaluate_together
     from mate_cli.pipelines.evaluation.finished import evaluate_run
-    from mate_cli.reports.errors import print_errors
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.compare.errors import print_errors
+    from mate_cli.reports.terminal.comparison import report_console
 
     runs, splits = as_list(cfg.run), as_list(cfg.split)
     if cfg.ensemble:
@@ -75,7 +75,7 @@ def analyse(cfg: Evaluate, here: Here) -> None:
     from mate_cli.analysis.base import FOLDER, analyse_run
     from mate_cli.cli.config.schema import as_list
     from mate_cli.reports.analyses import show_findings
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.terminal.comparison import report_console
 
     for run, split in product(as_list(cfg.run), as_list(cfg.split)):
         folder, found = analyse_run(run, split, here, instantiate(cfg.analysis))

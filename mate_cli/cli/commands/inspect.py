@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mate_cli.cli.config.schema import Inspect
     from mate_cli.lit_modules.base import TableTask
-    from mate_cli.reports.kept_tokens import KeptTokens
+    from mate_cli.reports.examples.kept_tokens import KeptTokens
     from mate_cli.runs.configuration import ModelConfig
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.layout import TableEncoding
@@ -147,7 +147,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
     import torch
 
     from mate_cli.data.loading.collate import collate
-    from mate_cli.reports.kept_tokens import KeptTokens
+    from mate_cli.reports.examples.kept_tokens import KeptTokens
     from mate_cli.tokenization.serializers.serializer import OF_ANSWERS
 
     assert reader.task is not None
@@ -200,9 +200,9 @@ def show(
         tokens: how many to list.
         kept: those that the network answers from, where it does not read all.
     """
-    from mate_cli.reports.example import print_cut, print_example, print_sentences, print_tokens
-    from mate_cli.reports.kept_tokens import print_kept
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.examples.example import print_cut, print_example, print_sentences, print_tokens
+    from mate_cli.reports.examples.kept_tokens import print_kept
+    from mate_cli.reports.terminal.comparison import report_console
     from mate_cli.tokenization.fitting.cuts import describe_cut
     from mate_cli.tokenization.serializers.masking import MaskingSerializer
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer

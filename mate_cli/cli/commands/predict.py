@@ -113,9 +113,9 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
-    from mate_cli.reports.answers import check_output, write_answers
-    from mate_cli.reports.answers_terminal import print_session
-    from mate_cli.reports.terminal import report_console
+    from mate_cli.reports.answers.files import check_output, write_answers
+    from mate_cli.reports.answers.terminal import print_session
+    from mate_cli.reports.terminal.comparison import report_console
     from mate_cli.runs.folders import open_run
 
     check_output(cfg.output)

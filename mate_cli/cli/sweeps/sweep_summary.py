@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.format import plural
-from mate_cli.reports.terminal import report_console
-from mate_cli.reports.terminal_details import STATE_STYLES, frame
+from mate_cli.reports.terminal.comparison import report_console
+from mate_cli.reports.terminal.details import STATE_STYLES, frame
 from mate_cli.runs.result import MonitoredResult, result_of
 
 STYLES = {**STATE_STYLES, "killed": "red"}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.load_curves import Curve
 from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
+from mate_cli.reports.runs.load_curves import Curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

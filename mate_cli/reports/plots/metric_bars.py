@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.format import center_text
 from mate_cli.reports.plots.style import GRID, INK, literal_text, new_figure
-from mate_cli.reports.statistics import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
