@@ -1,11 +1,11 @@
-"""The floors that pyproject.toml declares hold, no two files need each other, and a name has one meaning."""
+"""The floors of pyproject.toml hold, no two files need each other, names have one meaning, and rooms are small."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -42,5 +42,11 @@ def test_one_meaning_per_public_name():
     for file in (ROOT / "mate_cli").rglob("*.py"):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-                folders[node.name].add(file.parent.as_posix())
+                folders[node.name].add(file.parent.relative_to(ROOT).as_posix())
     assert {name: sorted(where) for name, where in folders.items() if len(where) > 1} == {}
+
+
+def test_no_room_has_more_than_fifteen_files():
+    files = [file for file in (ROOT / "mate_cli").rglob("*.py") if file.name != "__init__.py"]
+    rooms = Counter(file.parent.relative_to(ROOT).as_posix() for file in files)
+    assert {room: count for room, count in rooms.items() if count > 15} == {}

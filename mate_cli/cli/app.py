@@ -115,7 +115,7 @@ def dispatch(words: list[str]) -> int:
         raise ConfigError("no such command", where=name, remedy=texts.nearest(name, commands(), prefix="mate "))
     module = importlib.import_module(f"mate_cli.cli.commands.{name}")
     if not hasattr(module, "CONFIG"):
-        return int(module.main(rest))
+        return int(module.run_plain(rest))
     return run_hydra(name, module, rest)
 
 

@@ -116,7 +116,8 @@ def test_curves_skip_lines_cut_short_and_are_thinned(tmp_path):
 
 
 def test_reports_load_neither_torch_nor_matplotlib():
-    modules = "mate_cli.cli.commands.compare, mate_cli.reports.page.page, mate_cli.reports.terminal.comparison, mate_cli.reports.plots.figures"
+    loaded = ["cli.commands.compare", "reports.page.page", "reports.terminal.comparison", "reports.plots.figures"]
+    modules = ", ".join(f"mate_cli.{name}" for name in loaded)
     code = f"import sys, {modules}; print({{'torch', 'matplotlib', 'pandas', 'lightning'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 

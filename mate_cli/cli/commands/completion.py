@@ -38,7 +38,7 @@ For good
   mate completion fish > ~/.config/fish/completions/mate.fish"""
 
 
-def main(words: Sequence[str]) -> int:
+def run_plain(words: Sequence[str]) -> int:
     """Print a shell's script, or the candidates that such a script asks for.
 
     Raises:

@@ -24,7 +24,7 @@ Examples
 Of other commands: mate COMMAND --help KEY"""
 
 
-def main(words: Sequence[str]) -> int:
+def run_plain(words: Sequence[str]) -> int:
     """Print what is known of a key.
 
     Raises:

@@ -18,6 +18,7 @@ from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.lit_modules.losses.binary import binary
 from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
+from mate_cli.metrics.parts import by_subset
 from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -173,9 +174,3 @@ def best_span(starts: torch.Tensor, ends: torch.Tensor, most: int) -> tuple[torc
     behind = torch.arange(starts.shape[-1], device=starts.device) - start[:, None]
     end = ends.masked_fill((behind < 0) | (behind >= most), 2 * NO_LOGIT).argmax(-1)
     return start, end
-
-
-def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    """Names of the examples of each subset that they name."""
-    names = dict.fromkeys(name for example in examples.values() for name in example.subsets)
-    return {name: [key for key, example in examples.items() if name in example.subsets] for name in sorted(names)}

@@ -50,11 +50,11 @@ def table_section(source: str, answers: list[TableQuestion], session: Session) -
         "section",
         element("h2", source),
         element("ul", notes, class_="notes") if notes else None,
-        [card(answered) for answered in answers],
+        [answer_card(answered) for answered in answers],
     )
 
 
-def card(answered: TableQuestion) -> Markup:
+def answer_card(answered: TableQuestion) -> Markup:
     """Returns one question with its answer and table."""
     confidence = confidence_text(answered)
     facts = [computed_text(answered), f"confidence {confidence}" if confidence else ""]
@@ -64,12 +64,12 @@ def card(answered: TableQuestion) -> Markup:
         element("p", answer_text(answered), class_=f"answer {how_sure(answered)}"),
         element("p", " · ".join(filter(None, facts)), class_="facts") if any(facts) else None,
         [element("p", warning, class_="warning") for warning in answered.warnings],
-        table_element(answered),
+        answered_table_element(answered),
         [element("p", sentence, class_="notes") for sentence in answered.cut],
     )
 
 
-def table_element(answered: TableQuestion) -> Markup:
+def answered_table_element(answered: TableQuestion) -> Markup:
     """Returns the part of the table around the chosen cells; chosen ones are marked, for screen readers too."""
     shown = window(answered, MOST_ROWS, MOST_COLUMNS)
     header, chosen = answered.table.header, frozenset(answered.cells)

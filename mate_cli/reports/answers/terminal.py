@@ -58,7 +58,7 @@ def print_answered(answered: TableQuestion, console: Console) -> None:
     console.print()
     rows = MOST_ROWS if answered.cells else ROWS_WITHOUT_CELLS
     shown = window(answered, rows, max(2, (console.width - 8) // NARROWEST))
-    console.print(table_view(answered, shown, console))
+    console.print(answered_table_view(answered, shown, console))
     if hidden := hidden_text(shown):
         console.print(Text(f"  {hidden}", style=WEAK))
     console.print()
@@ -68,7 +68,7 @@ def _print_line(name: str, text: Text, console: Console) -> None:
     console.print(Text.assemble((f"{name:<12}", WEAK), text), soft_wrap=not console.is_terminal)
 
 
-def table_view(answered: TableQuestion, shown: TableWindow, console: Console) -> Table:
+def answered_table_view(answered: TableQuestion, shown: TableWindow, console: Console) -> Table:
     """Build the part of the table; chosen cells have a colour and a mark."""
     unicode = console.encoding.lower().startswith("utf")
     mark, gap = ("● ", "⋯") if unicode else ("* ", "...")

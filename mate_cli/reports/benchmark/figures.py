@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Cost(NamedTuple):
+class CostFigure(NamedTuple):
     """One figure.
 
     Args:
@@ -32,20 +32,20 @@ class Cost(NamedTuple):
 
 
 COSTS = (
-    Cost("time", "Time", "ms", "ms", (FORWARD, BOTH)),
-    Cost("flops", "Operations, counted", "gflop", "GFLOP", (FORWARD,)),
-    Cost("memory", "Peak memory", "peak_mb", "MB", (FORWARD, BOTH)),
+    CostFigure("time", "Time", "ms", "ms", (FORWARD, BOTH)),
+    CostFigure("flops", "Operations, counted", "gflop", "GFLOP", (FORWARD,)),
+    CostFigure("memory", "Peak memory", "peak_mb", "MB", (FORWARD, BOTH)),
 )
 """As in figures 4, 5 and 6 of the MATE paper."""
 
 
-def benchmark_figures(results: BenchmarkResults) -> list[tuple[Cost, Figure]]:
+def benchmark_figures(results: BenchmarkResults) -> list[tuple[CostFigure, Figure]]:
     """Draw what was measured at several lengths."""
     frames = ((cost, scaling_frame(results, cost)) for cost in COSTS)
     return [(cost, scaling_figure(frame)) for cost, frame in frames if frame is not None]
 
 
-def scaling_frame(results: BenchmarkResults, cost: Cost) -> ScalingFrame | None:
+def scaling_frame(results: BenchmarkResults, cost: CostFigure) -> ScalingFrame | None:
     """What a figure shows; None when no kind of tables was measured at two lengths."""
     series = long_series(results)
     rows = [
@@ -92,7 +92,7 @@ def long_series(results: BenchmarkResults) -> list[tuple[str, list[MeasuredCase]
 
 
 def lines(
-    results: BenchmarkResults, cases: list[MeasuredCase], direction: str, cost: Cost
+    results: BenchmarkResults, cases: list[MeasuredCase], direction: str, cost: CostFigure
 ) -> dict[str, list[tuple[int, float]]]:
     """The (length, cost) points of every variant; a cost of nothing cannot stand on a logarithmic axis."""
     points = {

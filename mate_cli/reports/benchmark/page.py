@@ -12,7 +12,7 @@ from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.page.page import POLICY, asset, section
-from mate_cli.reports.page.tables import card
+from mate_cli.reports.page.tables import summary_card
 from mate_cli.reports.plots.style import as_svg
 from mate_cli.reports.runs.load import clean
 
@@ -53,11 +53,13 @@ def render_benchmark(results: BenchmarkResults) -> str:
             class_="subtitle",
         ),
     )
-    body = element("body", header, element("main", sections(results)), element("footer", "This file needs no network."))
+    body = element(
+        "body", header, element("main", benchmark_sections(results)), element("footer", "This file needs no network.")
+    )
     return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
 
 
-def sections(results: BenchmarkResults) -> list[Markup]:
+def benchmark_sections(results: BenchmarkResults) -> list[Markup]:
     """The page's sections."""
     drawings = [
         element(
@@ -100,14 +102,14 @@ def machine_cards(results: BenchmarkResults) -> Markup:
     seconds = results.run.number("wall_seconds")
     return element(
         "section",
-        card("Machine", plural(results.threads, "thread"), results.fact("cpu") or results.fact("device")),
-        card(
+        summary_card("Machine", plural(results.threads, "thread"), results.fact("cpu") or results.fact("device")),
+        summary_card(
             "Peak",
             [results.fact("peak_gflops_per_second"), element("span", " GFLOP/s", class_="unit")],
             "matrix products, in the same run",
         ),
-        card("PyTorch", results.fact("torch"), f"on {results.fact('device')}"),
-        card("Measured", plural(len(results.cases), "case"), f"in {duration_text(seconds)}"),
+        summary_card("PyTorch", results.fact("torch"), f"on {results.fact('device')}"),
+        summary_card("Measured", plural(len(results.cases), "case"), f"in {duration_text(seconds)}"),
         class_="cards",
     )
 

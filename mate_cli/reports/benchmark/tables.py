@@ -67,7 +67,7 @@ def percent_text(value: float) -> str:
     return f"{100 * value:.1f}%" if value < 0.0995 else f"{100 * value:.0f}%"
 
 
-def memory_text(value: float) -> str:
+def megabytes_text(value: float) -> str:
     """Write megabytes."""
     return f"{value:,.0f}"
 
@@ -93,7 +93,7 @@ COLUMNS: dict[str, tuple[FigureColumn, ...]] = {
         *_timed(FORWARD, "forward", "dense", "bucketed"),
         *_timed(BOTH, "fwd+bwd", "dense", "bucketed"),
         FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
-        FigureColumn("peak", "MB", BOTH, "peak_mb", memory_text),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", megabytes_text),
         FigureColumn("max", "error", FORWARD, "max_error", error_text),
     ),
     "encoder": (
@@ -106,7 +106,7 @@ COLUMNS: dict[str, tuple[FigureColumn, ...]] = {
         FigureColumn("GFLOP", "fwd", FORWARD, "gflop", time_text, minor=True),
         FigureColumn("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
         FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
-        FigureColumn("peak", "MB", BOTH, "peak_mb", memory_text),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", megabytes_text),
         FigureColumn("plan", "ms", PLAN, "ms", time_text, minor=True),
         FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),
@@ -114,10 +114,10 @@ COLUMNS: dict[str, tuple[FigureColumn, ...]] = {
         *_timed(BOTH, "step", "bert", "tapas"),
         _instead(BOTH),
         FigureColumn("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
-        FigureColumn("tokens", "per s", BOTH, "tokens_per_second", memory_text),
+        FigureColumn("tokens", "per s", BOTH, "tokens_per_second", megabytes_text),
         FigureColumn("examples", "per s", BOTH, "examples_per_second", ratio_text),
         FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
-        FigureColumn("peak", "MB", BOTH, "peak_mb", memory_text),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", megabytes_text),
         FigureColumn("plan", "ms", PLAN, "ms", time_text, minor=True),
         FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
     ),

@@ -67,7 +67,7 @@ def print_errors(file: Path, console: Console) -> None:
     console.print(view)
 
 
-def row_texts(counts: ErrorCounts) -> list[str]:
+def error_row(counts: ErrorCounts) -> list[str]:
     """Writes the number of wrong answers, the shares that the paper has, and where they were looked for."""
     shares, placed = counts.shares(), counts.places.total()
     told = [f"{100 * shares[name]:.1f}" if name in shares else NOTHING for name in PAPER]

@@ -23,7 +23,7 @@ def flow_section(report: Report) -> Markup | None:
         element(
             "figure",
             element("h3", f"{label}: {network.title[0].lower()}{network.title[1:]}"),
-            flow_table(network),
+            flow_element(network),
             Markup(as_svg(ratio_figure(network), f"flow-{place}-{inner}")),
             Markup(as_svg(flow_heat_maps(tuple(PAPER), network.attention), f"flow-heads-{place}-{inner}")),
         )
@@ -46,7 +46,7 @@ def analysed(report: Report) -> Iterator[tuple[str, list[NetworkFlow]]]:
             yield group.label, flows
 
 
-def flow_table(network: NetworkFlow) -> Markup:
+def flow_element(network: NetworkFlow) -> Markup:
     """Returns the table: a row per target, ratio and percent of every panel, and the paper's."""
     first = network.panels[0]
     names = [name for panel in network.panels for name in (f"{panel.label}: ratio", "%")]

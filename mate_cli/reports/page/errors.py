@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mate_cli.metrics.answer_errors import KINDS, PAPER, PLACES
-from mate_cli.reports.compare.errors import ErrorRow, error_rows, paper_text, row_texts
+from mate_cli.reports.compare.errors import ErrorRow, error_row, error_rows, paper_text
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.html_elements import Markup, element
@@ -31,7 +31,7 @@ def error_table(rows: Sequence[ErrorRow]) -> Markup:
     """Returns a line per configuration, and one of the paper."""
     names = ("Configuration", "Wrong", *PAPER, *PLACES.values(), *KINDS.values())
     heads = [element("th", name, class_="number" if place else None, scope="col") for place, name in enumerate(names)]
-    lines = [_line(row.label, [*row_texts(row.counts), *(_share(row, kind) for kind in KINDS)]) for row in rows]
+    lines = [_line(row.label, [*error_row(row.counts), *(_share(row, kind) for kind in KINDS)]) for row in rows]
     theirs = [NOTHING, *map(paper_text, PAPER), *(NOTHING for _ in (*PLACES, *KINDS))]
     body = element("tbody", lines, _line("MATE paper", theirs))
     return element("div", element("table", element("thead", element("tr", heads)), body), class_="scroll")

@@ -17,7 +17,7 @@ from mate_cli.reports.page.errors import errors_section
 from mate_cli.reports.page.growth import growth_section
 from mate_cli.reports.page.pruning import pruning_section
 from mate_cli.reports.page.questions import questions_section
-from mate_cli.reports.page.runs import environment, runs_section
+from mate_cli.reports.page.runs import run_environment, runs_section
 from mate_cli.reports.page.settings import settings_section
 from mate_cli.reports.page.significance import significance_section
 from mate_cli.reports.page.subsets import subsets_section
@@ -86,7 +86,7 @@ def sections(report: Report, folder: Path) -> list[Markup | None]:
     return [
         cards(report),
         warnings(report),
-        section("Results", *[result_table(table) for table in report.tables], notes(report), id_="results"),
+        section("Results", *[result_table(table) for table in report.tables], reading_notes(report), id_="results"),
         significance_section(report),
         bars_section(report),
         subsets_section(report),
@@ -99,7 +99,7 @@ def sections(report: Report, folder: Path) -> list[Markup | None]:
         settings_section(report),
         questions_section(report),
         runs_section(report, folder),
-        environment(report),
+        run_environment(report),
     ]
 
 
@@ -142,7 +142,7 @@ def warnings(report: Report) -> Markup | None:
     return element("ul", [element("li", line) for line in report.warnings], class_="warnings")
 
 
-def notes(report: Report) -> Markup:
+def reading_notes(report: Report) -> Markup:
     """Says how to read the tables."""
     how = (units(report.tables), "the best of each column in bold, what is within its error underlined.")
     marks = "; ".join(filter(None, how)).capitalize()

@@ -90,7 +90,7 @@ def command_view(run: LoadedRun) -> Markup | str:
     return element("span", element("code", command, title=command), button, class_="command")
 
 
-def environment(report: Report) -> Markup:
+def run_environment(report: Report) -> Markup:
     """Returns where the runs ran and with which versions, each value with the number of runs."""
     facts: dict[str, Counter[str]] = {}
     for run in report.runs:

@@ -20,15 +20,15 @@ def cards(report: Report) -> Markup:
     seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
     return element(
         "section",
-        card("Runs", str(len(report.runs)), status_line(report)),
+        summary_card("Runs", str(len(report.runs)), status_line(report)),
         best_card(report),
         fastest_card(report),
-        card("Compute time", duration_text(sum(seconds)) if seconds else NOTHING, "wall time of all runs"),
+        summary_card("Compute time", duration_text(sum(seconds)) if seconds else NOTHING, "wall time of all runs"),
         class_="cards",
     )
 
 
-def card(name: str, value: object, detail: object) -> Markup:
+def summary_card(name: str, value: object, detail: object) -> Markup:
     """Returns one card."""
     return element("div", element("p", name), element("p", value, class_="value"), element("p", detail), class_="card")
 
@@ -42,21 +42,21 @@ def status_line(report: Report) -> str:
 def best_card(report: Report) -> Markup:
     """Returns the winner by the main metric."""
     if report.metric is None or (summary := report.groups[0].summary(report.metric)) is None:
-        return card("Best", NOTHING, "no finished run has a metric")
+        return summary_card("Best", NOTHING, "no finished run has a metric")
     metric = MetricName.parse(report.metric)
     best = report.groups[0]
     several = len({dataset_of(group) for group in report.groups}) > 1
     place = f" on {dataset_of(best)}" if several and dataset_of(best) else ""
-    return card(f"Best {metric.title}{place}", result_element(summary, metric), best.label)
+    return summary_card(f"Best {metric.title}{place}", result_element(summary, metric), best.label)
 
 
 def fastest_card(report: Report) -> Markup:
     """Returns the configuration with the most examples per second."""
     speeds = [(speed.center, group.label) for group in report.groups if (speed := speed_of(group)) is not None]
     if not speeds:
-        return card("Fastest", NOTHING, "no speed recorded")
+        return summary_card("Fastest", NOTHING, "no speed recorded")
     fastest, label = max(speeds)
-    return card("Fastest", [rate_text(fastest), element("span", " examples/s", class_="unit")], label)
+    return summary_card("Fastest", [rate_text(fastest), element("span", " examples/s", class_="unit")], label)
 
 
 def speed_of(group: Configuration) -> Summary | None:

@@ -75,7 +75,7 @@ def result_view(table: ResultTable, *, plain: bool, narrow: bool) -> Table:
         view.add_column(heading(column, table), justify="right", no_wrap=True)
     view.add_column("\nn", justify="right", no_wrap=True)
     for row in table.rows[:MOST_ROWS]:
-        view.add_row(*row_texts(row, table, [table.mark(index, cell) for index, cell in enumerate(row.cells)], marks))
+        view.add_row(*styled_row(row, table, [table.mark(index, cell) for index, cell in enumerate(row.cells)], marks))
     for title, rows in (("", table.baselines), ("published", table.published)):
         add_references(view, title, rows, table, marks)
     if len(table.rows) > MOST_ROWS:
@@ -91,7 +91,7 @@ def add_references(view: Table, title: str, rows: tuple[ResultRow, ...], table: 
     if title:
         view.add_row(Text(title, style="italic"), style="dim")
     for row in rows:
-        view.add_row(*row_texts(row, table, [""] * len(row.cells), marks), style="dim")
+        view.add_row(*styled_row(row, table, [""] * len(row.cells), marks), style="dim")
 
 
 def heading(metric: MetricName, table: ResultTable) -> str:
@@ -108,14 +108,14 @@ def heading(metric: MetricName, table: ResultTable) -> str:
     return f"{above}\n{metric.short}"
 
 
-def row_texts(row: ResultRow, table: ResultTable, marked: list[Mark], marks: MarkSigns) -> list[Text]:
+def styled_row(row: ResultRow, table: ResultTable, marked: list[Mark], marks: MarkSigns) -> list[Text]:
     """Writes the cells of one row."""
     columns = zip(row.cells, table.columns, marked, strict=True)
-    cells = [cell_text(cell, metric, mark, marks) for cell, metric, mark in columns]
+    cells = [styled_cell(cell, metric, mark, marks) for cell, metric, mark in columns]
     return [Text(row.label), *cells, Text(str(row.repeats) if row.repeats else "")]
 
 
-def cell_text(cell: Summary | None, metric: MetricName, mark: Mark, marks: MarkSigns) -> Text:
+def styled_cell(cell: Summary | None, metric: MetricName, mark: Mark, marks: MarkSigns) -> Text:
     """Writes `62.8 ±0.4`, marked by its style, or by a sign where there are no styles."""
     if cell is None:
         return Text(NOTHING, style="dim")

@@ -144,7 +144,7 @@ def running_cells(one: Progress) -> dict[str, RenderableType]:
         "Steps": Text(steps_text(one)),
         "Left": Text(duration_text(one.seconds_left)),
         "Loss": Text(NOTHING if one.loss is None else f"{one.loss:.3f}"),
-        "Validation": Text(score_text(one) or NOTHING),
+        "Validation": Text(latest_score_text(one) or NOTHING),
         "Trend": Text(trend_text(one.history), style="cyan"),
         "Running for": Text(duration_text(one.age), style="dim"),
     }
@@ -155,7 +155,7 @@ def steps_text(one: Progress) -> str:
     return f"{one.step}/{one.total}" if one.total else str(one.step)
 
 
-def score_text(one: Progress) -> str:
+def latest_score_text(one: Progress) -> str:
     """Writes the latest validation score with its name, empty before the first."""
     if one.metric is None:
         return ""
@@ -183,7 +183,7 @@ def run_lines(report: Report) -> Iterator[tuple[str, str]]:
 
 def working_text(one: Progress) -> str:
     """Says how far a run had come at its last validation."""
-    return f"running, {score_text(one)} at its validation {len(one.history)}" if one.metric else "running"
+    return f"running, {latest_score_text(one)} at its validation {len(one.history)}" if one.metric else "running"
 
 
 def ended_text(run: LoadedRun, report: Report) -> str:
