@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 from mate_cli.tables.table import Table
 from mate_cli.tables.text import format_text
@@ -44,17 +42,6 @@ class CorpusTable:
         found = dict.fromkeys((*own_texts(table), *(" ".join(text.split()) for text in texts)))
         found.pop("", None)
         return cls(table, tuple(found), source, key or table_key(table))
-
-
-class Corpus(Protocol):
-    """Tables with texts, in an order that never changes."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for corpora of the same tables."""
-
-    def tables(self) -> Iterator[CorpusTable]:
-        """All tables, each key once."""
 
 
 def own_texts(table: Table) -> tuple[str, ...]:

@@ -69,21 +69,6 @@ class MadeQuestion(NamedTuple):
     candidates: Coordinates
 
 
-def questions_of(table: Table, rng: np.random.Generator, count: int, *, gold_only: bool = False) -> list[TableExample]:
-    """Make up to so many different questions about a table; fewer where it does not give rise to more.
-
-    Args:
-        table: with its passages.
-        rng: what is drawn depends on its state only.
-        count: how many are wanted.
-        gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too; else
-            candidates are all cells that hold the answer, as in HybridQA.
-    """
-    most = len(table.rows) * len(table.header) if gold_only else MOST_CANDIDATES
-    made = make_questions(table, rng, count, most)
-    return [as_example(table, question, place, gold_only=gold_only) for place, question in enumerate(made)]
-
-
 def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: bool = False) -> TableExample:
     """A made question as an example; its id holds the table's, its kind and its place among the table's.
 

@@ -55,11 +55,6 @@ def flops_text(value: float) -> str:
     return f"{value:.0f}"
 
 
-def memory_text(megabytes: float) -> str:
-    """Writes megabytes as gigabytes."""
-    return f"{megabytes / 1000:.1f} GB"
-
-
 COSTS = (
     Cost("Parameters", "Parameters", "count", "parameters", None, count_text),
     Cost("Examples/s", "Examples per second", "count", "examples_per_second", "throughput", rate_text),

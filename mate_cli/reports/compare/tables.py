@@ -81,10 +81,6 @@ class ResultTable:
         """The marks that occur."""
         return frozenset(self.mark(column, cell) for row in self.rows for column, cell in enumerate(row.cells))
 
-    def is_best(self, column: int, cell: Summary | None) -> bool:
-        """Says whether a cell is the best of its column, see `mark`."""
-        return self.mark(column, cell) == "best"
-
     def mark(self, column: int, cell: Summary | None) -> Mark:
         """Says whether a cell is the best of its column, or within the error of the best, or neither.
 

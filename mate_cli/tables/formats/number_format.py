@@ -25,8 +25,6 @@ LONGEST = 255
 """Characters of a number format that spreadsheet programs take."""
 _GENERAL_DIGITS = 10
 """A cell of the format General shows about as many."""
-_MARK = "\0"
-"""Stands for the number among the literal text of a format."""
 
 
 class NumberShape(NamedTuple):

@@ -152,16 +152,5 @@ def action_rows(actions: Sequence[Action], schema: Schema) -> np.ndarray:
     return np.array(rows, np.int16).reshape(-1, 5)
 
 
-def actions_of_rows(rows: np.ndarray) -> tuple[Action, ...]:
-    """The actions of a derivation, from its rows or the first two columns of them; padding is passed over."""
-    found: list[Action] = []
-    for rule, column in rows[:, :2].tolist():
-        if column >= 0:
-            found.append(SelectColumn(column))
-        elif rule >= 0:
-            found.append(Reduce() if rule == len(PRODUCTIONS) else ApplyRule(rule))
-    return tuple(found)
-
-
 def _reduce(action: Action) -> int:
     return len(PRODUCTIONS) if isinstance(action, Reduce) else NONE
