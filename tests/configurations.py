@@ -16,9 +16,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, open_dict
 
+from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.validate import resolved, validate
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.schema import SCHEMAS
-from mate_cli.cli.validate import resolved, validate
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import RunConfig
 
@@ -118,18 +118,25 @@ def _targets_in(value: object) -> Iterator[str]:
 def choosable_classes() -> list[str]:
     """Every class of ours that a configuration should be able to name, by what its package is for."""
     from mate_cli.lit_modules.base import TableTask
+    from mate_cli.models.base.table_encoder import TableEncoder
     from mate_cli.models.initialization.base import Initializer
-    from mate_cli.models.table_encoder import TableEncoder
 
     kinds = {
         "mate_cli.models": lambda one: issubclass(one, TableEncoder) and one is not TableEncoder,
         "mate_cli.models.initialization": lambda one: issubclass(one, Initializer) and not _is_unfinished(one),
         "mate_cli.attention.backends": lambda one: hasattr(one, "supports"),
-        "mate_cli.data": lambda one: hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one),
+        "mate_cli.data": _is_dataset,
+        "mate_cli.data.corpora": _is_dataset,
         "mate_cli.lit_modules": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
+        "mate_cli.lit_modules.evidence": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
+        "mate_cli.lit_modules.hybrider": lambda one: issubclass(one, TableTask) and not _is_unfinished(one),
         "mate_cli.lit_modules.optimization": lambda one: hasattr(one, "build"),
     }
     return [name for package, wanted in kinds.items() for name in _classes(package, wanted)]
+
+
+def _is_dataset(one: type) -> bool:
+    return hasattr(one, "splits") and hasattr(one, "examples") and not _is_unfinished(one)
 
 
 def _is_unfinished(one: type) -> bool:

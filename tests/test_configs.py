@@ -8,8 +8,8 @@ import shutil
 import pytest
 from configurations import choosable_classes, composed, files, problem, targets
 
+from mate_cli.cli.config.validate import validate
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.validate import validate
 
 ROOT = config_dir()
 EXPERIMENTS = [file for file in files(ROOT) if file.startswith("experiment/")]

@@ -44,7 +44,7 @@ def test_links(document):
 def test_commands(line):
     command, *words = shlex.split(line, comments=True)[1:]
     assert command in app.commands()
-    module = importlib.import_module(f"mate_cli.cli.{command}")
+    module = importlib.import_module(f"mate_cli.cli.commands.{command}")
     if hasattr(module, "arguments"):
         words = module.arguments(words)
     if command != "completion":

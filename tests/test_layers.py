@@ -1,10 +1,16 @@
-"""The floors that pyproject.toml declares hold."""
+"""The floors of pyproject.toml hold, no two files need each other, names have one meaning, and rooms are small."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from collections import Counter, defaultdict
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import grimp
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -14,3 +20,33 @@ def test_floors():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """What each module imports, at the top, in a function or for types alone."""
+    graph = grimp.build_graph("mate_cli", cache_dir=None)
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+
+def test_no_circles(imports):
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as circle:
+        pytest.fail(" <- ".join(circle.args[1]))
+
+
+def test_one_meaning_per_public_name():
+    """Files of one folder may share names where they do the same in their own way, as each command has its `run`."""
+    folders = defaultdict(set)
+    for file in (ROOT / "mate_cli").rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                folders[node.name].add(file.parent.relative_to(ROOT).as_posix())
+    assert {name: sorted(where) for name, where in folders.items() if len(where) > 1} == {}
+
+
+def test_no_room_has_more_than_fifteen_files():
+    files = [file for file in (ROOT / "mate_cli").rglob("*.py") if file.name != "__init__.py"]
+    rooms = Counter(file.parent.relative_to(ROOT).as_posix() for file in files)
+    assert {room: count for room, count in rooms.items() if count > 15} == {}

@@ -10,24 +10,24 @@ import pytest
 from rich.console import Console
 
 import mate_cli.metrics
-from mate_cli.metrics.names import MetricName
-from mate_cli.metrics.spec import metric_specs, subset_specs
-from mate_cli.pipelines.model_card import Exported, front_matter, model_card
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import metric_specs, subset_specs
+from mate_cli.pipelines.export.model_card import Exported, front_matter, model_card
 from mate_cli.pipelines.summary import results_table
-from mate_cli.reports.export_latex import report_latex
-from mate_cli.reports.export_markdown import report_markdown
-from mate_cli.reports.figures import read_logs
-from mate_cli.reports.html import render_page
-from mate_cli.reports.page_data import curve_data, references
-from mate_cli.reports.report import build_report
-from mate_cli.reports.terminal import print_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.latex import report_latex
+from mate_cli.reports.export.markdown import report_markdown
+from mate_cli.reports.page.page import render_page
+from mate_cli.reports.page.page_data import curve_data, references
+from mate_cli.reports.plots.figures import read_logs
+from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.result import result_of
 from tests.reports.runs import build_run
 
 SOURCE = """
-from mate_cli.metrics.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
 
 SURPRISE = MetricSpec(
     "surprise", "Surprise", -1, ".2f", order=15, importance=9, table=MetricTable("Doubt"), hub_name="brier_score"
@@ -98,7 +98,7 @@ def test_curves_and_published_figures_know_its_direction(report, tmp_path, monke
     published = [
         type("Row", (), {"label": str(v), "model": "x", "metrics": {"m/surprise": v}, "source": ""})() for v in (3, 1)
     ]
-    monkeypatch.setattr("mate_cli.reports.page_data.published_for", lambda dataset: published)
+    monkeypatch.setattr("mate_cli.reports.page.page_data.published_for", lambda dataset: published)
     assert [one.label for one in references(report, "m/surprise", "hybridqa")] == ["1"]
 
 

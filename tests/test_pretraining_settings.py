@@ -5,7 +5,7 @@ from configurations import composed
 from omegaconf import OmegaConf
 
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.tokenization.masking import MaskingSerializer
+from mate_cli.tokenization.serializers.masking import MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 LONG = {"linformer": 128, "etc": 32}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mate_cli.attention.plan import AttentionPlan
+    from mate_cli.models.base.table_encoder import TableEncoder
     from mate_cli.models.layers.encoder import SelfAttention
-    from mate_cli.models.table_encoder import TableEncoder
     from mate_cli.pipelines.assembly import Parts
     from mate_cli.runs.configuration import RunConfig
     from mate_cli.tokenization.layout import TableBatch

@@ -11,7 +11,7 @@ from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.runs.folders import open_run
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.finished import Here
+    from mate_cli.pipelines.evaluation.finished import Here
     from mate_cli.runs.configuration import RunConfig
     from mate_cli.runs.record import RunFolder
     from mate_cli.tables.example import TableExample

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
+    from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def _spread(packed: Tensor, places: Tensor, rows: int) -> Tensor:
     return packed.new_zeros(rows, *packed.shape[1:]).index_copy(0, places, packed)
 
 
-def find_packing(plan: AttentionPlan) -> Packing:
-    """The packing of a plan's batch."""
-    real = plan.batch.attention_mask == 1
+def find_packing(batch: TableBatch) -> Packing:
+    """The packing of a batch."""
+    real = batch.attention_mask == 1
     lengths = tuple(real.sum(1).tolist())
     places = None if sum(lengths) == real.numel() else real.flatten().nonzero().squeeze(1)
     return Packing((real.shape[0], real.shape[1]), lengths, places)

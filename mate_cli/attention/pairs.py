@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mate_cli.attention.base import AttentionPattern, SegmentedPattern
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from torch import Tensor
 
-from mate_cli.attention.base import AttentionBackend, AttentionPattern
 from mate_cli.attention.packing import Packing, find_packing
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.tokenization.layout import map_tensors
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class AttentionPlan:
     ) -> None:
         self.pattern, self.batch = pattern, batch
         self.derived = dict(batch.prepared) if derived is None else derived
-        self.packing: Packing = self.derive("packing", find_packing)
+        self.packing: Packing = self.derive("packing", lambda plan: find_packing(plan.batch))
 
     @cached_property
     def mask(self) -> Tensor:
@@ -76,22 +75,3 @@ class Plans:
     def packing(self) -> Packing:
         """Where the real tokens of the batch lie."""
         return next(iter(self._plans.values())).packing
-
-
-@dataclass(frozen=True)
-class Planner:
-    """Derives what attention will ask of a batch ahead of time, where batches are made.
-
-    Args:
-        layers: the patterns of a network, each with what will compute it; None for what stays with its weights.
-    """
-
-    layers: tuple[tuple[AttentionPattern, AttentionBackend | None], ...]
-
-    def __call__(self, batch: TableBatch) -> TableBatch:
-        """The batch with its plans prepared, to be pinned and moved with it."""
-        plans = Plans((pattern for pattern, _ in self.layers), batch)
-        for pattern, backend in self.layers:
-            if backend is not None:
-                backend.prepare(plans[pattern])
-        return replace(batch, prepared=plans.derived)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mate_cli.attention.base import SegmentedPattern
+from mate_cli.attention.pattern import SegmentedPattern
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan

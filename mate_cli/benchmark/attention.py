@@ -13,21 +13,23 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionBackend, AttentionPattern
+from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.pairs import all_pairs, needed_pairs
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import AttentionPlan, Planner
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.planner import Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
-from mate_cli.benchmark.cases import Case, drawn_cases, real_lengths
-from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.definition import attend_by_definition
-from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths
 from mate_cli.benchmark.options import BenchmarkOptions
-from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
-from mate_cli.benchmark.timing import NotRun, Timing, clock, timed, warm_up
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.timing.machine import machine_facts
+from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.flops import attention_flops, work_flops
+from mate_cli.models.base.flops import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
 from mate_cli.tokenization.layout import TableBatch
@@ -159,7 +161,7 @@ class AttentionBenchmark(BenchmarkOptions):
             timings = measure_variants(work, pace)
             ran |= {name for name, timing in timings.items() if isinstance(timing, Timing)}
             place = f"attention/{{}}/{case.name}/{direction}"
-            named |= figures(timings, work, place.format, REFERENCES, pace.peak)
+            named |= named_figures(timings, work, place.format, REFERENCES, pace.peak)
         named["machine/peak_gflops_per_second"] = pace.peak
         if case.tokens <= self.checked:
             errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
@@ -195,14 +197,14 @@ class AttentionBenchmark(BenchmarkOptions):
         return values.to(device, self.torch_dtype)
 
     def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
-        call = partial(attend_and_back if backward else attend, ready, qkv)
+        call = partial(attend_and_back if backward else forward_pass, ready, qkv)
         work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
         flops = work_flops(work, self.head_size, backward=backward)
         return Variant(call, flops / 1e9)
 
 
 @torch.no_grad()
-def attend(ready: Ready, qkv: Tensor) -> Tensor:
+def forward_pass(ready: Ready, qkv: Tensor) -> Tensor:
     """The forward pass alone: [P, 3, N, H] to [P, N, H]."""
     return ready.attention.backend.forward(qkv, ready.plan)
 
@@ -246,5 +248,5 @@ def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float]:
         pattern = one.attention.pattern
         if pattern not in exact:
             exact[pattern] = attend_by_definition(qkv, one.plan)
-        errors[name] = float((attend(one, qkv).double() - exact[pattern]).abs().max())
+        errors[name] = float((forward_pass(one, qkv).double() - exact[pattern]).abs().max())
     return errors

@@ -15,7 +15,7 @@ from mate_cli.attention.base import AttentionBackend
 from mate_cli.errors import ConfigError
 from mate_cli.files.own_modules import find_beside
 from mate_cli.files.targets import targets
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder
 
 
 def find_backends(names: Sequence[str]) -> dict[str, AttentionBackend]:

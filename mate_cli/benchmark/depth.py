@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import Plans
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import LayerSpec, Norm
 from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
 

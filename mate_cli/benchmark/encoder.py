@@ -17,18 +17,18 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.benchmark.attention import DIRECTIONS, SMALL, TRIAL, timed_plan
 from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks
-from mate_cli.benchmark.cases import VOCABULARY, Case, drawn_cases, real_lengths
-from mate_cli.benchmark.countdown import counted
-from mate_cli.benchmark.machine import machine_facts
+from mate_cli.benchmark.inputs.cases import VOCABULARY, Case, drawn_cases, real_lengths
 from mate_cli.benchmark.options import BenchmarkOptions
 from mate_cli.benchmark.peers import PEERS
-from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
-from mate_cli.benchmark.timing import NotRun, Timing, clock, warm_up
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.timing.machine import machine_facts
+from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.flops import dense_flops, encoder_flops, work_flops
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.flops import dense_flops, encoder_flops, work_flops
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 PADDED = "_padded"
@@ -48,7 +48,7 @@ PADDING_SEGMENT = 64
 Autocast = Callable[[], AbstractContextManager[object]]
 
 
-class Job(NamedTuple):
+class EncoderJob(NamedTuple):
     """A model, and the batch that it is given.
 
     Args:
@@ -176,7 +176,7 @@ class EncoderBenchmark(BenchmarkOptions):
     def _expected(self, case: Case, models: Mapping[str, nn.Module], speeds: Mapping[str, float]) -> float:
         """About how many seconds a case takes."""
         seen = {name: read_by(name, case.batch) for name in models}
-        jobs = {name: Job(model, seen[name], seen[name]) for name, model in models.items()}
+        jobs = {name: EncoderJob(model, seen[name], seen[name]) for name, model in models.items()}
         return sum(
             self.expected_seconds(
                 {name: job_flops(job, self.shape, backward=backward) / 1e9 for name, job in jobs.items()}, speeds
@@ -193,7 +193,7 @@ class EncoderBenchmark(BenchmarkOptions):
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
             prefix = f"{place}/{direction}"
-            named |= figures(timings, work, prefix.format, REFERENCES, pace.peak)
+            named |= named_figures(timings, work, prefix.format, REFERENCES, pace.peak)
             for name, timing in timings.items():
                 if isinstance(timing, Timing):
                     per_second = 1000 * len(case.batch.input_ids) / timing.ms
@@ -210,9 +210,9 @@ class EncoderBenchmark(BenchmarkOptions):
 
     def _jobs(
         self, case: Case, models: Mapping[str, nn.Module], device: torch.device
-    ) -> tuple[dict[str, Job], dict[str, float]]:
+    ) -> tuple[dict[str, EncoderJob], dict[str, float]]:
         """Models with their batches, and what the plans of ours cost in ms."""
-        jobs: dict[str, Job] = {}
+        jobs: dict[str, EncoderJob] = {}
         plans: dict[str, float] = {}
         for name, model in models.items():
             batches = {name: read_by(name, case.batch)}
@@ -222,10 +222,10 @@ class EncoderBenchmark(BenchmarkOptions):
                 planned = batch
                 if isinstance(model, TableEncoder):
                     planned, plans[label] = timed_plan(model.planner, batch)
-                jobs[label] = Job(model, planned.to(device), batch)
+                jobs[label] = EncoderJob(model, planned.to(device), batch)
         return jobs, plans
 
-    def _work(self, job: Job, *, backward: bool) -> Variant:
+    def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
         gflop = job_flops(job, self.shape, backward=backward) / 1e9
         return Variant(partial(encode_and_back if backward else encode, job, self._autocast), gflop)
 
@@ -263,7 +263,7 @@ def with_padding_declared_real(batch: TableBatch) -> TableBatch:
     )
 
 
-def job_flops(job: Job, size: EncoderSize, *, backward: bool) -> float:
+def job_flops(job: EncoderJob, size: EncoderSize, *, backward: bool) -> float:
     """Operations of the dense layers and of attention; embeddings, norms and activations are not counted."""
     if isinstance(job.model, TableEncoder):
         return encoder_flops(job.model, job.counted, backward=backward)
@@ -282,25 +282,25 @@ def packing_gains(timings: Mapping[str, Timing | NotRun], prefix: Callable[[str]
     }
 
 
-def encode(job: Job, autocast: Autocast) -> Tensor:
+def encode(job: EncoderJob, autocast: Autocast) -> Tensor:
     """The forward pass alone."""
     with torch.no_grad(), autocast():
         return states_of(job)
 
 
-def encode_and_back(job: Job, autocast: Autocast) -> tuple[Tensor | None, ...]:
+def encode_and_back(job: EncoderJob, autocast: Autocast) -> tuple[Tensor | None, ...]:
     """The forward and the backward pass to all weights; the states stand in for their own gradient."""
     with autocast():
         states = states_of(job)
     return torch.autograd.grad(states, list(job.model.parameters()), states.detach(), allow_unused=True)
 
 
-def states_of(job: Job) -> Tensor:
+def states_of(job: EncoderJob) -> Tensor:
     """States [B, T, D] of ours or a peer."""
     return output_of(job).states
 
 
-def output_of(job: Job) -> EncoderOutput:
+def output_of(job: EncoderJob) -> EncoderOutput:
     """What ours or a peer makes of its batch."""
     output = job.model(job.batch)
     return EncoderOutput(output, output[:, 0], job.batch) if isinstance(output, Tensor) else output

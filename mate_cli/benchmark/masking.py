@@ -10,13 +10,13 @@ from typing import Annotated
 from pydantic import Field
 from rich.table import Table as RichTable
 
-from mate_cli.benchmark.countdown import counted
-from mate_cli.data.masked_tables import MaskedTables
-from mate_cli.data.stream import TableStream
-from mate_cli.data.table_corpus import TableCorpus
-from mate_cli.data.table_data_module import Loading
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.data.corpora.masked_tables import MaskedTables
+from mate_cli.data.corpora.table_corpus import TableCorpus
+from mate_cli.data.loading.stream import TableStream
+from mate_cli.data.loading.table_data_module import Loading
 from mate_cli.terminal.console import Console
-from mate_cli.tokenization.masking import MaskingSerializer
+from mate_cli.tokenization.serializers.masking import MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 EPOCHS = ("first", "later")

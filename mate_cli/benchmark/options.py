@@ -10,11 +10,11 @@ from typing import Literal
 import torch
 from pydantic import PositiveFloat, PositiveInt
 
-from mate_cli.benchmark.cases import Case, drawn_cases, picked_cases
-from mate_cli.benchmark.machine import DTYPES, find_device, threads
-from mate_cli.benchmark.real_tables import encode_dataset
+from mate_cli.benchmark.inputs.cases import Case, drawn_cases, picked_cases
+from mate_cli.benchmark.inputs.real_tables import encode_dataset
 from mate_cli.benchmark.results import Pace
-from mate_cli.benchmark.timing import expected_seconds
+from mate_cli.benchmark.timing.machine import DTYPES, find_device, threads
+from mate_cli.benchmark.timing.timing import expected_seconds
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.terminal.console import Console
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch
 
-from mate_cli.benchmark.machine import matmul_peak
-from mate_cli.benchmark.timing import Call, NotRun, Timing, interleaved
+from mate_cli.benchmark.timing.machine import matmul_peak
+from mate_cli.benchmark.timing.timing import Call, NotRun, Timing, interleaved
 
 Figures = dict[str, float | str]
 """Numbers by name; a text says why there is none."""
@@ -73,7 +73,7 @@ def speed(variant: Variant, timing: Timing) -> float:
     return variant.gflop / max(timing.ms / 1000, 1e-9)
 
 
-def figures(
+def named_figures(
     timings: Mapping[str, Timing | NotRun],
     variants: Mapping[str, Variant],
     prefix: Callable[[str], str],

@@ -14,13 +14,13 @@ import numpy as np
 from pydantic import Field
 from rich.table import Table as RichTable
 
-from mate_cli.benchmark.countdown import counted
-from mate_cli.benchmark.real_tables import read_questions
+from mate_cli.benchmark.inputs.real_tables import real_questions
+from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import numeric_values
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
 OURS, THEIRS = "mate", "transformers"
@@ -62,10 +62,10 @@ class TokenizationBenchmark:
             DataError: its files are not there.
         """
         vocabulary, table = load_tokenizer(self.tokenizer), _table(self.max_tokens)
-        questions = {name: read_questions(name, root, self.examples) for name, root in self.data.items()}
+        questions = {name: real_questions(name, root, self.examples) for name, root in self.data.items()}
         expected = {name: self._expected(examples, vocabulary) for name, examples in questions.items()}
         for name, examples in counted(questions, expected):
-            speed, agreement = compare(examples, vocabulary, self.max_tokens, self.rounds)
+            speed, agreement = compare_tokenizers(examples, vocabulary, self.max_tokens, self.rounds)
             ratio = speed[OURS] / speed[THEIRS]
             table.add_row(
                 name,
@@ -84,11 +84,11 @@ class TokenizationBenchmark:
     def _expected(self, examples: Sequence[TableExample], vocabulary: Vocabulary) -> float:
         """About how many seconds a dataset takes, from its first questions."""
         tried, began = examples[:TRIED], time.perf_counter()
-        compare(tried, vocabulary, self.max_tokens, rounds=1)
+        compare_tokenizers(tried, vocabulary, self.max_tokens, rounds=1)
         return self.rounds * (time.perf_counter() - began) * len(examples) / max(len(tried), 1)
 
 
-def compare(
+def compare_tokenizers(
     examples: Sequence[TableExample], vocabulary: Vocabulary, max_tokens: int, rounds: int
 ) -> tuple[dict[str, float], float]:
     """Examples per second of processor time of both encoders, and the share of their encodings that are equal."""

@@ -13,31 +13,31 @@ from pydantic import Field, PositiveInt
 from torch import nn
 
 from mate_cli.benchmark.attention import timed_plan
-from mate_cli.benchmark.cases import real_lengths, together
-from mate_cli.benchmark.countdown import counted
 from mate_cli.benchmark.encoder import (
     PADDED,
     REFERENCES,
     Autocast,
     EncoderBenchmark,
-    Job,
+    EncoderJob,
     job_flops,
     output_of,
     packing_gains,
     read_by,
     with_padding_declared_real,
 )
-from mate_cli.benchmark.machine import machine_facts
-from mate_cli.benchmark.real_tables import encode_dataset
-from mate_cli.benchmark.results import Figures, Pace, Variant, figures, measure_variants
-from mate_cli.benchmark.timing import NotRun, Timing
-from mate_cli.data.batching import LengthGroupedBatches, plan_schedule
+from mate_cli.benchmark.inputs.cases import real_lengths, together
+from mate_cli.benchmark.inputs.real_tables import encode_dataset
+from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.timing.machine import machine_facts
+from mate_cli.benchmark.timing.timing import NotRun, Timing
+from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.cell_selection import CellSelectionHead
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import SelfAttention
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 
 CLIP = 10.0
@@ -56,7 +56,7 @@ class Learner(NamedTuple):
         optimizer: of network and head.
     """
 
-    jobs: Sequence[Job]
+    jobs: Sequence[EncoderJob]
     labelled: Sequence[TableBatch]
     head: nn.Module
     optimizer: torch.optim.Optimizer
@@ -125,7 +125,7 @@ class TrainingBenchmark(EncoderBenchmark):
         }
 
     def _gflop(self, model: nn.Module, batches: Sequence[TableBatch]) -> float:
-        return sum(job_flops(Job(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
+        return sum(job_flops(EncoderJob(model, batch, batch), self.shape, backward=True) for batch in batches) / 1e9
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """All figures of one order of questions; those named forward_backward are of a whole step."""
@@ -135,7 +135,7 @@ class TrainingBenchmark(EncoderBenchmark):
         per_step = {name: Variant(one.call, one.gflop / self.steps) for name, one in work.items()}
         place = f"training/{{}}/{case}/forward_backward".format
         named: Figures = {"machine/peak_gflops_per_second": pace.peak}
-        named |= figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
+        named |= named_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
         tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
         for name, timing in timings.items():
             if isinstance(timing, Timing):
@@ -174,7 +174,7 @@ class TrainingBenchmark(EncoderBenchmark):
         planned = [timed_plan(model.planner, b) if isinstance(model, TableEncoder) else (b, 0.0) for b in batches]
         head = CellSelectionHead(self.shape.hidden_size).to(batches[0].input_ids.device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
-        jobs = [Job(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
+        jobs = [EncoderJob(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
         return Learner(jobs, labelled, head, optimizer), sum(ms for _, ms in planned) / len(planned)
 
     def _steps(self, learner: Learner) -> Variant:
@@ -200,7 +200,7 @@ def draw_batches(encodings: Sequence[TableEncoding], order: Order, options: Trai
     return [together([encodings[index] for index in indices]) for indices in chosen]
 
 
-def labels_of(output: EncoderOutput, job: Job, labelled: TableBatch) -> TableBatch:
+def labels_of(output: EncoderOutput, job: EncoderJob, labelled: TableBatch) -> TableBatch:
     """The labels of the tokens that states are of: all of them, or those that a network keeps."""
     kept = output.batch.places
     return labelled if kept is None or output.batch is job.batch else labelled.keep(kept)

@@ -36,12 +36,13 @@ COMMANDS = {
     "inspect": "Show how one example is read, cut, pruned and attended to.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
-"""Every sub-command is a module of this package with the same name."""
+"""Every sub-command is a module of `commands` with the same name."""
 
 
 def commands() -> dict[str, str]:
     """Return name and description of each sub-command that this installation has."""
-    return {name: text for name, text in COMMANDS.items() if Path(__file__).with_name(f"{name}.py").is_file()}
+    folder = Path(__file__).with_name("commands")
+    return {name: text for name, text in COMMANDS.items() if (folder / f"{name}.py").is_file()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,7 +102,7 @@ def plain_warnings() -> Iterator[None]:
 
 def dispatch(words: list[str]) -> int:
     """Run the sub-command named by the first word."""
-    from mate_cli.cli import help as texts
+    from mate_cli.cli.shell import help as texts
 
     if not words or words[0] in ("--help", "-h", "help"):
         print(texts.overview(commands()))
@@ -112,31 +113,31 @@ def dispatch(words: list[str]) -> int:
     name, rest = words[0], words[1:]
     if name not in commands():
         raise ConfigError("no such command", where=name, remedy=texts.nearest(name, commands(), prefix="mate "))
-    module = importlib.import_module(f"mate_cli.cli.{name}")
+    module = importlib.import_module(f"mate_cli.cli.commands.{name}")
     if not hasattr(module, "CONFIG"):
-        return int(module.main(rest))
+        return int(module.run_plain(rest))
     return run_hydra(name, module, rest)
 
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli import help as texts
-    from mate_cli.cli.config.mistakes import explained
+    from mate_cli.cli.config.mistakes import explained_errors
+    from mate_cli.cli.shell import help as texts
 
     if "--version" in words:
         print(f"mate {__version__}")
         return 0
     if topic := texts.topic(words):
-        from mate_cli.cli.explain import text
+        from mate_cli.cli.commands.explain import text
 
         print(text(module.CONFIG, topic, [word for word in words if "=" in word and not word.startswith("-")]))
         return 0
     check_syntax(module, words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
     if {"--help", "-h"} & set(words):
-        print(texts.command(module.CONFIG))
+        print(texts.command_help(module.CONFIG))
         return 0
-    with explained(module, words), hydra_process(name, words) as argv:
+    with explained_errors(module.CONFIG, words, module.__file__), hydra_process(name, words) as argv:
         if hasattr(module, "run_words"):
             return int(module.run_words(words, argv))
         start = hydra_entry(module.CONFIG, checked(module, argv))
@@ -158,13 +159,13 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
     """Return the command's function with the check of its configuration in front."""
 
     def task(config: DictConfig) -> None:
-        from mate_cli.cli.config.mistakes import explained
-        from mate_cli.cli.validate import validate
+        from mate_cli.cli.config.mistakes import explained_errors
+        from mate_cli.cli.config.validate import validate
 
         sys.argv = list(argv)
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained(module, argv[2:]):
+            with explained_errors(module.CONFIG, argv[2:], module.__file__):
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None

@@ -29,11 +29,11 @@ def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializ
     Raises:
         DataError: the example cannot be encoded.
     """
-    from mate_cli.reports.evidence import NodeView, print_nodes
+    from mate_cli.reports.examples.evidence import NodeView, print_nodes
     from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
-    from mate_cli.reports.terminal import report_console
-    from mate_cli.tokenization.cuts import describe_cut
-    from mate_cli.tokenization.serializer import EncodingFailure
+    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.tokenization.fitting.cuts import describe_cut
+    from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     (encoding,) = serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
@@ -70,7 +70,7 @@ def kinds_of(encoding: TableEncoding) -> list[list[str]]:
 
 def weights_of(encoder: Any, encoding: TableEncoding) -> Mapping[str, np.ndarray]:  # noqa: ANN401 - of any network
     """How much of each node every node takes in each layer that hops, the mean of its heads [K, K]; {} without hops."""
-    from mate_cli.data.collate import collate
+    from mate_cli.data.loading.collate import collate
 
     ask = getattr(encoder, "edge_weights", None)
     if ask is None:

@@ -1,1 +1,1 @@
-"""Datasets: one per file, read as their authors ship them."""
+"""Datasets as their authors ship them, corpora for pre-training, and how both become batches."""

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mate_cli.data.check import CheckReport, percentiles
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 
 if TYPE_CHECKING:
-    from mate_cli.data.table_data_module import TableDataset
+    from mate_cli.data.loading.table_data_module import TableDataset
     from mate_cli.tables.example import TableExample
     from mate_cli.tokenization.vocabulary import Vocabulary
 
@@ -42,15 +42,17 @@ class InputSizes:
 
     def shares(self) -> dict[str, float]:
         """What part of the inputs is so, by what it is."""
-        found = {f"more than {LONG:,} word pieces with passages": share(self.with_passages, LONG, more=True)}
+        found = {f"more than {LONG:,} word pieces with passages": share_within(self.with_passages, LONG, more=True)}
         what = f"with {SENTENCES} sentences" if self.with_passages else "in all"
-        found |= {f"at most {length:,} word pieces {what}": share(self.with_sentences, length) for length in LENGTHS}
+        found |= {
+            f"at most {length:,} word pieces {what}": share_within(self.with_sentences, length) for length in LENGTHS
+        }
         if self.with_passages:
-            found["more than one cell may hold the answer"] = share(self.candidates, 1, more=True)
+            found["more than one cell may hold the answer"] = share_within(self.candidates, 1, more=True)
         return {name: value for name, value in found.items() if value is not None}
 
 
-def share(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
+def share_within(values: Sequence[int], bound: int, *, more: bool = False) -> float | None:
     """What part of some values is at most a bound, or more; None without values."""
     return sum((value > bound) == more for value in values) / len(values) if values else None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from mate_cli.data.cache import digest_of
+from mate_cli.data.loading.cache import digest_of
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.examples import LinkedExample, linked
 from mate_cli.tokenization.hybrider.linking import link_questions

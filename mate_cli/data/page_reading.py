@@ -7,7 +7,7 @@ from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
 from mate_cli.tokenization.hybrider.distances import OverlapDistance
 from mate_cli.tokenization.hybrider.labels import page_context
-from mate_cli.tokenization.hybrider.pages import sentences
+from mate_cli.tokenization.hybrider.pages import page_sentences
 
 
 def nearest_page(table: Table, question: str) -> str | None:
@@ -16,7 +16,7 @@ def nearest_page(table: Table, question: str) -> str | None:
     Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
     their longest common substring. The first of equally near ones counts.
     """
-    pages = [(link, sentence) for link, text in table.passages.items() for sentence in sentences(text)]
+    pages = [(link, sentence) for link, text in table.passages.items() for sentence in page_sentences(text)]
     found = [sentence for _, sentence in pages]
     scores = SentenceIndex(found).scores(question)
     if not scores.any():

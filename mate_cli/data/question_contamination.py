@@ -38,7 +38,7 @@ class AskedQuestion(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class QuestionMarks:
     """What a question can be told by.
 
     Args:
@@ -54,19 +54,19 @@ class Marks:
     answer: tuple[str, ...]
 
     @classmethod
-    def of(cls, question: AskedQuestion) -> Marks:
+    def of(cls, question: AskedQuestion) -> QuestionMarks:
         """Those of a question."""
         words = plain_words(question.text)
         grams = frozenset([*((word,) for word in words), *pairwise(words)])
         numbers = frozenset(word for word in words if any(map(str.isdigit, word)))
         return cls(words, grams, numbers, () if question.answer is None else plain_words(question.answer))
 
-    def overlap(self, other: Marks) -> float:
+    def overlap(self, other: QuestionMarks) -> float:
         """Jaccard's index of the words and pairs of two questions, 0 to 1."""
         shared = len(self.grams & other.grams)
         return shared / (len(self.grams) + len(other.grams) - shared)
 
-    def same_answer(self, other: Marks) -> bool:
+    def same_answer(self, other: QuestionMarks) -> bool:
         """Whether the answers are equal, and not just by chance: not where each question has a number of its own."""
         apart = self.numbers - other.numbers and other.numbers - self.numbers
         return self.answer == other.answer and not apart
@@ -82,13 +82,13 @@ class KnownQuestions:
 
     def __init__(self, near: float = NEAR, questions: Iterable[AskedQuestion] = ()) -> None:
         self.near = near
-        self._marks: dict[str, list[Marks]] = defaultdict(list)
+        self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
         for question in questions:
             self.add(question)
 
     def add(self, question: AskedQuestion) -> None:
         """Learn one more."""
-        self._marks[question.table_id].append(Marks.of(question))
+        self._marks[question.table_id].append(QuestionMarks.of(question))
 
     def holds(self, question: AskedQuestion, *, same_answer: bool = False) -> str:
         """Whether a question is one of these: "equal", "near-equal", or "" where it is not.
@@ -99,7 +99,7 @@ class KnownQuestions:
         """
         if question.table_id not in self._marks:
             return ""
-        marks, known = Marks.of(question), self._marks[question.table_id]
+        marks, known = QuestionMarks.of(question), self._marks[question.table_id]
         if any(marks.words == other.words for other in known):
             return "equal"
         near = (other for other in known if marks.overlap(other) >= self.near)

@@ -17,15 +17,15 @@ import numpy as np
 from pydantic import Field
 from torch.utils.data import DataLoader
 
-from mate_cli.data.batching import LengthGroupedBatches, Schedule, endless
-from mate_cli.data.cache import EncodedSplit
 from mate_cli.data.check import CheckReport
 from mate_cli.data.datasets.catalogue import Dataset, find_dataset
 from mate_cli.data.datasets.passage_check import count_passages, passage_sizes
 from mate_cli.data.datasets.passage_questions import told
 from mate_cli.data.datasets.release_check import LEFT_OUT
+from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, endless
+from mate_cli.data.loading.cache import EncodedSplit
+from mate_cli.data.loading.table_data_module import Batches, TableDataModule
 from mate_cli.data.question_contamination import plain_words
-from mate_cli.data.table_data_module import Batches, TableDataModule
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch

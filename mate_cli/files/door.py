@@ -30,7 +30,7 @@ def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) 
     except Exception as error:  # a damaged file can make any library fail in any way
         if ours := _of_ours(error):
             raise ours from error
-        raise kind(f"{problem}: {reason(error)}", where=str(path), remedy=remedy) from error
+        raise kind(f"{problem}: {short_reason(error)}", where=str(path), remedy=remedy) from error
 
 
 def _of_ours(error: BaseException) -> MateError | None:
@@ -41,7 +41,7 @@ def _of_ours(error: BaseException) -> MateError | None:
     return cause if isinstance(cause, MateError) else None
 
 
-def reason(error: BaseException) -> str:
+def short_reason(error: BaseException) -> str:
     """Why something failed, in one short line."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"

@@ -11,16 +11,16 @@ import pytorch_lightning as pl
 import torch
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.lit_modules.gathering import Named, gathered
+from mate_cli.lit_modules.distributed.gathering import Named, gathered
+from mate_cli.lit_modules.distributed.sharding import shard
 from mate_cli.lit_modules.pruning import prunings
-from mate_cli.lit_modules.sharding import shard
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning, pruning_scores
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import OF_ANSWERS, Label
+from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 
 NO_ANSWER = "no answer"
 

@@ -17,12 +17,12 @@ from mate_cli.lit_modules.losses.binary import binary
 from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.parts import by_subset
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.cell_selection import CellLogits, CellSelectionHead
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import CellLogits, CellSelectionHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializers.serializer import Label
 
 LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em, "binary": binary}
 

@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy
 from mate_cli.data.guesses import majority_label
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.metrics.parts import by_parts
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.classification import ClassHead
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.classification import ClassHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 

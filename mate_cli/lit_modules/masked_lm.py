@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.masked_pieces import masked_scores
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.masked_lm import MaskedLMHead
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.masked_lm import MaskedLMHead
 from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
 

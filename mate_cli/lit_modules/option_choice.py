@@ -11,8 +11,8 @@ from mate_cli.data.guesses import majority_label
 from mate_cli.lit_modules.base import Selection
 from mate_cli.lit_modules.candidate_choice import Choice, Choosing
 from mate_cli.metrics.parts import by_parts
-from mate_cli.models.layers.candidates import OptionHead
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.candidates import OptionHead
 from mate_cli.tables.example import ChoiceExample
 
 

@@ -9,9 +9,9 @@ from pydantic import Field
 
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.references import exact_match_of_any, score_reading
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.serializer import SpanSerializer
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 class PassageReading(SpanReading):

@@ -7,7 +7,7 @@ import math
 import torch
 
 from mate_cli.metrics.pruning import Pruning
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
 
 

@@ -15,12 +15,12 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, by_source
 from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.span import SpanHead
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.span import SpanHead
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import SpanSerializer
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,19 @@ from pytorch_lightning.trainer.states import TrainerFn
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.metrics.exact_set_match import score_queries
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.sql_head import SqlHead, schema_shapes
-from mate_cli.models.layers.tree_decoder import DecoderSize
-from mate_cli.models.layers.tree_search import Search, best_derivations
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.sql_head import SqlHead, schema_shapes
+from mate_cli.models.heads.tree_decoder import DecoderSize
+from mate_cli.models.heads.tree_search import Search, best_derivations
 from mate_cli.sql.derivation import Action
-from mate_cli.sql.exact_match import exact_match
+from mate_cli.sql.exact_match import queries_match
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.ir import Query
 from mate_cli.sql.tree import query_of
 from mate_cli.sql.write import write
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializers.serializer import Label
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
     def right(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
         """Whether the query is the known one, by the official exact-set match."""
         query = prediction.query(example)
-        return bool(query and example.query and exact_match(query, example.query, example.schema))
+        return bool(query and example.query and queries_match(query, example.query, example.schema))
 
     def score(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
         """Exact-set match of all questions whose query is known and by how hard they are, and the kinds of errors."""

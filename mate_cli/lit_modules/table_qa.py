@@ -20,9 +20,9 @@ from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_deno
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.wtq_official import official_accuracy
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from mate_cli.metrics.spec import MetricSpec, MetricTable
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
 
 ACCURACIES = MetricTable("Accuracy", layout="accuracies")
 ACCURACY = MetricSpec("accuracy", "Accuracy", 1, order=80, importance=3, table=ACCURACIES, hub_name="accuracy")

@@ -53,7 +53,7 @@ NUMBER_WORDS |= {"once": "1", "twice": "2", "hundred": "100", "thousand": "1000"
 _DIGITS = re.compile(r"^(\d+)(st|nd|rd|th|s)?$")
 
 
-def error_of(prediction: str, references: Sequence[str]) -> Kind | None:
+def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
     """What is wrong with an answer; None where it is one of the references once normalised.
 
     Of several references the one to which the answer is nearest counts.
@@ -132,7 +132,7 @@ def count_errors(answered: Iterable[AnsweredQuestion]) -> ErrorCounts:
     counts = ErrorCounts()
     for one in answered:
         counts.questions += 1
-        kind = error_of(one.prediction, one.references)
+        kind = answer_error(one.prediction, one.references)
         if kind is None:
             continue
         counts.kinds[kind] += 1

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from mate_cli.metrics.accuracy import ACCURACIES
-from mate_cli.metrics.spec import MetricSpec
-from mate_cli.tables.denotation import execute, normal_form
+from mate_cli.metrics.specs.spec import MetricSpec
+from mate_cli.tables.denotation import denotation_of, normal_form
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 
@@ -52,14 +52,14 @@ def true_denotation(answer: Answer, table: Table) -> tuple[str, ...] | None:
         return normal_form((answer.number,))
     if answer.texts and not answer.coordinates and answer.aggregation in (None, "none"):
         return None
-    return normal_form(execute(answer.aggregation or "none", answer.coordinates, table))
+    return normal_form(denotation_of(answer.aggregation or "none", answer.coordinates, table))
 
 
 def denotation_is_right(selected: Selected, example: TableExample) -> bool:
     """Whether the denotation of a selection is the true one."""
     if example.answer is None:
         return False
-    predicted = normal_form(execute(selected.aggregation, selected.cells, example.table))
+    predicted = normal_form(denotation_of(selected.aggregation, selected.cells, example.table))
     return predicted == true_denotation(example.answer, example.table)
 
 

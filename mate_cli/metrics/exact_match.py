@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal
 
 from mate_cli.errors import DataError
-from mate_cli.metrics.spec import MetricSpec, MetricTable
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
 
 ANSWERS = MetricTable("Question answering", layout="splits")
 READING = MetricTable("Reading in the right cell", layout="splits")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mate_cli.metrics.spec import MetricSpec, SubsetSpec
-from mate_cli.sql.errors import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR, error_of
-from mate_cli.sql.exact_match import exact_match
+from mate_cli.metrics.specs.spec import MetricSpec, SubsetSpec
+from mate_cli.sql.errors import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR, query_error
+from mate_cli.sql.exact_match import queries_match
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.hardness import LEVELS
 from mate_cli.sql.ir import Query
@@ -53,6 +53,6 @@ def _error(query: Query | None, example: SchemaExample) -> str:
     assert example.query is not None
     if query is None:
         return DOUBLE_ERROR
-    if exact_match(query, example.query, example.schema):
+    if queries_match(query, example.query, example.schema):
         return ""
-    return error_of(query, example.query, example.schema)
+    return query_error(query, example.query, example.schema)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
-from mate_cli.metrics.spec import MetricSpec, MetricTable
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
 
 KS = (1, 3, 5)
 SELECTION = MetricTable("Cell selection", layout="subsets")

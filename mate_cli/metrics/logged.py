@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mate_cli.metrics.spec import MetricSpec
+from mate_cli.metrics.specs.spec import MetricSpec
 
 LOSS = MetricSpec("loss", "Loss", -1, ".3g", order=900, importance=0)
 LEARNING_RATE = MetricSpec("lr", "Learning rate", 0, ".3g", order=901, importance=0)

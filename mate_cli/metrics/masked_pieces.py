@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mate_cli.metrics.spec import MetricSpec
+from mate_cli.metrics.specs.spec import MetricSpec
 
 MOST_NATS = 50.0
 """A perplexity beyond e to this is not told apart from it."""

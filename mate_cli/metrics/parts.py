@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from mate_cli.metrics.spec import SubsetSpec
+from mate_cli.metrics.specs.spec import SubsetSpec
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 

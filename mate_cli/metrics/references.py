@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.exact_match import EM, F1, exact_match, f1, normalize_answer
-from mate_cli.metrics.spec import SubsetSpec
+from mate_cli.metrics.specs.spec import SubsetSpec
 
 ANSWERED = SubsetSpec("has_answer", "Has answer", "by whether there is an answer", order=24, many=False)
 UNANSWERED = SubsetSpec("no_answer", "No answer", "by whether there is an answer", order=25, many=False)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from mate_cli.metrics.exact_match import normalize_answer
-from mate_cli.metrics.spec import MetricSpec, MetricTable, SubsetSpec
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
 
 EVIDENCE = MetricTable("Answers and their evidence", layout="splits")
 SP_EM = MetricSpec("sp_em", "Sup EM", 1, order=12, table=EVIDENCE)

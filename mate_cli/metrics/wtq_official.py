@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from mate_cli.metrics.accuracy import ACCURACIES, accuracy
 from mate_cli.metrics.denotation_accuracy import Selected
-from mate_cli.metrics.spec import MetricSpec
-from mate_cli.tables.denotation import execute, official_items
+from mate_cli.metrics.specs.spec import MetricSpec
+from mate_cli.tables.denotation import denotation_of, official_items
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import Date
 
@@ -133,7 +133,7 @@ def is_right_for(selected: Selected, example: TableExample) -> bool:
     """Whether what a selection gives is the example's answer by this evaluation."""
     if example.answer is None:
         return False
-    items = official_items(execute(selected.aggregation, selected.cells, example.table))
+    items = official_items(denotation_of(selected.aggregation, selected.cells, example.table))
     return is_right(items, example.answer.texts, example.answer.canonical)
 
 

@@ -1,1 +1,1 @@
-"""Networks: one per file."""
+"""Networks: one per file; what all have in common is in `base`."""

@@ -15,10 +15,10 @@ from transformers.utils import cached_file
 
 from mate_cli.errors import CheckpointError
 from mate_cli.files.targets import check_targets
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
-from mate_cli.tokenization.positions import cell_position_ids
+from mate_cli.tokenization.serializers.positions import cell_position_ids
 
 WEIGHTS = "model.safetensors"
 ENCODER = "encoder."

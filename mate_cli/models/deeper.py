@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.layers.extra import Extra
-from mate_cli.models.sizes import EncoderSize
 
 
 class Deeper(Candidates):

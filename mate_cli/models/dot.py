@@ -15,14 +15,14 @@ from pydantic import Field
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import Planner
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.attention.planner import Planner
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import Reader, TableEncoder
+from mate_cli.models.heads.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.layers.token_scores import TokenScores, best_tokens, outside_counts
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import Reader, TableEncoder
 from mate_cli.tokenization.layout import gather_tokens
-from mate_cli.tokenization.positions import renumbered
+from mate_cli.tokenization.serializers.positions import renumbered
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import nn
 
+from mate_cli.models.base.table_encoder import initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, FeatureEmbeddings
 from mate_cli.models.mate import Mate
-from mate_cli.models.table_encoder import initialise
 
 
 class Lexical(Mate):

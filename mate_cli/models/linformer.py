@@ -12,13 +12,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from mate_cli.attention.base import Attention, AttentionBackend, AttentionPattern, Work
+from mate_cli.attention.base import Attention, AttentionBackend, Work
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
 
 Sharing = Literal["headwise", "key_value", "layerwise"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
 
 
 class Mate(TableEncoder):

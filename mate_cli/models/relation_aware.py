@@ -16,17 +16,18 @@ from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.full import Full
-from mate_cli.attention.plan import Planner, Plans
+from mate_cli.attention.plan import Plans
+from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.frozen_features import FrozenFeatures
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.frozen_features import FrozenFeatures
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.initialization.schemes import draw
 from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.nodes import NameEncoder, NodePieces, node_batch, node_kinds
 from mate_cli.models.layers.relation_attention import RelationAttention
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import Reader, TableEncoder
 from mate_cli.tokenization.layout import WORD
 from mate_cli.tokenization.schema.relations import RELATIONS
 

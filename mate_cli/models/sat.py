@@ -11,9 +11,9 @@ from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
 
 
 class Sat(TableEncoder):

@@ -15,10 +15,10 @@ from pydantic import Field
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.candidates import CandidateBlocks
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.hop import HOPS, Combination, Hop, HopLayer
-from mate_cli.models.sizes import EncoderSize, encoder_size
-from mate_cli.models.table_encoder import TableEncoder
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,18 +10,18 @@ import torch
 from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.data.table_data_module import Loading, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import TableTask
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
 from mate_cli.runs.configuration import ModelConfig, RunConfig
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
-from mate_cli.tokenization.serializer import LABELLED, Serializer
+from mate_cli.tokenization.serializers.serializer import LABELLED, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -88,8 +88,8 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
         limit_train=cfg.limits[0],
         limit_test=cfg.limits[1],
         limit_dev=cfg.limits[2],
-        rank=ranks.number(),
-        ranks=ranks.count(),
+        rank=ranks.rank(),
+        ranks=ranks.world_size(),
     )
     module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)

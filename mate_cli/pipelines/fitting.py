@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mate_cli.data.table_data_module import TrainingSet
+from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.cuts import CUTS, describe_cuts
+from mate_cli.tokenization.fitting.cuts import CUTS, describe_cuts
 
 IN_WORDS = {
     "no answer": "without an answer",
@@ -32,7 +32,7 @@ def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
     reasons = Counter(map(plain_reason, encodings.failures.values()))
     record.data[f"{split}/not_encoded"] = reasons.total()
     if reasons:
-        record.facts[f"not encoded, {split}"] = listed(reasons)
+        record.facts[f"not encoded, {split}"] = counts_text(reasons)
     if len(encodings.cuts):
         counts = (encodings.cuts > 0).sum(0).tolist()
         record.data |= {f"{split}/{name}": count for name, count in zip(CUTS, counts, strict=True)}
@@ -51,7 +51,7 @@ def note_unusable(record: RunRecord, examples: Sequence[TableExample], lack: Cal
     reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(lack, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:
-        record.facts["not learnt from"] = f"{listed(reasons)}; of {len(examples):,} training questions"
+        record.facts["not learnt from"] = f"{counts_text(reasons)}; of {len(examples):,} training questions"
 
 
 def plain_reason(reason: str) -> str:
@@ -59,6 +59,6 @@ def plain_reason(reason: str) -> str:
     return re.sub(r"^\d+ ", "", reason.partition(":")[0])
 
 
-def listed(counts: Mapping[str, int]) -> str:
+def counts_text(counts: Mapping[str, int]) -> str:
     """Counts in words, the largest first."""
     return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from mate_cli.errors import CheckpointError, MateError
-from mate_cli.files.door import reading, reason
+from mate_cli.files.door import reading, short_reason
 
 REMEDY = "Move it away to train this run from the beginning"
 KINDS: dict[str, type] = {
@@ -67,7 +67,9 @@ def continuing(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[Non
     except Exception as error:
         if path is None or isinstance(error, (MateError, torch.OutOfMemoryError)) or has_begun():
             raise
-        raise CheckpointError(f"it does not fit this run: {reason(error)}", where=str(path), remedy=REMEDY) from error
+        raise CheckpointError(
+            f"it does not fit this run: {short_reason(error)}", where=str(path), remedy=REMEDY
+        ) from error
 
 
 def _damaged(path: Path, problem: str) -> CheckpointError:

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
-from mate_cli.lit_modules.sharding import Sharded
+from mate_cli.lit_modules.distributed.sharding import Sharded
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 
@@ -30,10 +30,15 @@ def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
     if not dist.is_initialized():
         return {**options, "devices": 1}
     if not training:
-        return {**options, "devices": 1 if hardware.accelerator == "cpu" else [ranks.number() % ranks.devices()]}
+        return {**options, "devices": 1 if hardware.accelerator == "cpu" else [ranks.rank() % ranks.devices()]}
     cut = hardware.strategy == "fsdp"
-    strategy: Strategy = Sharded(ranks.count()) if cut else DDPStrategy(gradient_as_bucket_view=True)
-    return {**options, "devices": ranks.devices(), "num_nodes": ranks.count() // ranks.devices(), "strategy": strategy}
+    strategy: Strategy = Sharded(ranks.world_size()) if cut else DDPStrategy(gradient_as_bucket_view=True)
+    return {
+        **options,
+        "devices": ranks.devices(),
+        "num_nodes": ranks.world_size() // ranks.devices(),
+        "strategy": strategy,
+    }
 
 
 def prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
@@ -43,7 +48,7 @@ def prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
     """
     encoder, cpu = parts.task.encoder, "cpu"
     on_gpu = hardware.accelerator == "gpu" and encoder.extra is not None
-    device = f"cuda:{ranks.number() % ranks.devices()}" if on_gpu else cpu
+    device = f"cuda:{ranks.rank() % ranks.devices()}" if on_gpu else cpu
     encoder.to(device)
     batches = (batch.to(device) for batch in parts.data.every_batch())
     try:

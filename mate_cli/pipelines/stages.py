@@ -15,12 +15,12 @@ from rich.text import Text
 
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import load_best
+from mate_cli.pipelines.evaluation.predictions import save_predictions
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan, standing_in
-from mate_cli.pipelines.predictions import save_predictions
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import print_results, taken_table
-from mate_cli.pipelines.systems.base import Answered, System, Trained
-from mate_cli.pipelines.training import train
+from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
+from mate_cli.pipelines.training import train_run
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release
@@ -81,11 +81,11 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
         if system is None:
             if plan.before:
                 run.console.rule(_heading(plan.last.name))
-            train(run, with_weights(plan.last.config, done.runs), plan.values())
+            train_run(run, with_weights(plan.last.config, done.runs), plan.values())
         else:
             run.record.monitor = system.monitor
             run.open_trackers(plan.last.config.logger, plan.values())
-            collect(run.record, done.runs)
+            add_up_stages(run.record, done.runs)
             answer_all(run, system, done)
             print_results(run.console, run.folder, run.record)
 
@@ -143,7 +143,7 @@ def with_weights(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
     return config.model_copy(update={"init": {**config.init, "checkpoint": str(weights)}})
 
 
-def collect(record: RunRecord, runs: Mapping[str, Run]) -> None:
+def add_up_stages(record: RunRecord, runs: Mapping[str, Run]) -> None:
     """Add up what the stages of a system have, and what an example costs that passes through all of them."""
     for name, run in runs.items():
         record.parameters += run.record.parameters
@@ -188,7 +188,7 @@ def answer_all(run: Run, system: System, done: Finished) -> None:
 
 
 def save_answers(
-    folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: Answered
+    folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: SystemAnswers
 ) -> None:
     """Write predictions/<split>.json."""
 

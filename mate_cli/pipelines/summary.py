@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from mate_cli.metrics.names import MetricName, subset_rank
+from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
-from mate_cli.tokenization.cuts import describe_cuts
+from mate_cli.tokenization.fitting.cuts import describe_cuts
 
 if TYPE_CHECKING:
-    from mate_cli.data.batching import Schedule
-    from mate_cli.data.table_data_module import TrainingSet
+    from mate_cli.data.loading.batching import Schedule
+    from mate_cli.data.loading.table_data_module import TrainingSet
     from mate_cli.pipelines.assembly import Parts
     from mate_cli.pipelines.plan import Plan
     from mate_cli.pipelines.run import Run

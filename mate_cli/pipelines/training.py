@@ -10,16 +10,16 @@ import pytorch_lightning as pl
 import torch
 from hydra.utils import instantiate
 
-from mate_cli.data.batching import check_shares, plan_schedule
-from mate_cli.data.table_data_module import TableDataModule
+from mate_cli.data.loading.batching import check_shares, plan_schedule
+from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.lit_modules.base import Optimization
+from mate_cli.lit_modules.distributed.sharding import load_whole
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
-from mate_cli.lit_modules.sharding import load_whole
-from mate_cli.models.flops import encoder_flops
+from mate_cli.models.base.flops import encoder_flops
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.pipelines.assembly import Parts, assemble
-from mate_cli.pipelines.evaluation import evaluate, save_result
+from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
 from mate_cli.pipelines.placement import placement, prepare
@@ -34,7 +34,7 @@ from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 
-def train(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
+def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     """Fit, or continue to fit, and score the best weights on the development and test splits.
 
     Args:
@@ -50,7 +50,7 @@ def train(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     checkpoint = last if last.exists() else None
     run.record.resumed += checkpoint is not None
     run.folder.write_record(run.record)
-    check_shares(cfg.trainer.batch_size, ranks.count())
+    check_shares(cfg.trainer.batch_size, ranks.world_size())
     parts = assemble(cfg, instantiate(cfg.data))
     run.record.monitor = parts.task.monitor
     run.open_trackers(cfg.logger, config, last_step(checkpoint))
@@ -68,7 +68,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         micro_batch=cfg.hardware.micro_batch,
         max_epochs=cfg.trainer.max_epochs,
         max_steps=cfg.trainer.max_steps,
-        ranks=ranks.count(),
+        ranks=ranks.world_size(),
     )
     development = ranks.first_then_all(lambda: data.encodings("dev"))
     done = (last_step(checkpoint) or 0) * schedule.accumulate
@@ -187,6 +187,6 @@ def device_name(trainer: pl.Trainer) -> str:
     """The GPU's name, or the number of CPU threads."""
     device = trainer.strategy.root_device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    if ranks.count() > 1:
-        name = f"{ranks.count()} x {name}"
+    if ranks.world_size() > 1:
+        name = f"{ranks.world_size()} x {name}"
     return name if device.type == "cuda" else f"{name}, {torch.get_num_threads()} threads"

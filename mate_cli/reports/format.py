@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.reports.statistics import Summary
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.statistics import Summary
 
 NOTHING = "–"  # noqa: RUF001
 

@@ -93,7 +93,7 @@ def choose_folder(
 def find_same(outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder | None:
     """Find the run with this configuration that has come furthest: finished, running, with a checkpoint, newest."""
     folders = [path.parent for path in (outputs / command / experiment).glob("*/config.yaml")]
-    same = [RunFolder(path) for path in sorted(folders) if not difference(path, config)]
+    same = [RunFolder(path) for path in sorted(folders) if not first_difference(path, config)]
     return max(same, key=_progress, default=None)
 
 
@@ -142,7 +142,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
             raise RunError(
                 f"no run of {experiment} to resume", where=str(parent), remedy="Start one without resume=last"
             )
-        same = [folder for folder in folders if not difference(folder, config)]
+        same = [folder for folder in folders if not first_difference(folder, config)]
         path = (same or folders)[-1]
     else:
         path = Path(resume)
@@ -150,7 +150,7 @@ def find_resumable(resume: str, outputs: Path, command: str, experiment: str, co
         raise RunError(
             "this is not a run folder", where=str(path), remedy="Give resume=last, or a folder below outputs/"
         )
-    changed = difference(path, config)
+    changed = first_difference(path, config)
     if changed:
         key, before, today = changed
         raise RunError(
@@ -197,7 +197,7 @@ def finished_run(run: str, outputs: Path, command: str) -> RunFolder:
     return finished[-1]
 
 
-def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
+def first_difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] | None:
     """The first key that shapes the training and differs from a run's config.yaml: (key, there, here).
 
     Raises:
@@ -212,17 +212,17 @@ def difference(folder: Path, config: Mapping[str, Any]) -> tuple[str, Any, Any] 
 
 def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
     """The leaves of a configuration that shape the training, by dotted key; of its stages, those of each."""
-    leaves = flatten({part: config.get(part) for part in SHAPING})
+    leaves = flat_keys({part: config.get(part) for part in SHAPING})
     for name, stage in (config.get("stages") or {}).items():
         own = {**shaping(stage), "run": stage.get("run")}
         leaves |= {f"stages.{name}.{key}": value for key, value in own.items()}
     return leaves
 
 
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Leaves of a nested mapping by dotted key; a list is a leaf."""
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
-        leaves |= flatten(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+        leaves |= flat_keys(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
     return leaves

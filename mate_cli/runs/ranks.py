@@ -31,19 +31,19 @@ _store: Store | None = None
 _devices = 1
 
 
-def count() -> int:
+def world_size() -> int:
     """How many processes train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def number() -> int:
+def rank() -> int:
     """Which of them this is, from 0."""
-    return dist.get_rank() if count() > 1 else 0
+    return dist.get_rank() if world_size() > 1 else 0
 
 
 def is_first() -> bool:
     """Whether this is the process that writes and prints."""
-    return number() == 0
+    return rank() == 0
 
 
 def devices() -> int:
@@ -57,7 +57,7 @@ def from_first(make: Callable[[], T]) -> T:
     Raises:
         MateError: what `make` raises, in the first process; the others end quietly.
     """
-    if count() == 1:
+    if world_size() == 1:
         return make()
     told: list[Any] = [None, False]
     try:
@@ -77,14 +77,14 @@ def first_then_all(make: Callable[[], T]) -> T:
     Raises:
         MateError: as `from_first`.
     """
-    if count() > 1:
+    if world_size() > 1:
         from_first(lambda: bool(make()))
     return make()
 
 
 def total(values: list[float]) -> list[float]:
     """The sum of each value over all processes."""
-    if count() == 1:
+    if world_size() == 1:
         return values
     tensor = torch.tensor(values, dtype=torch.float64)
     dist.all_reduce(tensor)
@@ -111,7 +111,7 @@ def tell_failure(reason: str) -> None:
     """Leave the reason why this process ends, unless the first one, which keeps the store, has ended too."""
     try:
         if _store is not None and not _store.check([FAILED]):
-            _store.set(FAILED, f"process {number()} of {count()}: {reason}")
+            _store.set(FAILED, f"process {rank()} of {world_size()}: {reason}")
     except dist.DistError:
         return
 
@@ -119,7 +119,7 @@ def tell_failure(reason: str) -> None:
 def cause(error: BaseException) -> BaseException:
     """What an error in this process comes from: where another process has failed, connections break here."""
     if (
-        count() == 1
+        world_size() == 1
         or _store is None
         or not isinstance(error, RuntimeError)
         or isinstance(error, torch.OutOfMemoryError)

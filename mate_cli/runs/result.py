@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.metrics.spec import Direction
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import Direction
 
 
 @dataclass(frozen=True)
-class Result:
+class MonitoredResult:
     """The monitored metric of a run that has finished.
 
     Args:
@@ -31,11 +31,11 @@ class Result:
         return f"{self.name} {MetricName.parse(self.name).spec.text(self.value)}"
 
 
-def result_of(monitor: str, metrics: Mapping[str, float]) -> Result | None:
+def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
     """The result of a run, None where it has none.
 
     Args:
         monitor: the metric that counts, as its record says.
         metrics: all that it recorded.
     """
-    return Result(monitor, metrics[monitor]) if monitor in metrics else None
+    return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None

@@ -13,7 +13,7 @@ from pathlib import Path
 from mate_cli.errors import DataError, MateError
 from mate_cli.files.door import reading
 from mate_cli.sql.schema import KINDS, Schema, SchemaColumn, SchemaTable
-from mate_cli.sql.write import quoted
+from mate_cli.sql.write import quoted_identifier
 
 SECONDS = 5.0
 """The longest that a query may take."""
@@ -75,7 +75,7 @@ def read_database_schema(path: Path) -> Schema:
     return schema
 
 
-def execute(sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
+def run_query(sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
     """Run one query that only reads.
 
     Args:
@@ -131,23 +131,23 @@ def _schema(name: str, names: Sequence[str], connection: sqlite3.Connection) -> 
     places: dict[tuple[str, str], int] = {}
     primary: dict[str, list[int | None]] = {}
     for table, original in enumerate(names, 1):
-        for _, column, kind, _, _, key in connection.execute(f"PRAGMA table_info({quoted(original)})"):
-            columns.append(SchemaColumn(table, in_words(column), column, _kind(kind)))
+        for _, column, kind, _, _, key in connection.execute(f"PRAGMA table_info({quoted_identifier(original)})"):
+            columns.append(SchemaColumn(table, words_of_name(column), column, _kind(kind)))
             places[original.lower(), column.lower()] = len(columns)
             primary.setdefault(original.lower(), []).extend([len(columns)] if key else [])
     foreign: list[tuple[int, int]] = []
     for original in names:
-        for key in connection.execute(f"PRAGMA foreign_key_list({quoted(original)})"):
+        for key in connection.execute(f"PRAGMA foreign_key_list({quoted_identifier(original)})"):
             target_table, target_column = str(key[2]).lower(), str(key[4] or "").lower()
             source = places.get((original.lower(), str(key[3]).lower()))
             keys = primary.get(target_table) or [None]
             target = places.get((target_table, target_column)) if target_column else keys[0]
             foreign += [(source, target)] if source and target else []
-    tables = [SchemaTable(in_words(original), original) for original in names]
+    tables = [SchemaTable(words_of_name(original), original) for original in names]
     return Schema.expanded(name, tables, columns, [key for keys in primary.values() for key in keys if key], foreign)
 
 
-def in_words(name: str) -> str:
+def words_of_name(name: str) -> str:
     """A name of SQL as people say it: "Song_Name", "songName" and "song name" are the same."""
     return " ".join(_WORD_START.sub(" ", name).lower().split()) or name
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from mate_cli.sql.exact_match import exact_match
+from mate_cli.sql.exact_match import queries_match
 from mate_cli.sql.ir import ColumnUnit, Conditions, From, Query
 from mate_cli.sql.schema import STAR, Schema
 
@@ -19,10 +19,10 @@ COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "colu
 Part = TypeVar("Part")
 
 
-def error_of(predicted: Query, gold: Query, schema: Schema) -> str:
+def query_error(predicted: Query, gold: Query, schema: Schema) -> str:
     """What is wrong with a query that does not match the right one: one of the three."""
     same_columns = set(_columns(predicted)) == set(_columns(gold))
-    same_sketch = exact_match(_sketch(predicted), _sketch(gold), schema)
+    same_sketch = queries_match(_sketch(predicted), _sketch(gold), schema)
     if same_sketch:
         return COLUMN_ERROR
     return SKETCH_ERROR if same_columns else DOUBLE_ERROR

@@ -43,7 +43,7 @@ class ComponentScore:
         return self.predicted == self.gold == self.shared
 
 
-def exact_match(predicted: Query, gold: Query, schema: Schema) -> bool:
+def queries_match(predicted: Query, gold: Query, schema: Schema) -> bool:
     """Whether two queries on one database have the same parts and the same tables."""
     return _same(_canonical(predicted, schema), _canonical(gold, schema), schema)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mate_cli.sql.derivation import Action
-from mate_cli.sql.exact_match import exact_match
+from mate_cli.sql.exact_match import queries_match
 from mate_cli.sql.hardness import hardness
 from mate_cli.sql.ir import Query
 from mate_cli.sql.schema import Schema
@@ -44,7 +44,7 @@ class KnownQuery:
             actions = oracle_actions(query, schema)
         except UnsupportedQueryError:
             return cls(sql, query)
-        return cls(sql, query, actions if exact_match(query_of(actions, schema), query, schema) else None)
+        return cls(sql, query, actions if queries_match(query_of(actions, schema), query, schema) else None)
 
 
 def schema_example(

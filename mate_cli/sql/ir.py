@@ -158,11 +158,6 @@ def query_from_dict(entry: Mapping[str, Any], schema: Schema) -> Query:
         raise ValueError(f"sql is not in the layout of Spider ({error!r})") from error
 
 
-def query_to_dict(query: Query, schema: Schema) -> dict[str, Any]:
-    """The query in the layout of Spider, of lists and plain values."""
-    return _ToDict(schema).query(query)
-
-
 class _FromDict:
     def __init__(self, schema: Schema) -> None:
         self._columns, self._tables = len(schema.columns), len(schema.tables)
@@ -229,43 +224,3 @@ def _place(number: Any, names: Sequence[str]) -> int:  # noqa: ANN401 - what JSO
     if type(number) is not int or not 0 <= number < len(names):
         raise ValueError(f"sql has number {number!r}, of {len(names)}: {', '.join(names)}")
     return number
-
-
-class _ToDict:
-    def __init__(self, schema: Schema) -> None:
-        self._stars = len(schema.tables)
-
-    def query(self, query: Query) -> dict[str, Any]:
-        order = query.order_by
-        units = [["sql", self.query(u)] if isinstance(u, Query) else ["table_unit", u - 1] for u in query.source.units]
-        return {
-            "from": {"table_units": units, "conds": self._conditions(query.source.joins)},
-            "select": [query.distinct, [[item.aggregate, self._unit(item.unit)] for item in query.select]],
-            "where": self._conditions(query.where),
-            "groupBy": [self._column(unit) for unit in query.group_by],
-            "having": self._conditions(query.having),
-            "orderBy": [order.direction, [self._unit(unit) for unit in order.units]] if order else [],
-            "limit": query.limit,
-            "intersect": self._value(query.intersect),
-            "union": self._value(query.union),
-            "except": self._value(query.except_),
-        }
-
-    def _column(self, unit: ColumnUnit) -> list[Any]:
-        return [unit.aggregate, max(STAR, unit.column - self._stars + 1), unit.distinct]
-
-    def _unit(self, unit: ValueUnit) -> list[Any]:
-        return [unit.operator, self._column(unit.left), self._column(unit.right) if unit.right else None]
-
-    def _conditions(self, conditions: Conditions) -> list[Any]:
-        parts: list[Any] = []
-        for place, item in enumerate(conditions.items):
-            parts += [conditions.connectors[place - 1]] if place else []
-            unit, value, second = self._unit(item.unit), self._value(item.value), self._value(item.second)
-            parts.append([item.negated, item.operator, unit, value, second])
-        return parts
-
-    def _value(self, value: Value) -> Any:  # noqa: ANN401 - what JSON holds
-        if isinstance(value, Query):
-            return self.query(value)
-        return self._column(value) if isinstance(value, ColumnUnit) else value

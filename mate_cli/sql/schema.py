@@ -105,11 +105,6 @@ class Schema:
         except (KeyError, TypeError) as error:
             raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
 
-    @property
-    def table_count(self) -> int:
-        """How many tables the database has, T."""
-        return len(self.tables) - 1
-
     def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
         """The number of the first column of the database that SQL calls so, whatever the case.
 

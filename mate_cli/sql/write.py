@@ -37,7 +37,7 @@ def write(query: Query, schema: Schema) -> str:
     return _Writer(schema).query(query)
 
 
-def quoted(name: str) -> str:
+def quoted_identifier(name: str) -> str:
     """A name of a table or column, in quotes where SQL needs them."""
     plain = _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name)
     return name if plain else '"{}"'.format(name.replace('"', '""'))
@@ -76,7 +76,7 @@ class _Writer:
         """Tables and conditions of joins in their order, each condition as soon as its tables are there."""
         units, joins = query.source.units, query.source.joins
         if len(units) == 1 and isinstance(units[0], int):
-            return f"FROM {quoted(self._original(units[0]))}"
+            return f"FROM {quoted_identifier(self._original(units[0]))}"
         text, first = "FROM ", 0
         for place, unit in enumerate(units):
             text += " JOIN " * bool(place) + self._named_unit(unit)
@@ -104,7 +104,7 @@ class _Writer:
         if isinstance(unit, Query):
             return f"({self.query(unit)}) AS {alias}"
         self._named.setdefault(unit, []).append(alias)
-        return f"{quoted(self._original(unit))} AS {alias}"
+        return f"{quoted_identifier(self._original(unit))} AS {alias}"
 
     def _original(self, table: int) -> str:
         return self._schema.tables[table].original
@@ -124,9 +124,9 @@ class _Writer:
             return "*"
         aliases = self._named.get(found.table)
         if not aliases:
-            name = quoted(found.original)
-            return name if name == found.original else f"{quoted(self._original(found.table))}.{name}"
-        return f"{aliases[-1 if last else 0]}.{quoted(found.original)}"
+            name = quoted_identifier(found.original)
+            return name if name == found.original else f"{quoted_identifier(self._original(found.table))}.{name}"
+        return f"{aliases[-1 if last else 0]}.{quoted_identifier(found.original)}"
 
     def _clause(self, word: str, conditions: Conditions) -> Iterator[str]:
         if conditions:
@@ -152,7 +152,7 @@ class _Writer:
         elif isinstance(value, float | int):
             text = f"{value:.15g}"
         else:
-            text = literal(value)
+            text = sql_literal(value)
         return f"({text})" if bracketed else text
 
 
@@ -166,7 +166,7 @@ def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
     return texts[0] + "".join(rest)
 
 
-def literal(value: str | None) -> str:
+def sql_literal(value: str | None) -> str:
     """A text in single quotes; those of the other kind around it are not its own."""
     text = value or ""
     inside = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text

@@ -9,7 +9,7 @@ from mate_cli.tables.table import Table
 
 
 @dataclass(frozen=True)
-class Answered:
+class TableQuestion:
     """One question about one table.
 
     Args:
@@ -69,7 +69,7 @@ class Session:
     """
 
     model: str
-    answers: list[Answered] = field(default_factory=list)
+    answers: list[TableQuestion] = field(default_factory=list)
     notes: dict[str, list[str]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)

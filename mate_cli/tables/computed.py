@@ -53,7 +53,7 @@ def number_in(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def number_text(number: float) -> str:
+def readable_number(number: float) -> str:
     """Write a number for people: 1,204 or 0.3333."""
     if number and not 1e-3 <= abs(number) < 1e15:
         return f"{number:.4g}"

@@ -15,7 +15,7 @@ from mate_cli.tables.table import Table
 Denotation = tuple[str | float, ...]
 
 
-def execute(aggregation: str, cells: Coordinates, table: Table) -> Denotation:
+def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotation:
     """Work out what an aggregation of body cells gives; a cell named twice counts once.
 
     Without aggregation that is a value per cell: its number, or its text in lower case. A sum or an average of
@@ -61,7 +61,7 @@ def official_items(denotation: Iterable[str | float]) -> list[str]:
 def answer_texts(aggregation: str, cells: Coordinates, table: Table) -> tuple[str, ...]:
     """Write an answer for people: the cells as they stand in the table, or the computed number, rounded as needed."""
     if aggregation != "none":
-        denotation = execute(aggregation, cells, table)
+        denotation = denotation_of(aggregation, cells, table)
         if len(denotation) == 1 and isinstance(denotation[0], float):
             return (number_text(denotation[0]),)
     return tuple(table.rows[row][column].text for row, column in dict.fromkeys(cells))

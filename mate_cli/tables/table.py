@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mate_cli.tables.formats.cell_text import cell_text
+from mate_cli.tables.formats.cell_text import spreadsheet_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,10 @@ class Table:
         whole = frame.reset_index(level=named) if named else frame
         columns = [whole.iloc[:, place] for place in range(whole.shape[1])]  # names may stand twice
         texts = [
-            ["" if missing else cell_text(value) for value, missing in zip(column.tolist(), column.isna(), strict=True)]
+            [
+                "" if missing else spreadsheet_text(value)
+                for value, missing in zip(column.tolist(), column.isna(), strict=True)
+            ]
             for column in columns
         ]
         header = tuple(Cell(str(name)) for name in whole.columns)

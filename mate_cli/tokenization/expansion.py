@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from mate_cli.tables.table import Cell
-from mate_cli.tokenization.pieces import Parts
+from mate_cli.tokenization.pieces.pieces import Parts
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _WORD = re.compile(r"(?u)\b\w\w+\b")

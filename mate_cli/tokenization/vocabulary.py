@@ -18,7 +18,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from mate_cli.errors import ConfigError, MissingDependencyError
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_object
-from mate_cli.tokenization.byte_pieces import BytePieces, read_byte_pieces
+from mate_cli.tokenization.pieces.byte_pieces import BytePieces, read_byte_pieces
 
 REQUIRED = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 OF_ROBERTA = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")

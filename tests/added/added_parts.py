@@ -7,14 +7,15 @@ import torch
 from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionPattern, Work, global_tokens
+from mate_cli.attention.base import Work
+from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.models.base.sizes import encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.initialization.base import Initializer, LoadReport
-from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.sizes import encoder_size
-from mate_cli.models.table_encoder import TableEncoder
-from mate_cli.pipelines.systems.base import Answered, System
+from mate_cli.pipelines.systems.base import System, SystemAnswers
 
 PAIRS_PER_EXAMPLE = 1000
 
@@ -102,7 +103,7 @@ class Surer(System):
             for one in stage.predict(examples, name):
                 if one.probabilities[0] > getattr(best.get(one.example_id), "probabilities", [-1])[0]:
                     best[one.example_id] = one
-        return Answered(stages["first"].task_of(Guess).answers(list(best.values()), by_name))
+        return SystemAnswers(stages["first"].task_of(Guess).answers(list(best.values()), by_name))
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from finished_runs import finished_run
 
 from mate_cli.analysis.attention_flow import TARGETS, observe, refuse_slots, target_kinds
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import Linformer
 from mate_cli.models.mate import Mate
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.reports.attention_flow import PAPER, network_flows, read_flows
-from mate_cli.reports.html import render_page
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.page import render_page
 
 CLS = 101
 

@@ -8,7 +8,7 @@ import torch
 from batches import batches
 from hypothesis import assume, given
 
-from mate_cli.attention.base import global_tokens
+from mate_cli.attention.pattern import global_tokens
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn

@@ -12,7 +12,8 @@ import torch
 from batches import batches, one_table, pad
 from hypothesis import given
 
-from mate_cli.attention.backends.triton import Triton, cut, interpreted
+from mate_cli.attention.backends.triton import Triton
+from mate_cli.attention.backends.triton_tiles import cut, interpreted
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from mate_cli.benchmark.attention import AttentionBenchmark
-from mate_cli.benchmark.countdown import counted, in_words, time_left
-from mate_cli.benchmark.timing import expected_seconds
+from mate_cli.benchmark.timing.countdown import counted, estimate_text, time_left
+from mate_cli.benchmark.timing.timing import expected_seconds
 from mate_cli.cli.app import main
 
 TINY = [
@@ -60,7 +60,7 @@ def test_what_is_left_is_expected_anew():
 
 
 def test_times_are_said_as_people_say_them():
-    assert [in_words(seconds) for seconds in (0.2, 1, 89, 91, 420)] == [
+    assert [estimate_text(seconds) for seconds in (0.2, 1, 89, 91, 420)] == [
         *("0 seconds", "1 second", "89 seconds"),
         *("2 minutes", "7 minutes"),
     ]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from mate_cli.benchmark.memory import peak_mb
-from mate_cli.benchmark.results import Pace, Variant, figures, measure_variants
-from mate_cli.benchmark.timing import NotRun, Timing, interleaved
+from mate_cli.benchmark.results import Pace, Variant, measure_variants, named_figures
+from mate_cli.benchmark.timing.memory import peak_mb
+from mate_cli.benchmark.timing.timing import NotRun, Timing, interleaved
 from mate_cli.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -108,7 +108,7 @@ def test_a_speed_is_remembered():
 def test_figures_are_named_and_compared():
     timings = {"dense": Timing(8.0, 16.0, 3, 20.0), "fast": Timing(2.0, 4.0, 3, None), "late": NotRun("too slow")}
     work = {name: Variant(lambda: None, 0.1) for name in timings}
-    named = figures(timings, work, "x/{}/1".format, {"dense": "dense", "bucketed": "bucketed"}, peak=100.0)
+    named = named_figures(timings, work, "x/{}/1".format, {"dense": "dense", "bucketed": "bucketed"}, peak=100.0)
     assert named == {
         "x/dense/1/ms": 8.0,
         "x/dense/1/cpu_ms": 16.0,

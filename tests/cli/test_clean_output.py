@@ -11,7 +11,7 @@ from rich.text import Text
 
 import mate_cli
 from mate_cli.cli.app import main
-from mate_cli.reports.export import harmless
+from mate_cli.reports.export.data_files import harmless
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import CleanStream, printable
 

@@ -13,7 +13,9 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from mate_cli import __version__
-from mate_cli.cli import app, sweep, train
+from mate_cli.cli import app
+from mate_cli.cli.commands import train
+from mate_cli.cli.sweeps import sweep
 from mate_cli.errors import ConfigError
 
 
@@ -22,8 +24,8 @@ def jobs(monkeypatch, tmp_path):
     """The configurations that `mate train` was run with, in an empty folder and without a check of classes."""
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "check", lambda plan, folder: None)
-    monkeypatch.setattr(train, "train", lambda plan: seen.append(plan.last.config))
+    monkeypatch.setattr(train, "check_plan", lambda plan, folder: None)
+    monkeypatch.setattr(train, "train_plan", lambda plan: seen.append(plan.last.config))
     return seen
 
 
@@ -73,7 +75,7 @@ def processes(monkeypatch, tmp_path):
         return record
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep, "follow", follow)
+    monkeypatch.setattr(sweep, "follow_job", follow)
     return started
 
 
@@ -158,7 +160,7 @@ STAGE_MISTAKES = {
 def test_stages_are_checked_before_the_first_one_runs(override, monkeypatch, tmp_path, capsys):
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "train", seen.append)
+    monkeypatch.setattr(train, "train_plan", seen.append)
     assert app.main(["train", "experiment=quickstart", f"stages.span_reading.overrides=['{override}']"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {STAGE_MISTAKES[override]}"
     assert seen == []
@@ -166,7 +168,7 @@ def test_stages_are_checked_before_the_first_one_runs(override, monkeypatch, tmp
 
 def test_child_processes_can_start_from_argv(jobs, monkeypatch):
     seen = []
-    monkeypatch.setattr(train, "train", lambda config: seen.append(list(sys.argv)))
+    monkeypatch.setattr(train, "train_plan", lambda config: seen.append(list(sys.argv)))
     before = list(sys.argv)
     assert app.main(["train", "seed=3"]) == 0
     assert sys.argv == before
@@ -177,19 +179,19 @@ def test_child_processes_can_start_from_argv(jobs, monkeypatch):
 
 
 def test_errors_of_ours_are_printed(jobs, monkeypatch, capsys):
-    monkeypatch.setattr(train, "train", raises(ConfigError("too long", where="encoding", remedy="Shorten it")))
+    monkeypatch.setattr(train, "train_plan", raises(ConfigError("too long", where="encoding", remedy="Shorten it")))
     assert app.main(["train"]) == 2
     assert capsys.readouterr().err == "error: encoding: too long. Shorten it.\n"
 
 
 def test_errors_inside_instantiate_are_found(jobs, monkeypatch, capsys):
-    monkeypatch.setattr(train, "train", lambda plan: instantiate({"_target_": f"{__name__}.refuse"}))
+    monkeypatch.setattr(train, "train_plan", lambda plan: instantiate({"_target_": f"{__name__}.refuse"}))
     assert app.main(["train"]) == 2
     assert capsys.readouterr().err.endswith("error: no.\n")
 
 
 def test_errors_of_the_program_keep_their_traceback(jobs, monkeypatch):
-    monkeypatch.setattr(train, "train", raises(ZeroDivisionError("a bug")))
+    monkeypatch.setattr(train, "train_plan", raises(ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError, match="a bug"):
         app.main(["train"])
     assert "HYDRA_FULL_ERROR" not in os.environ
@@ -207,14 +209,14 @@ def test_wrong_use_of_the_configuration_is_no_mistake_of_the_user(name, jobs, mo
     compiled = compile("def run(plan): return work(plan)", train.__file__, "exec")
     scope = {"work": BUGS[name]}
     exec(compiled, scope)
-    monkeypatch.setattr(train, "train", scope["run"])
+    monkeypatch.setattr(train, "train_plan", scope["run"])
     with pytest.raises(Exception, match=r".+") as caught:
         app.main(["train"])
     assert type(caught.value).__name__ == name
 
 
 def test_interrupt(jobs, monkeypatch):
-    monkeypatch.setattr(train, "train", raises(KeyboardInterrupt()))
+    monkeypatch.setattr(train, "train_plan", raises(KeyboardInterrupt()))
     assert app.main(["train"]) == 130
 
 

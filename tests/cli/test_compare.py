@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mate_cli.cli import compare
 from mate_cli.cli.app import main
+from mate_cli.cli.commands import compare
 from tests.reports.runs import build_demo, build_run
 
 

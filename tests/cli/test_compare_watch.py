@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from mate_cli.cli import compare
 from mate_cli.cli.app import main
+from mate_cli.cli.commands import compare
 from tests.reports.answered import answer_questions
 from tests.reports.runs import build_run
 from tests.reports.test_watch import BACK, ROWS, SCREEN, build_alive

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.cli import app, completion
+from mate_cli.cli import app
+from mate_cli.cli.commands import completion
 from mate_cli.cli.config_dir import config_dir
 
 HARDWARE = sorted(path.stem for path in (config_dir() / "hardware").glob("*.yaml"))
@@ -49,7 +50,7 @@ IN_BASH = {
 
 @pytest.mark.parametrize("line", LINES)
 def test_candidates(line):
-    assert completion.candidates(line) == LINES[line]
+    assert completion.completions(line) == LINES[line]
 
 
 def test_run_folders_are_offered_the_newest_first(tmp_path, monkeypatch):
@@ -60,12 +61,12 @@ def test_run_folders_are_offered_the_newest_first(tmp_path, monkeypatch):
         file.touch()
         os.utime(file.parent, (1e9 - age, 1e9 - age))
     found = [f"outputs/train/quickstart/{name}" for name in ("new", "old")]
-    assert completion.candidates("mate evaluate run=") == [f"run={path}" for path in found]
-    assert completion.candidates(f"mate train stages.x.run={found[1]}") == [f"stages.x.run={found[1]}"]
+    assert completion.completions("mate evaluate run=") == [f"run={path}" for path in found]
+    assert completion.completions(f"mate train stages.x.run={found[1]}") == [f"stages.x.run={found[1]}"]
 
 
 def test_every_command_is_offered():
-    assert completion.candidates("mate ")[:-2] == list(app.commands())
+    assert completion.completions("mate ")[:-2] == list(app.commands())
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")

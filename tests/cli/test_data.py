@@ -6,7 +6,7 @@ import pytest
 from table_releases import WRITERS
 
 from mate_cli.cli.app import main
-from mate_cli.cli.data import arguments
+from mate_cli.cli.commands.data import arguments
 from mate_cli.data.input_sizes import InputSizes
 
 

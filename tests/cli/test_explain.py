@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.cli.config.reference import Setting, explained, in_words, stated
+from mate_cli.cli.config.reference import Setting, explanations, stated, type_text
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 
 
 def test_everybody_who_sets_a_key_is_named_in_order():
-    (found,) = explained("train", "trainer.val_every", ["experiment=wtq_mate", "scale=small", "trainer.val_every=3"])
+    (found,) = explanations("train", "trainer.val_every", ["experiment=wtq_mate", "scale=small", "trainer.val_every=3"])
     assert found.meaning == "epochs between validations; 0.25 validates four times per epoch"
     assert (found.bounds, found.value) == ("a number greater than 0", "3")
     assert found.settings == (
@@ -23,20 +23,20 @@ def test_everybody_who_sets_a_key_is_named_in_order():
 
 
 def test_a_class_says_what_its_part_may_be():
-    (found,) = explained("train", "task.aggregation", ["task=table_qa"])
+    (found,) = explanations("train", "task.aggregation", ["task=table_qa"])
     assert found.bounds == "none, supervised or weak"
-    (found,) = explained("train", "optimizer.lr", [])
+    (found,) = explanations("train", "optimizer.lr", [])
     assert found.bounds == "a number greater than 0"
     assert found.meaning, "where the file says nothing, the class does"
 
 
 def test_a_section_is_explained_key_by_key_and_a_name_alone_is_found():
-    sections = {found.key: found for found in explained("train", "trainer", [])}
+    sections = {found.key: found for found in explanations("train", "trainer", [])}
     assert [key for key, found in sections.items() if not found.meaning or not found.bounds] == []
-    (alone,) = explained("train", "val_every", [])
+    (alone,) = explanations("train", "val_every", [])
     assert alone == sections["trainer.val_every"]
     with pytest.raises(ConfigError, match=r"Did you mean trainer\.val_every\?"):
-        explained("train", "trainer.val_evry", [])
+        explanations("train", "trainer.val_evry", [])
 
 
 def test_comments_stand_behind_values(tmp_path):
@@ -52,9 +52,9 @@ def test_comments_stand_behind_values(tmp_path):
 
 
 def test_bounds_are_said_in_words():
-    assert in_words(int | None) == "an integer or null"
-    assert in_words(dict[str, int]) == "a group of keys"
-    assert in_words(None) == ""
+    assert type_text(int | None) == "an integer or null"
+    assert type_text(dict[str, int]) == "a group of keys"
+    assert type_text(None) == ""
 
 
 @pytest.mark.parametrize("words", [["explain", "seed"], ["train", "--help", "seed"], ["train", "--help=seed"]])

@@ -7,7 +7,7 @@ import pytest
 from finished_runs import finished_run
 
 from mate_cli.cli.app import main
-from mate_cli.cli.completion import candidates
+from mate_cli.cli.commands.completion import completions
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +51,5 @@ def test_mistakes_are_told_in_one_line(run, words, said, capsys):
 
 
 def test_the_shell_completes_it():
-    assert candidates("mate expo") == ["export"]
-    assert candidates("mate export over") == ["overwrite="]
+    assert completions("mate expo") == ["export"]
+    assert completions("mate export over") == ["overwrite="]

@@ -10,18 +10,18 @@ from finished_runs import finished_run, here
 from rich.console import Console
 from table_releases import WRITERS
 
-from mate_cli.cli import inspect
 from mate_cli.cli.app import main
-from mate_cli.cli.inspect import arrays, cell_lengths, find_example, linked_texts
+from mate_cli.cli.commands import inspect
+from mate_cli.cli.commands.inspect import arrays, cell_lengths, find_example, linked_texts
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import DataError
-from mate_cli.pipelines.finished import evaluate_run
-from mate_cli.reports.example import print_example, print_tokens
+from mate_cli.pipelines.evaluation.finished import evaluate_run
+from mate_cli.reports.examples.example import print_example, print_tokens
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import SUMMARY_ROW
-from mate_cli.tokenization.sat import SatSerializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.sat import SatSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 WORDS = ("inspect", "data=sample", "model.size=tiny", "init.tokenizer=sample")

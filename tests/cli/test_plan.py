@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from mate_cli.cli.app import main
+from mate_cli.cli.commands.train import config_text
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.train import shown
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.files.plain import to_yaml
-from mate_cli.runs.folders import flatten
+from mate_cli.runs.folders import flat_keys
 
 CS = "experiment=tabfact_mate_cs"
 QUICK = "experiment=quickstart"
@@ -24,7 +24,7 @@ QUICK = "experiment=quickstart"
 
 def values(*words: str) -> dict[str, dict]:
     """The leaves of each stage of a plan."""
-    return {stage.name: flatten(stage.config.model_dump()) for stage in compose_plan(words).stages}
+    return {stage.name: flat_keys(stage.config.model_dump()) for stage in compose_plan(words).stages}
 
 
 def each(key: str, *words: str) -> list[object]:
@@ -82,7 +82,7 @@ def test_a_plain_run_is_one_stage_without_a_name():
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():
     words = [QUICK, "task.keep=5", "optimizer.lr=0.5", "debug=fast", "model=tapas", "task.max_span_length=7"]
     plan = compose_plan(words)
-    cells, reader = (flatten(stage.config.model_dump()) for stage in plan.stages)
+    cells, reader = (flat_keys(stage.config.model_dump()) for stage in plan.stages)
     assert (cells["task.keep"], reader["task.max_span_length"]) == (5, 7)
     assert "task.keep" not in reader
     assert "task.max_span_length" not in cells
@@ -343,10 +343,10 @@ def test_what_would_be_trained_is_shown(capsys):
     assert whole == yaml.safe_load(to_yaml(plan.values()))
     assert main(["train", *words, "--cfg=job", "-p", "stages.cell_selection.init"]) == 0
     assert yaml.safe_load(capsys.readouterr().out) == whole["stages"]["cell_selection"]["init"]
-    assert (shown(plan), shown(plan, "_global_"), shown(plan, "seed")) == (text, text, "1\n")
-    assert shown(plan, "stages.cell_selection.trainer.max_steps") == "None\n"
+    assert (config_text(plan), config_text(plan, "_global_"), config_text(plan, "seed")) == (text, text, "1\n")
+    assert config_text(plan, "stages.cell_selection.trainer.max_steps") == "None\n"
     with pytest.raises(ConfigError, match=r"--package stages.cz: there is no such part"):
-        shown(plan, "stages.cz")
+        config_text(plan, "stages.cz")
 
 
 def test_the_users_own_configurations_are_found(mine):

@@ -12,7 +12,7 @@ import pytest
 from finished_runs import finished_run
 
 from mate_cli.cli.app import main
-from mate_cli.cli.predict import arguments
+from mate_cli.cli.commands.predict import arguments
 
 SALES = [
     ["region", "month", "sales"],

@@ -19,12 +19,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.plan import compose_plan
+from mate_cli.cli.config.validate import target_problems
 from mate_cli.cli.config.words import of_job, parameters_for_sweeper
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.sweep import reason
-from mate_cli.cli.sweep_file import expand
-from mate_cli.cli.sweep_summary import best_of_search, read_job
-from mate_cli.cli.validate import target_problems
+from mate_cli.cli.sweeps.sweep import end_reason
+from mate_cli.cli.sweeps.sweep_file import expand
+from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
 from mate_cli.files.plain import to_yaml
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.pipelines.plan import open_plan
@@ -62,7 +62,7 @@ def gone() -> str:
 
 @pytest.mark.long
 def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mate_cli.cli.sweep.subprocess", SimpleNamespace(Popen=forked_commands.start_again))
+    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.subprocess", SimpleNamespace(Popen=forked_commands.start_again))
     assert sweep(tmp_path, "seed=1,-2") == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "seed=-2" in shown
@@ -142,7 +142,7 @@ def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkey
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(CellSelection, "monitor", monitor)
-    monkeypatch.setattr("mate_cli.cli.sweep.follow", lambda folder, words: folder.read_record())
+    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.follow_job", lambda folder, words: folder.read_record())
     words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(3,4)"]
     assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
     other = "maximize" if asked == "minimize" else "minimize"
@@ -191,10 +191,10 @@ def test_a_process_that_was_killed_is_told_from_one_that_lives(tmp_path):
 
 
 def test_the_reason_is_the_last_error_or_the_signal():
-    assert reason(-signal.SIGKILL, "step 3").startswith("killed by SIGKILL")
-    assert reason(2, "warning: old\nerror: a.b: must be\n       more.\n") == "a.b: must be more."
-    assert reason(1, "Traceback\n  x\nKeyError: 'y'\n") == "KeyError: 'y'"
-    assert reason(3, "") == "ended with exit code 3"
+    assert end_reason(-signal.SIGKILL, "step 3").startswith("killed by SIGKILL")
+    assert end_reason(2, "warning: old\nerror: a.b: must be\n       more.\n") == "a.b: must be more."
+    assert end_reason(1, "Traceback\n  x\nKeyError: 'y'\n") == "KeyError: 'y'"
+    assert end_reason(3, "") == "ended with exit code 3"
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def jobs(monkeypatch, tmp_path):
         return record
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mate_cli.cli.sweep.follow", follow)
+    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.follow_job", follow)
     return started
 
 

@@ -118,11 +118,11 @@ def pack(root: Path, folder: str, suffix: str, inside: str = "") -> Path:
 
 def golden_table(golden: dict):
     """The linked table of the reference's numbers, read as a release's file is."""
-    from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_table
+    from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
 
     problems: list = []
     raw = golden["table"]
-    table = parse_table("golden", json.dumps(raw).encode(), problems)
+    table = parse_hybridqa_table("golden", json.dumps(raw).encode(), problems)
     table = attach_passages(table, json.dumps(golden["descriptions"]).encode(), problems)
     assert problems == []
     return table

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.batching import LengthGroupedBatches, Schedule, plan_schedule
+from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, plan_schedule
 from mate_cli.errors import ConfigError
 
 SIZES = st.sampled_from([(4, 1), (4, 2), (4, 4), (6, 3)])

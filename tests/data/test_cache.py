@@ -6,16 +6,16 @@ import torch
 
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.plan import Planner
-from mate_cli.data.batching import Schedule
-from mate_cli.data.cache import encode_split
-from mate_cli.data.collate import collate
+from mate_cli.attention.planner import Planner
 from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.cache import encode_split
+from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell
 from mate_cli.tokenization.layout import ARRAYS
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

@@ -6,7 +6,7 @@ import pytest
 from table_releases import WRITERS, edit_lines
 
 from mate_cli.data.datasets.hybridqa.check import _is_cell
-from mate_cli.data.datasets.hybridqa.files import parse_table
+from mate_cli.data.datasets.hybridqa.files import parse_hybridqa_table
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
 from mate_cli.data.datasets.wikisql.reader import WikiSQL
@@ -85,5 +85,8 @@ def test_an_answer_node_is_a_cell_of_its_table(place):
 
 def test_a_title_is_a_text():
     problems = []
-    assert parse_table("t", json.dumps({"header": [["a", []]], "data": [], "title": ["x"]}).encode(), problems) is None
+    assert (
+        parse_hybridqa_table("t", json.dumps({"header": [["a", []]], "data": [], "title": ["x"]}).encode(), problems)
+        is None
+    )
     assert "title is no text" in str(problems[0])

@@ -8,15 +8,15 @@ import pytest
 import yaml
 from table_releases import write
 
-from mate_cli.benchmark.real_tables import read_questions
+from mate_cli.benchmark.inputs.real_tables import real_questions
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data import datasets, download
-from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.corpora.corpus_sources import Sources
+from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.datasets.catalogue import all_datasets, dataset_names, evaluation_splits, find_dataset, read_info
-from mate_cli.data.table_corpus import TableCorpus
 from mate_cli.errors import DataError
-from mate_cli.pipelines.model_card import UNKNOWN, Exported, front_matter
+from mate_cli.pipelines.export.model_card import UNKNOWN, Exported, front_matter
 from mate_cli.runs.record import RunRecord
 
 INFO = {
@@ -106,7 +106,7 @@ def test_its_evaluation_splits_are_kept_out_of_every_corpus(capitals, tmp_path):
 
 
 def test_benchmarks_take_its_tables(capitals):
-    (example,) = read_questions("capitals", capitals / "capitals")
+    (example,) = real_questions("capitals", capitals / "capitals")
     assert example.table.rows[0][1].text == "Oslo"
 
 

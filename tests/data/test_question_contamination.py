@@ -10,11 +10,11 @@ from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.datasets.hybridqa.files import Question
+from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
-from mate_cli.data.question_contamination import KnownQuestions, Marks, plain_words, repetitions
+from mate_cli.data.question_contamination import KnownQuestions, QuestionMarks, plain_words, repetitions
 
-FIRST = Question("1", "Which team comes from a town that is known for its tin mining ?", "T_0", "Veor")
+FIRST = HybridQAQuestion("1", "Which team comes from a town that is known for its tin mining ?", "T_0", "Veor")
 MORE = replace(FIRST, question_id="2", text="Which Cornish team comes from a town that is known for its tin-mining?")
 
 
@@ -29,7 +29,7 @@ def test_words_are_compared_without_case_accents_and_punctuation():
 
 
 def test_a_word_more_is_near_equal_where_the_answer_is_the_same():
-    assert Marks.of(FIRST).overlap(Marks.of(MORE)) == pytest.approx(24 / 28)
+    assert QuestionMarks.of(FIRST).overlap(QuestionMarks.of(MORE)) == pytest.approx(24 / 28)
     assert reasons([MORE], [FIRST]) == ["near-equal to another of training"]
     assert reasons([MORE], [FIRST], near=0.9) == [""]
     assert reasons([replace(MORE, answer="Camborne")], [FIRST]) == [""]
@@ -37,8 +37,8 @@ def test_a_word_more_is_near_equal_where_the_answer_is_the_same():
 
 def test_templates_with_the_same_answer_by_chance_are_not_near_equal():
     asked = "What was the year of birth of the number {} pick of the 2007 AFL rookie draft ?"
-    fifth, second = (Question(at, asked.format(at), "T_0", "1989") for at in "52")
-    assert Marks.of(fifth).overlap(Marks.of(second)) > 0.7
+    fifth, second = (HybridQAQuestion(at, asked.format(at), "T_0", "1989") for at in "52")
+    assert QuestionMarks.of(fifth).overlap(QuestionMarks.of(second)) > 0.7
     assert reasons([fifth, second]) == ["", ""]
     assert reasons([second], evaluation=[fifth]) == ["near-equal to one of evaluation"]
 
@@ -56,7 +56,7 @@ def test_another_table_is_another_question():
 
 
 QUESTIONS = st.builds(
-    Question,
+    HybridQAQuestion,
     st.just("q"),
     st.lists(st.sampled_from(["who", "won", "in", "1975", "2", "Oslo", "the", "?"]), max_size=9).map(" ".join),
     st.sampled_from(["T_0", "T_1"]),
@@ -86,7 +86,7 @@ def test_one_word_more_in_six(words, near):
 
 @given(QUESTIONS, QUESTIONS)
 def test_overlap_is_symmetric_and_whole_for_equal_words_alone(one, other):
-    first, second = Marks.of(one), Marks.of(other)
+    first, second = QuestionMarks.of(one), QuestionMarks.of(other)
     assert first.overlap(second) == second.overlap(first)
     assert 0 <= first.overlap(second) <= 1
     assert first.overlap(first) == 1

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from table_releases import write
 
-from mate_cli.data.batching import Schedule
-from mate_cli.data.cache import encode_split
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.reading_mixture import ReadingMixture, WeightedBatches, WeightedSplit, source_of
 from mate_cli.errors import DataError
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

@@ -1,14 +1,16 @@
 import json
+import runpy
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from mate_cli.data import synthetic
 from mate_cli.data.archive import read_members
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT, Sample
 from mate_cli.metrics.exact_match import normalize_answer
 from mate_cli.tables.text import normalize_for_match
 
+TOOLS = Path(__file__).parents[2] / "tools"
 FOLDERS = ("released_data", "tables_tok", "request_tok")
 
 
@@ -18,8 +20,15 @@ def splits():
     return {split: dataset.examples(split) for split in dataset.splits}
 
 
-def test_the_generator_makes_what_is_shipped():
-    made = synthetic.make_files()
+@pytest.fixture
+def tool(monkeypatch):
+    """What the tool that makes the sample defines, by name."""
+    monkeypatch.syspath_prepend(TOOLS)
+    return runpy.run_path(str(TOOLS / "make_sample.py"))
+
+
+def test_the_generator_makes_what_is_shipped(tool):
+    made = tool["make_files"]()
     shipped = {"vocab.txt": (SAMPLE_ROOT / "vocab.txt").read_bytes()}
     for folder in FOLDERS:
         members = read_members(SAMPLE_ROOT / f"{folder}.tar.xz", folder)
@@ -28,9 +37,9 @@ def test_the_generator_makes_what_is_shipped():
 
 
 @pytest.mark.long
-def test_the_generator_writes_the_same_bytes_twice(tmp_path):
+def test_the_generator_writes_the_same_bytes_twice(tool, tmp_path):
     for place in (tmp_path / "a", tmp_path / "b"):
-        synthetic.write_sample(place)
+        tool["write_sample"](place)
     assert [p.read_bytes() for p in sorted((tmp_path / "a").iterdir())] == [
         p.read_bytes() for p in sorted((tmp_path / "b").iterdir())
     ]
@@ -84,11 +93,11 @@ def test_questions_do_not_hold_their_answer(splits):
         assert f" {example.answer.texts[0]} ".lower() not in f" {example.question} ".lower()
 
 
-def test_the_vocabulary_is_a_bert_vocabulary_that_knows_every_character():
+def test_the_vocabulary_is_a_bert_vocabulary_that_knows_every_character(tool):
     tokens = (SAMPLE_ROOT / "vocab.txt").read_text().splitlines()
     assert tokens[:6] == ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert len(tokens) == len(set(tokens))
-    text = json.dumps([content.decode() for content in synthetic.make_files().values()])
+    text = json.dumps([content.decode() for content in tool["make_files"]().values()])
     known = set(tokens)
     for character in set(normalize_for_match(text)) - {" "}:
         assert character in known, character

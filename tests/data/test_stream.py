@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import torch
 
-from mate_cli.data.batching import Schedule
-from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.lanes import BLOCK, Lane
+from mate_cli.data.corpora.masked_tables import MaskedTables
+from mate_cli.data.corpora.shards import open_shards, write_shard
+from mate_cli.data.corpora.statement_tables import StatementMaker, Statements
 from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.lanes import BLOCK, Lane
-from mate_cli.data.masked_tables import MaskedTables
-from mate_cli.data.shards import open_shards, write_shard
-from mate_cli.data.statement_tables import StatementMaker, Statements
-from mate_cli.data.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
-from mate_cli.data.table_data_module import Loading
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.stream import StreamDataModule, StreamedDataset, StreamOrder, TableStream
+from mate_cli.data.loading.table_data_module import Loading
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.masking import MaskingSerializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.masking import MaskingSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
@@ -137,7 +137,7 @@ def test_every_epoch_has_all_tables_once_in_another_order(shards, tmp_path):
 
 
 def test_held_out_tables_are_never_learnt_from(shards):
-    from mate_cli.data.shards import read_shard
+    from mate_cli.data.corpora.shards import read_shard
 
     held_out = {table.key for shard in shards for table in islice(read_shard(shard.path), shard.held_out)}
     lane = Lane(list(enumerate(shards)), (5, 2, 0))

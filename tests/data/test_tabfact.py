@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_releases import TABFACT, TABFACT_TABLES, write_tabfact
 
-from mate_cli.data.datasets.tabfact.reader import TabFact, parse_table
+from mate_cli.data.datasets.tabfact.reader import TabFact, parse_tabfact_table
 from mate_cli.errors import DataError
 
 
@@ -168,7 +168,7 @@ def test_an_archive_that_is_cut_short_is_named(root):
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_the_last_line_may_end_or_not(end):
-    table = parse_table("t.csv", "t", f"a#b\r\n\r#{end}".encode(), "", [])
+    table = parse_tabfact_table("t.csv", "t", f"a#b\r\n\r#{end}".encode(), "", [])
     assert [[cell.text for cell in row] for row in table.rows] == [["\r", ""]]
 
 

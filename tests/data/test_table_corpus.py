@@ -12,13 +12,13 @@ from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.corpus import CorpusTable, table_key
-from mate_cli.data.corpus_sources import Sources
+from mate_cli.data.corpora.corpus import CorpusTable, table_key
+from mate_cli.data.corpora.corpus_sources import Sources
+from mate_cli.data.corpora.interactions import parse_message, read_interactions
+from mate_cli.data.corpora.leaks import EvaluationTables
+from mate_cli.data.corpora.shards import from_row, open_shards, read_shard, write_shard
+from mate_cli.data.corpora.table_corpus import TableCorpus, collect_tables
 from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.interactions import parse_message, read_interactions
-from mate_cli.data.leaks import EvaluationTables
-from mate_cli.data.shards import from_row, open_shards, read_shard, write_shard
-from mate_cli.data.table_corpus import TableCorpus, collect
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.table import Cell, Table
 
@@ -156,7 +156,7 @@ def own_folder(tmp_path):
 
 def test_sources_are_joined_and_repeated_tables_kept_once(own_folder):
     with pytest.warns(UserWarning, match=r"1 files left out: broken\.xlsx"):
-        tables, counts = collect(Sources(own_folder), ["sample", str(own_folder)], [])
+        tables, counts = collect_tables(Sources(own_folder), ["sample", str(own_folder)], [])
     distinct = {table_key(e.table) for split in Sample().splits for e in Sample().examples(split)}
     assert counts["tables"] == {"sample": len(distinct), str(own_folder): 2}
     assert counts["left out"] == {f"{own_folder}: repeated": 1}
@@ -164,7 +164,7 @@ def test_sources_are_joined_and_repeated_tables_kept_once(own_folder):
 
 
 def test_no_evaluation_table_is_in_the_corpus():
-    tables, counts = collect(Sources(Path("/nowhere")), ["sample"], ["sample/dev", "sample/test", "wtq/dev"])
+    tables, counts = collect_tables(Sources(Path("/nowhere")), ["sample"], ["sample/dev", "sample/test", "wtq/dev"])
     held_back = {table_key(e.table) for split in ("dev", "test") for e in Sample().examples(split)}
     assert held_back
     assert not held_back & {table.key for table in tables}
@@ -178,7 +178,7 @@ def test_no_evaluation_table_is_in_the_corpus():
 @pytest.mark.parametrize("name", ["hybridqa", "hybridqa/developement", "hybrid/dev", "/dev"])
 def test_a_split_that_cannot_be_is_no_exclusion(name):
     with pytest.raises(ConfigError, match=r"data\.exclude"):
-        collect(Sources(Path("/nowhere")), ["sample"], [name])
+        collect_tables(Sources(Path("/nowhere")), ["sample"], [name])
 
 
 def test_two_processes_may_prepare_the_same_corpus(tmp_path, monkeypatch):
@@ -189,9 +189,9 @@ def test_two_processes_may_prepare_the_same_corpus(tmp_path, monkeypatch):
         if not wait:
             wait.append(True)
             first.shards  # noqa: B018 - the other process
-        return collect(*arguments)
+        return collect_tables(*arguments)
 
-    monkeypatch.setattr("mate_cli.data.table_corpus.collect", meanwhile)
+    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", meanwhile)
     assert [shard.path for shard in second.shards] == [shard.path for shard in first.shards]
     assert [path.name for path in (tmp_path / "cache" / "corpora").iterdir()] == [first.fingerprint]
 
@@ -202,7 +202,7 @@ def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypa
     assert len(keys) == len(set(keys))
     assert sum(shard.tables + shard.held_out for shard in corpus.shards) == len(keys)
     assert "equal to one of evaluation" in corpus.facts["corpus, left out"]
-    monkeypatch.setattr("mate_cli.data.table_corpus.collect", None)
+    monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", None)
     again = TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=["sample/dev"])
     assert [table.key for table in again.tables()] == keys
     dev = again.examples("dev")
@@ -242,7 +242,7 @@ def test_counts_are_plain_json(tmp_path):
 @pytest.mark.parametrize("name", ["sqa", "wikisql"])
 def test_no_table_of_a_released_evaluation_split_is_left_by_its_own_name(name):
     sources = Sources(shared("data"))
-    tables, counts = collect(sources, [name], [f"{name}/dev", f"{name}/test"])
+    tables, counts = collect_tables(sources, [name], [f"{name}/dev", f"{name}/test"])
     names = {split: {table.table_id for table in sources.split(name, split)} for split in ("train", "dev", "test")}
     kept = {one.table.table_id for one in tables}
     assert not kept & (names["dev"] | names["test"])

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.data.datasets.wikisql.sql import Condition, Query, execute_sql
+from mate_cli.data.datasets.wikisql.sql import WikiSQLCondition, WikiSQLQuery, execute_sql
 
 ROWS = [["Ann Lee", "3", "Guard"], ["Bob Stone", "21", "Forward - Guard"], ["Cy Young", "21", "guard"]]
 TYPES = ("text", "real", "text")
 
 
 def run(column, aggregation, *conditions):
-    return execute_sql(Query(column, aggregation, tuple(Condition(*c) for c in conditions)), ROWS, TYPES)
+    return execute_sql(WikiSQLQuery(column, aggregation, tuple(WikiSQLCondition(*c) for c in conditions)), ROWS, TYPES)
 
 
 @pytest.mark.parametrize(
@@ -50,16 +50,16 @@ def test_nothing_is_the_number_that_is_none(aggregation):
 
 def test_equal_extremes_are_the_last_one_for_max_and_the_first_one_for_min():
     rows = [["5"], ["7"], ["5"], ["7"]]
-    assert execute_sql(Query(0, 1), rows, ("real",)).coordinates == ((3, 0),)
-    assert execute_sql(Query(0, 2), rows, ("real",)).coordinates == ((0, 0),)
+    assert execute_sql(WikiSQLQuery(0, 1), rows, ("real",)).coordinates == ((3, 0),)
+    assert execute_sql(WikiSQLQuery(0, 2), rows, ("real",)).coordinates == ((0, 0),)
 
 
 def test_a_remark_in_a_column_of_numbers_meets_no_condition_and_is_no_extreme():
     rows = [["-", "a"], ["4", "b"], ["6", "c"]]
     types = ("real", "text")
-    assert execute_sql(Query(1, 0, (Condition(0, 1, 1),)), rows, types).texts == ("b", "c")
-    assert execute_sql(Query(0, 2), rows, types).coordinates == ((1, 0),)
-    assert execute_sql(Query(0, 4), rows, types).number is None
+    assert execute_sql(WikiSQLQuery(1, 0, (WikiSQLCondition(0, 1, 1),)), rows, types).texts == ("b", "c")
+    assert execute_sql(WikiSQLQuery(0, 2), rows, types).coordinates == ((1, 0),)
+    assert execute_sql(WikiSQLQuery(0, 4), rows, types).number is None
 
 
 @pytest.mark.parametrize("query", [(0, 0, (0, 0, 7)), (0, 0, (1, 0, "many")), (0, 4, (1, 0, 3))])
@@ -85,12 +85,12 @@ def test_texts_are_not_compared_with_numbers_nor_added_up(query):
 )
 def test_what_is_no_query_is_refused(sql, message):
     with pytest.raises(ValueError, match=message):
-        Query.parse(sql, TYPES)
+        WikiSQLQuery.parse(sql, TYPES)
 
 
 def test_a_query_is_read_as_the_file_has_it():
-    parsed = Query.parse({"sel": 1, "conds": [[0, 0, "Ann"], [1, 2, 4.5]], "agg": 3}, TYPES)
-    assert parsed == Query(1, 3, (Condition(0, 0, "Ann"), Condition(1, 2, 4.5)))
+    parsed = WikiSQLQuery.parse({"sel": 1, "conds": [[0, 0, "Ann"], [1, 2, 4.5]], "agg": 3}, TYPES)
+    assert parsed == WikiSQLQuery(1, 3, (WikiSQLCondition(0, 0, "Ann"), WikiSQLCondition(1, 2, 4.5)))
 
 
 NUMBERS = st.lists(st.integers(-99, 99), min_size=1, max_size=8)
@@ -100,9 +100,11 @@ NUMBERS = st.lists(st.integers(-99, 99), min_size=1, max_size=8)
 def test_numbers_agree_with_python(numbers, threshold, operator):
     holds = [lambda x: x == threshold, lambda x: x > threshold, lambda x: x < threshold][operator]
     kept = [number for number in numbers if holds(number)]
-    conditions = (Condition(0, operator, str(threshold)),)
+    conditions = (WikiSQLCondition(0, operator, str(threshold)),)
     rows = [[str(number)] for number in numbers]
-    results = [execute_sql(Query(0, aggregation, conditions), rows, ("real",)).number for aggregation in (1, 2, 3, 4)]
+    results = [
+        execute_sql(WikiSQLQuery(0, aggregation, conditions), rows, ("real",)).number for aggregation in (1, 2, 3, 4)
+    ]
     if kept:
         assert results == [max(kept), min(kept), len(kept), sum(kept)]
     else:

@@ -14,7 +14,7 @@ import pytest
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.files import hub
 from mate_cli.models.checkpoints.files import read_hub
-from mate_cli.pipelines.checkpoint import find_checkpoint
+from mate_cli.pipelines.inference.checkpoint import find_checkpoint
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 COMMIT = "0" * 40

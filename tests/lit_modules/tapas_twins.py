@@ -12,15 +12,15 @@ from transformers import (
 )
 
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SIZE = EncoderSize(16, 2, 4, 24, 512)

@@ -10,14 +10,14 @@ from safetensors.torch import save_file
 from test_shortened_input import CASES, VOCABULARY
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.table_qa import TableQA
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 
 SIZE, PRUNER = EncoderSize(32, 1, 2, 64, 512), EncoderSize(16, 1, 2, 32, 512)

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 TABLE = Table("t", (Cell("Name"), Cell("Year")), ((Cell("Ann"), Cell("1996")), (Cell("Ben"), Cell("2001"))))

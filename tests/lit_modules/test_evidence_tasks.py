@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
-from mate_cli.lit_modules.evidence_entailment import EvidenceEntailment
-from mate_cli.lit_modules.evidence_ranking import EvidenceRanking
-from mate_cli.lit_modules.evidence_reading import EvidenceReading, best_span
+from mate_cli.data.loading.collate import collate
+from mate_cli.lit_modules.evidence.evidence_entailment import EvidenceEntailment
+from mate_cli.lit_modules.evidence.evidence_ranking import EvidenceRanking
+from mate_cli.lit_modules.evidence.evidence_reading import EvidenceReading, best_span
 from mate_cli.lit_modules.losses.binary import binary
 from mate_cli.lit_modules.losses.reading import reading_targets, sentence_losses, span_losses
-from mate_cli.models.layers.cell_selection import NO_LOGIT
-from mate_cli.models.layers.evidence import MixtureHead
-from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.heads.evidence import MixtureHead
 from mate_cli.models.transformer_xh import TransformerXh
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -4,7 +4,7 @@ import pytest
 from configurations import run_config
 from hydra.utils import instantiate
 
-from mate_cli.data.table_data_module import Batches
+from mate_cli.data.loading.table_data_module import Batches
 from mate_cli.pipelines.assembly import assemble
 
 MODELS = ["mate", "tapas", "sat", "linformer", "etc"]

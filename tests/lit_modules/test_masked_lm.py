@@ -9,15 +9,15 @@ import torch
 from safetensors.torch import save_file
 
 from mate_cli.attention.backends.eager import Eager
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.masked_lm import MaskedLM, MaskedPieces, masked_logits
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 from mate_cli.runs.weights import save_module
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.masking import GeneratorDraws, MaskingSerializer
+from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 VOCABULARY = load_tokenizer("sample")

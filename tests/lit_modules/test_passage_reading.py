@@ -2,16 +2,16 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
 from mate_cli.data.datasets.passage_questions import PassageQuestion, Span, passage_examples
 from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.loading.collate import collate
 from mate_cli.data.reading import negatives
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.span import correct_spans
 from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.tapas import Tapas
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 PASSAGE = "the river is long, and the river is cold."

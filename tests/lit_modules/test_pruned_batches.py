@@ -13,8 +13,8 @@ from mate_cli.lit_modules.pruning import prunings
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.metrics.pruning import Pruning, pruning_scores
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.tokenization.serializer import OF_ANSWERS
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.tokenization.serializers.serializer import OF_ANSWERS
 
 MOST = 200
 """Tokens of an encoding there."""

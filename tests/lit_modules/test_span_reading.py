@@ -1,11 +1,11 @@
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
 from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.tapas import Tapas
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment, Verdict
 from mate_cli.lit_modules.table_qa import TableAnswer, TableQA, likely_cells
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import REQUIRED, Vocabulary
 
 WORDS = "city people how many live in all mean of which is first oslo rome lima 1 2 3 4 5 6 7 8 9 0 ##0 ? entails"

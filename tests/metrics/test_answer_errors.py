@@ -1,6 +1,6 @@
 import pytest
 
-from mate_cli.metrics.answer_errors import AnsweredQuestion, count_errors, error_of, place_of
+from mate_cli.metrics.answer_errors import AnsweredQuestion, answer_error, count_errors, place_of
 
 
 @pytest.mark.parametrize(
@@ -30,13 +30,13 @@ from mate_cli.metrics.answer_errors import AnsweredQuestion, count_errors, error
     ],
 )
 def test_each_kind(prediction, reference, kind):
-    assert error_of(prediction, [reference]) == kind
+    assert answer_error(prediction, [reference]) == kind
 
 
 def test_the_nearest_reference_counts():
-    assert error_of("Oslo city", ["1902", "Oslo", "Rome"]) == "too_many"
-    assert error_of("oslo", ["1902", "Oslo"]) is None
-    assert error_of("Oslo", ["the"]) == "other_type"
+    assert answer_error("Oslo city", ["1902", "Oslo", "Rome"]) == "too_many"
+    assert answer_error("oslo", ["1902", "Oslo"]) is None
+    assert answer_error("Oslo", ["the"]) == "other_type"
 
 
 def test_cells_beside_those_of_the_answer():

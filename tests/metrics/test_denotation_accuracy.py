@@ -13,7 +13,7 @@ from mate_cli.metrics.denotation_accuracy import (
     structure_accuracy,
     true_denotation,
 )
-from mate_cli.tables.denotation import execute, normal_form
+from mate_cli.tables.denotation import denotation_of, normal_form
 from mate_cli.tables.example import AGGREGATIONS, Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -59,7 +59,7 @@ PREDICTIONS = golden_predictions()
 def test_each_question_equals_the_reference(name):
     wanted, example, picked = GOLDEN["per_example"][name], EXAMPLES[name], PREDICTIONS[name]
     assert denotation_is_right(picked, example) == wanted["correct"]
-    assert list(normal_form(execute(picked.aggregation, picked.cells, example.table))) == wanted["pred"]
+    assert list(normal_form(denotation_of(picked.aggregation, picked.cells, example.table))) == wanted["pred"]
     if example.answer:
         assert list(true_denotation(example.answer, example.table)) == wanted["gold"]
     else:

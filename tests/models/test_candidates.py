@@ -10,13 +10,13 @@ from transformers import BertConfig, BertModel
 from mate_cli.attention.backends.auto import Auto
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.heads.candidates import CandidateHead
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.layers.candidates import CandidateHead
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import TableEncoding
 
 SIZE = EncoderSize(32, 2, 4, 64)

@@ -12,9 +12,9 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 
 GOLDEN = ROOT / "tests" / "golden" / "tensorflow"

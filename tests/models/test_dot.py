@@ -12,15 +12,15 @@ from batches import IDS, batch_from, one_table, pad
 from golden import tapas
 
 from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot
-from mate_cli.models.encoder_output import EncoderOutput
+from mate_cli.models.heads.token_scores import TokenScores, best_tokens
 from mate_cli.models.layers.encoder import FirstState
-from mate_cli.models.layers.token_scores import TokenScores, best_tokens
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
-from mate_cli.tokenization.positions import cell_position_ids
+from mate_cli.tokenization.serializers.positions import cell_position_ids
 
 GOLDEN = np.load(tapas("g8_dot.npz"))
 SETTINGS = json.loads(tapas("g8_config.json").read_text())

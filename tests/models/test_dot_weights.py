@@ -13,10 +13,10 @@ from test_dot import COLUMNS, GENERAL, GOLDEN, KEEP, PRUNER, ROWS, TASK, golden,
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.lit_modules.table_qa import TableQA
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.dot import Dot
+from mate_cli.models.heads.token_scores import TokenScores
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.layers.token_scores import TokenScores
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 
 SIZE, SMALL = EncoderSize(16, 2, 2, 32, 24), EncoderSize(8, 1, 2, 16, 24)

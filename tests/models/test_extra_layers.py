@@ -13,6 +13,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Attention
 from mate_cli.attention.patterns.full import Full
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.initialization.schemes import (
@@ -27,7 +28,6 @@ from mate_cli.models.initialization.schemes import (
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 
 SIZE = EncoderSize(32, 2, 4, 64, 64)

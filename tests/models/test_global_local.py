@@ -6,8 +6,8 @@ import torch
 from golden import others
 from torch import nn
 
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.global_local import GlobalLocal, GlobalLocalOptions, Links, relative_ids
-from mate_cli.models.sizes import EncoderSize
 
 SIZE = EncoderSize(16, 1, 4, 32)
 

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.lexical import Lexical
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.lexical import LexicalSerializer
+from mate_cli.tokenization.serializers.lexical import LexicalSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

@@ -9,10 +9,10 @@ from largest_tensor import LargestTensor
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.linformer import Linformer
 from mate_cli.models.mate import Mate
 from mate_cli.models.sat import Sat
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import SUMMARY_ROW

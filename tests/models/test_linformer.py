@@ -16,9 +16,9 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.linformer import Linformer, MixedAttention, Mixer
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 
 SIZE = EncoderSize(16, 2, 4, 32, 40)

@@ -8,9 +8,9 @@ from transformers import BertConfig, BertModel, TapasConfig, TapasModel
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 

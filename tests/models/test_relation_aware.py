@@ -7,15 +7,15 @@ import torch
 from music_questions import examples
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.lit_modules.sql_parsing import SqlParsing
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.initialization.schemes import mu_of
 from mate_cli.models.layers.extra import Extra
 from mate_cli.models.relation_aware import RelationAware
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
 from mate_cli.tokenization.schema.serializer import SchemaSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer

@@ -8,15 +8,15 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import RobertaConfig, RobertaModel, RobertaTokenizerFast
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.sizes import EncoderSize
-from mate_cli.pipelines.export import write_tokenizer
+from mate_cli.pipelines.export.export import write_tokenizer
 from mate_cli.tables.example import ChoiceExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.options import OptionSerializer
+from mate_cli.tokenization.serializers.options import OptionSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SIZE = EncoderSize(32, 2, 4, 64, 64)

@@ -14,14 +14,14 @@ from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.patterns.sat import SatLayer
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import CellSelectionHead
+from mate_cli.models.heads.span import allowed_spans
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.models.layers.cell_selection import CellSelectionHead
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.layers.span import allowed_spans
 from mate_cli.models.mate import Mate
 from mate_cli.models.sat import Sat
-from mate_cli.models.sizes import EncoderSize
-from mate_cli.models.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import SUMMARY_ROW
 
 BACKENDS = exact_backends(SameRowOrColumn(GOLDEN_SIZE.num_heads))

@@ -14,9 +14,9 @@ from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.global_local import GlobalLocal, GlobalLocalOptions, find_links
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.table_etc import TableEtc
 from mate_cli.models.tapas import Tapas
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from batches import batch_from
 
-from mate_cli.models.encoder_output import EncoderOutput
-from mate_cli.models.layers.cell_grid import CellGrid
-from mate_cli.models.layers.cell_selection import NO_LOGIT
-from mate_cli.models.layers.classification import ClassHead
-from mate_cli.models.layers.table_answer import HeadOptions, TableAnswerHead
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.heads.cell_grid import CellGrid
+from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.heads.classification import ClassHead
+from mate_cli.models.heads.table_answer import HeadOptions, TableAnswerHead
 from mate_cli.tokenization.layout import SUMMARY_ROW
 
 ROWS = [[0, 0, 0, 0, 1, 1, 1, 2, 2, 0]]

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, MissingDependencyError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle, read_bundle
 from mate_cli.models.checkpoints.tensorflow import read_variables
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.tapas import Tapas
 
 GOLDEN = ROOT / "tests" / "golden" / "tensorflow"

@@ -7,8 +7,8 @@ from batches import exact_backends, one_table, pad
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.mate import Mate
-from mate_cli.models.sizes import EncoderSize
 
 SIZE = EncoderSize(16, 2, 4, 32)
 STEPS = 50

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
-from mate_cli.models.layers.candidates import first_tokens
+from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.layers.hop import DotHop, GatHop, Nodes
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.transformer_xh import TransformerXh
 from mate_cli.tokenization.layout import TableEncoding
 

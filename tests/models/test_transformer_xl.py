@@ -8,10 +8,10 @@ from batches import batch_from
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.previous_segment import PreviousSegment
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.collate import collate
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.segment_memory import SegmentMemory
-from mate_cli.models.sizes import EncoderSize
 from mate_cli.models.transformer_xl import TransformerXl
 from mate_cli.tokenization.layout import TableEncoding
 

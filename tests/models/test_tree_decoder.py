@@ -6,10 +6,10 @@ import torch
 from golden import others
 from torch import nn
 
+from mate_cli.models.heads.sql_head import schema_shape
+from mate_cli.models.heads.tree_decoder import NONE, Carried, DecoderSize, Steps, TreeDecoder
+from mate_cli.models.heads.tree_search import Search, best_derivations
 from mate_cli.models.layers.recurrence import History, TimedLinear
-from mate_cli.models.layers.sql_head import schema_shape
-from mate_cli.models.layers.tree_decoder import NONE, Carried, DecoderSize, Steps, TreeDecoder
-from mate_cli.models.layers.tree_search import Search, best_derivations
 from mate_cli.sql.derivation import Derivation
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.tokenization.schema.serializer import action_rows

@@ -11,7 +11,7 @@ from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.stages import joint_throughput
 from mate_cli.runs.configuration import RunConfig
-from mate_cli.tokenization.serializer import LABELLED
+from mate_cli.tokenization.serializers.serializer import LABELLED
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenc
 
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
 from mate_cli.errors import CheckpointError, TrustError
-from mate_cli.pipelines.checkpoint import open_checkpoint
-from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.tables.example import AGGREGATIONS, TableExample
 from mate_cli.tables.table import Cell, Table
 
@@ -119,7 +119,7 @@ def test_a_checkpoint_of_the_hub(tmp_path, monkeypatch):
         asked.append((name, file))
         return path if (path := tmp_path / "tapas" / file).is_file() else None
 
-    monkeypatch.setattr("mate_cli.pipelines.checkpoint.hub_file", hub_file)
+    monkeypatch.setattr("mate_cli.pipelines.inference.checkpoint.hub_file", hub_file)
     monkeypatch.chdir(tmp_path)
     open_checkpoint("google/tapas-base-finetuned-tabfact@no_reset", here(tmp_path))
     assert {name for name, _ in asked} == {"google/tapas-base-finetuned-tabfact@no_reset"}
@@ -136,7 +136,7 @@ def theirs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    from mate_cli.pipelines.export import export_run
+    from mate_cli.pipelines.export.export import export_run
 
     folder = tmp_path_factory.mktemp("ours")
     return export_run(str(finished_run(folder / "run", [])), str(folder / "exported"), here(folder / "cache"))

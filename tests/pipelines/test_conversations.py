@@ -8,19 +8,19 @@ from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.lit_modules.base import Selection, TableTask
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.models.initialization.base import LoadReport
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
-from mate_cli.pipelines import evaluation
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation import CALIBRATION, evaluate, save_result
+from mate_cli.pipelines.evaluation import evaluation
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION, evaluate, save_result
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 TABLE = Table("t", (Cell("place"),), tuple((Cell(f"place {n}"),) for n in range(6)))

@@ -8,7 +8,7 @@ from finished_runs import finished_run, here
 from mate_cli.cli.app import main
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
-from mate_cli.pipelines.ensemble import evaluate_together
+from mate_cli.pipelines.evaluation.ensemble import evaluate_together
 from mate_cli.pipelines.systems.pointr import PointR
 
 CELLS = ((0, 0), (0, 1), (1, 0))
@@ -34,7 +34,7 @@ def test_spans_are_chosen_by_the_mean_of_their_probabilities():
 
 
 def test_systems_know_the_mean_of_what_was_learnt():
-    from mate_cli.pipelines.ensemble import with_mean
+    from mate_cli.pipelines.evaluation.ensemble import with_mean
 
     assert with_mean([PointR(cells=3, weight=0.2), PointR(cells=3, weight=0.4)]).learnt == {
         "weight": pytest.approx(0.3)

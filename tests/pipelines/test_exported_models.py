@@ -20,14 +20,14 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.pipelines import export
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.checkpoint import NoDataset, open_checkpoint
-from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.export import export
+from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.lexical_features import FEATURES
 
 RUNS = {
     "mate": [],
@@ -87,7 +87,7 @@ def one_by_one(made):
 
 def in_place(parts, made):
     """The batch with the positions that a run of these parts reads."""
-    from mate_cli.tokenization.positions import cell_position_ids
+    from mate_cli.tokenization.serializers.positions import cell_position_ids
 
     count = torch.arange(made.input_ids.shape[1]).expand_as(made.input_ids)
     cells = cell_position_ids(made.row_ids, made.column_ids, parts.task.encoder.size.max_positions)

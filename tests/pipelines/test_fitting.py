@@ -1,13 +1,13 @@
 """What was cut, not encoded or not usable is counted in the record and said in words."""
 
-from mate_cli.data.cache import encode_split
+from mate_cli.data.loading.cache import encode_split
 from mate_cli.lit_modules.base import lack_of_answer
 from mate_cli.pipelines.fitting import note_fit, note_unusable, plain_reason
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.lexical import LexicalSerializer
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.lexical import LexicalSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SAMPLE = load_tokenizer("sample")

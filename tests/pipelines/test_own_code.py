@@ -12,7 +12,7 @@ from finished_runs import finished_run, here
 
 from mate_cli import Mate, Table
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
-from mate_cli.pipelines.export import export_run
+from mate_cli.pipelines.export.export import export_run
 
 PAGE = Path(__file__).parents[2] / "docs" / "own_code.md"
 FRAME = pd.DataFrame({"Region": ["North", "South", None], "Sold": [5.0, 7.5, float("nan")]})

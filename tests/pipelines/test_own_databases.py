@@ -11,8 +11,8 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.pipelines import own_databases
-from mate_cli.pipelines.own_databases import AskingDatabase, answer_database
+from mate_cli.pipelines.inference import own_databases
+from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database
 
 ENTRY = {
     "db_id": "shop",

@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
-from mate_cli.data.stream import TableStream
+from mate_cli.data.loading.stream import TableStream
 from mate_cli.lit_modules.masked_lm import MaskedLM
 
 SMALL = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.reports.export_latex import report_latex
-from mate_cli.reports.html import render_page
-from mate_cli.reports.html_tables import heading_spans
-from mate_cli.reports.main_metric import main_metric
-from mate_cli.reports.report import build_report
-from mate_cli.reports.terminal import heading
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.main_metric import main_metric
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.latex import report_latex
+from mate_cli.reports.page.page import render_page
+from mate_cli.reports.page.tables import heading_spans
+from mate_cli.reports.terminal.comparison import heading
 from tests.reports.runs import build_run
 
 ACCURACY = "denotation_accuracy"

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from mate_cli.errors import ConfigError
-from mate_cli.reports.answers import WRITERS, check_output, entry
-from mate_cli.reports.answers_html import card
-from mate_cli.reports.answers_terminal import print_answered, print_session
-from mate_cli.reports.answers_window import answer_text, around, computed_text, confidence_text, numeric_columns, window
-from mate_cli.tables.answered import Answered, Session
+from mate_cli.reports.answers.files import WRITERS, check_output, entry
+from mate_cli.reports.answers.page import answer_card
+from mate_cli.reports.answers.terminal import print_answered, print_session
+from mate_cli.reports.answers.window import answer_text, around, computed_text, confidence_text, numeric_columns, window
+from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.table import Cell, Table
 
 
@@ -23,7 +23,7 @@ def answered(rows=3, columns=2, **facts):
     header = tuple(Cell(f"name {column}") for column in range(columns))
     body = tuple(tuple(Cell(f"r{row}c{column}") for column in range(columns)) for row in range(rows))
     basics = {"source": "t.csv", "question": "why?", "table": Table("t", header, body), "rows_in_file": rows}
-    return Answered(**basics | {"row_numbers": tuple(range(1, rows + 1))} | facts)
+    return TableQuestion(**basics | {"row_numbers": tuple(range(1, rows + 1))} | facts)
 
 
 def printed(one, width=80, encoding="utf-8"):
@@ -59,7 +59,7 @@ def test_an_answer_in_words(facts, text):
     ],
 )
 def test_an_answer_that_is_more_likely_wrong_does_not_look_right(facts, sure):
-    assert f'class="answer {sure}"' in str(card(answered(cells=((0, 0),), probabilities=(0.9,), **facts)))
+    assert f'class="answer {sure}"' in str(answer_card(answered(cells=((0, 0),), probabilities=(0.9,), **facts)))
 
 
 def test_of_many_cells_a_few_are_named():

@@ -8,18 +8,18 @@ import pytest
 from rich.console import Console
 
 from mate_cli.errors import RunError
-from mate_cli.reports.benchmark_figures import COSTS, benchmark_figures, scaling_frame, write_benchmark_figures
-from mate_cli.reports.benchmark_page import date_text, render_benchmark
-from mate_cli.reports.benchmark_results import (
+from mate_cli.reports.benchmark.figures import COSTS, benchmark_figures, scaling_frame, write_benchmark_figures
+from mate_cli.reports.benchmark.page import date_text, render_benchmark
+from mate_cli.reports.benchmark.results import (
     BOTH,
     FORWARD,
-    Case,
+    MeasuredCase,
     measured_figures,
     parse_name,
     read_benchmark,
     read_results,
 )
-from mate_cli.reports.benchmark_tables import (
+from mate_cli.reports.benchmark.tables import (
     case_table,
     error_text,
     overview_tables,
@@ -27,7 +27,7 @@ from mate_cli.reports.benchmark_tables import (
     ratio_text,
     time_text,
 )
-from mate_cli.reports.benchmark_terminal import print_benchmark
+from mate_cli.reports.benchmark.terminal import print_benchmark
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.plots.style import as_svg
 from tests.reports.runs import build_run
@@ -64,15 +64,20 @@ def results(tmp_path):
 
 
 def test_names_are_read_back():
-    case = Case("attention", "tall", 512, "mixed")
+    case = MeasuredCase("attention", "tall", 512, "mixed")
     assert parse_name("attention/segments/tall/512/mixed/forward/ms") == (case, "segments", "forward", "ms")
-    assert parse_name("encoder/tapas/512/tall/1/plan/ms") == (Case("encoder", "tall", 512, "1"), "tapas", "plan", "ms")
+    assert parse_name("encoder/tapas/512/tall/1/plan/ms") == (
+        MeasuredCase("encoder", "tall", 512, "1"),
+        "tapas",
+        "plan",
+        "ms",
+    )
     for name in ("machine/threads", "attention/dense/tall/long/1/forward/ms", "dev/hits@1", "a/b/c/1/1/d/e"):
         assert parse_name(name) is None
 
 
 def test_a_table_has_a_row_per_variant_and_only_columns_with_figures(results):
-    table = case_table(results, Case("attention", "tall", 512, "1"))
+    table = case_table(results, MeasuredCase("attention", "tall", 512, "1"))
     assert table.title == "Attention, tall tables, 512 tokens, batch 1"
     assert [" ".join(head).strip() for head in table.heads] == [
         "forward ms",

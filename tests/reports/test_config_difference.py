@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from mate_cli.reports.config_difference import comparisons, listing
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.config_difference import comparisons, listing
+from mate_cli.reports.compare.report import build_report
 from tests.reports.runs import build_demo, build_run
 
 

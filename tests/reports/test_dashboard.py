@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from mate_cli.cli.app import main
-from mate_cli.reports.dashboard import labels, result_sheet, runs_sheet, send_report, sheets
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.dashboard import labels, result_sheet, runs_sheet, send_report, sheets
 from mate_cli.runs.names import configuration_name
 from tests.reports.answered import answer_questions
 from tests.reports.runs import build_run

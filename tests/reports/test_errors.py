@@ -3,9 +3,9 @@ import json
 import pytest
 from runs import build_run
 
-from mate_cli.reports.errors import error_rows, print_errors
-from mate_cli.reports.html_errors import errors_section
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.errors import error_rows, print_errors
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.errors import errors_section
 from mate_cli.terminal.console import Console
 
 ROWS = [

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from mate_cli.reports.export import report_csv, report_json
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.data_files import report_csv, report_json
 from tests.reports.runs import build_demo, build_run
 
 

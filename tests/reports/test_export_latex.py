@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mate_cli.reports.export_latex import escaped, report_latex
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.latex import escaped, report_latex
 from tests.reports.runs import build_demo, build_run
 
 

@@ -5,14 +5,14 @@ from xml.etree import ElementTree
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.metrics.names import MetricName
-from mate_cli.reports.figures import bars, curve_frames, draw_bars, file_name, write_figures
-from mate_cli.reports.load_curves import Curve
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.plots.figures import bars, curve_frames, draw_bars, file_name, write_figures
 from mate_cli.reports.plots.learning_curves import CurveFrame, learning_curves
 from mate_cli.reports.plots.metric_bars import Bar, metric_bars
 from mate_cli.reports.plots.style import COLORS, as_svg, color_of, dash_of, mark_of
-from mate_cli.reports.report import build_report
-from mate_cli.reports.statistics import summarize
+from mate_cli.reports.runs.load_curves import Curve
 from tests.reports.runs import build_demo, build_run
 
 FRAME = CurveFrame(

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.reports.grouping import group_runs
-from mate_cli.reports.load import load_runs
+from mate_cli.reports.compare.grouping import group_runs
+from mate_cli.reports.runs.load import load_runs
 from tests.reports.runs import build_demo, build_run
 
 

@@ -1,10 +1,10 @@
 import pytest
 from runs import build_run
 
-from mate_cli.reports.figures import write_figures
-from mate_cli.reports.growth import growth_frame
-from mate_cli.reports.html_growth import growth_section
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.growth import growth_frame
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.growth import growth_section
+from mate_cli.reports.plots.figures import write_figures
 
 SIZES = (1350, 3000, 12000)
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.reports.load import above_pattern, load_runs
-from mate_cli.reports.load_curves import load_curves
+from mate_cli.reports.runs.load import above_pattern, load_runs
+from mate_cli.reports.runs.load_curves import load_curves
 from tests.reports.runs import build_demo, build_run
 
 
@@ -116,7 +116,8 @@ def test_curves_skip_lines_cut_short_and_are_thinned(tmp_path):
 
 
 def test_reports_load_neither_torch_nor_matplotlib():
-    modules = "mate_cli.cli.compare, mate_cli.reports.html, mate_cli.reports.terminal, mate_cli.reports.figures"
+    loaded = ["cli.commands.compare", "reports.page.page", "reports.terminal.comparison", "reports.plots.figures"]
+    modules = ", ".join(f"mate_cli.{name}" for name in loaded)
     code = f"import sys, {modules}; print({{'torch', 'matplotlib', 'pandas', 'lightning'}} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 

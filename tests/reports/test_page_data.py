@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from mate_cli.reports.figures import curve_names, read_logs
+from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.html_elements import data_element
-from mate_cli.reports.load_curves import load_log
-from mate_cli.reports.page_data import cost_data, curve_data, datasets_of, references
-from mate_cli.reports.report import build_report
+from mate_cli.reports.page.page_data import cost_data, curve_data, datasets_of, references
+from mate_cli.reports.plots.figures import curve_names, read_logs
+from mate_cli.reports.runs.load_curves import load_log
 from tests.reports.runs import build_run
 from tests.reports.study import build_study
 

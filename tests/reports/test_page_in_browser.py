@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from mate_cli.reports.html import write_page
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.page import write_page
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.runs import build_demo, build_run
 from tests.reports.study import build_study

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.reports.published import published_for
-from mate_cli.reports.tables import paper_cell
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.published import published_for
+from mate_cli.reports.compare.tables import paper_cell
 
 DATASETS = sorted(
     file.name.removesuffix(".yaml") for file in resources.files("mate_cli.reports").joinpath("published").iterdir()

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.reports.disagreements import disagreements
-from mate_cli.reports.grouping import Configuration, group_runs
-from mate_cli.reports.load import load_runs
-from mate_cli.reports.questions import load_questions, question_scores, scores_by_size, scores_by_source, share
+from mate_cli.reports.compare.disagreements import disagreements
+from mate_cli.reports.compare.grouping import Configuration, group_runs
+from mate_cli.reports.compare.questions import (
+    load_questions,
+    mean_score,
+    question_scores,
+    scores_by_size,
+    scores_by_source,
+)
+from mate_cli.reports.runs.load import load_runs
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
 
@@ -143,7 +149,7 @@ SIZED = [(1.0, 1), (0.0, 20), (1.0, 21), (1.0, 1001)]
 
 @given(scores=st.lists(st.floats(0, 1), min_size=2, max_size=30))
 def test_the_error_of_a_share(scores):
-    found = share(scores)
+    found = mean_score(scores)
     assert found.mean == pytest.approx(np.mean(scores))
     assert found.error == pytest.approx(np.std(scores, ddof=1) / math.sqrt(len(scores)), abs=1e-12)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
 from tests.reports.runs import build_run
 
 

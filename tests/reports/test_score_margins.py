@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.reports.figures import margin_frames, write_figures
-from mate_cli.reports.html import render_page
-from mate_cli.reports.plots.score_margins import MarginFrame, Margins, said, score_margins
-from mate_cli.reports.report import build_report
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.page import render_page
+from mate_cli.reports.plots.figures import margin_frames, write_figures
+from mate_cli.reports.plots.score_margins import MarginFrame, Margins, margins_text, score_margins
 from tests.reports.answered import question_row, write_rows
 from tests.reports.runs import build_run
 
@@ -56,7 +56,7 @@ def test_outlines_share_their_bins_and_add_up_to_all_questions():
     assert edges[0] == edges[1]
     assert edges[0][0] < 0 < edges[0][-1]
     assert [patch.get_data().values.sum() for patch in outlines] == pytest.approx([100, 100])
-    assert said(one.values) == "mean -0.062, above 0 for 75.0%"
+    assert margins_text(one.values) == "mean -0.062, above 0 for 75.0%"
 
 
 def test_equal_margins_are_drawn_too():

@@ -10,12 +10,12 @@ from scipy import stats
 
 from mate_cli.errors import ConfigError
 from mate_cli.metrics.exact_match import EM
-from mate_cli.reports.export import report_json
-from mate_cli.reports.grouping import group_runs
-from mate_cli.reports.load import load_runs
-from mate_cli.reports.report import build_report
-from mate_cli.reports.significance import compare_with, find_group, paired_bootstrap
-from mate_cli.reports.significance_terminal import p_text, print_significance
+from mate_cli.reports.compare.grouping import group_runs
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap
+from mate_cli.reports.export.data_files import report_json
+from mate_cli.reports.runs.load import load_runs
+from mate_cli.reports.terminal.significance import p_text, print_significance
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.reports.statistics import STATISTICS, summarize
+from mate_cli.reports.compare.statistics import STATISTICS, summarize
 
 numbers = st.floats(-1e6, 1e6)
 

@@ -6,12 +6,12 @@ from datetime import datetime, timezone
 import pytest
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.main_metric import main_metric
+from mate_cli.reports.compare.report import build_report, reason_text
+from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.compare.tables import result_tables
 from mate_cli.reports.format import center_text, count_text, duration_text
-from mate_cli.reports.main_metric import main_metric
-from mate_cli.reports.report import build_report, reason_text
-from mate_cli.reports.statistics import summarize
-from mate_cli.reports.tables import result_tables
 from tests.reports.runs import build_demo, build_run
 
 
@@ -36,17 +36,17 @@ def test_the_baseline_is_a_row_of_its_own_and_never_the_best(tmp_path):
     build_run(tmp_path / "b", metrics={"dev/em": 0.2, "baseline/tfidf/dev/em": 0.9}, model="sat")
     (table,) = build_report([tmp_path]).tables
     assert [(row.label, row.cells[0].mean) for row in table.baselines] == [("tfidf baseline", 0.9)]
-    assert [table.is_best(0, row.cells[0]) for row in table.rows] == [True, False]
+    assert [table.mark(0, row.cells[0]) == "best" for row in table.rows] == [True, False]
     assert [row.label for row in table.rows] == ["sat", "mate"]
 
 
 def test_ties_as_printed_are_all_best_and_one_row_is_never(tmp_path):
     build_run(tmp_path / "a", metrics={"dev/em": 0.50001})
     (table,) = build_report([tmp_path]).tables
-    assert not table.is_best(0, table.rows[0].cells[0])
+    assert table.mark(0, table.rows[0].cells[0]) != "best"
     build_run(tmp_path / "b", metrics={"dev/em": 0.50002}, model="sat")
     (table,) = build_report([tmp_path]).tables
-    assert all(table.is_best(0, row.cells[0]) for row in table.rows)
+    assert all(table.mark(0, row.cells[0]) == "best" for row in table.rows)
 
 
 def test_of_losses_the_lowest_is_best_and_ranks_first(tmp_path):
@@ -54,7 +54,7 @@ def test_of_losses_the_lowest_is_best_and_ranks_first(tmp_path):
     build_run(tmp_path / "b", metrics={"test/loss": 2.0}, model="sat")
     report = build_report([tmp_path], metric="test/loss")
     assert [group.label for group in report.groups] == ["sat", "mate"]
-    assert report.tables[0].is_best(0, report.tables[0].rows[0].cells[0])
+    assert report.tables[0].mark(0, report.tables[0].rows[0].cells[0]) == "best"
 
 
 def test_where_nobody_knows_what_is_better_nothing_is_best_and_tables_stay_narrow(tmp_path):
@@ -62,7 +62,7 @@ def test_where_nobody_knows_what_is_better_nothing_is_best_and_tables_stay_narro
         build_run(tmp_path / model, model=model, metrics={f"test/x{index}": len(model) for index in range(8)})
     tables = build_report([tmp_path]).tables
     assert [len(table.columns) for table in tables] == [6, 2]
-    assert not any(table.is_best(0, row.cells[0]) for table in tables for row in table.rows)
+    assert not any(table.mark(0, row.cells[0]) == "best" for table in tables for row in table.rows)
 
 
 def test_nan_is_left_out_and_said(tmp_path):

@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 import pytest
 from rich.console import Console
 
-from mate_cli.reports.report import build_report
-from mate_cli.reports.terminal import print_report, report_console
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.terminal.comparison import print_report, report_console
 from tests.reports.runs import build_demo, build_run
 
 AT_80 = """\

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.reports import watch as module
-from mate_cli.reports.report import build_report
-from mate_cli.reports.running import runs_at_work
-from mate_cli.reports.watch import PAGE_SECONDS, watch
-from mate_cli.reports.watch_terminal import running_view, trend_text
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.runs import watch as module
+from mate_cli.reports.runs.running import runs_at_work
+from mate_cli.reports.runs.watch import PAGE_SECONDS, watch
+from mate_cli.reports.terminal.watch import running_view, trend_text
 from mate_cli.runs.liveness import own_process
 from tests.reports.runs import build_run
 

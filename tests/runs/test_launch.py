@@ -88,7 +88,7 @@ def test_what_a_machine_cannot_do_is_refused(changes, message):
 
 def test_one_process_is_alone_and_speaks_to_nobody():
     with together(hardware(nodes=1)):
-        assert (ranks.count(), ranks.number(), ranks.devices(), ranks.is_first()) == (1, 0, 1, True)
+        assert (ranks.world_size(), ranks.rank(), ranks.devices(), ranks.is_first()) == (1, 0, 1, True)
         assert ranks.from_first(lambda: "chosen") == ranks.first_then_all(lambda: "chosen") == "chosen"
         assert ranks.total([1.5, 2]) == [1.5, 2]
         assert ranks.anywhere(True)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.runs.folders import difference, find_resumable, flatten, new_folder
+from mate_cli.runs.folders import find_resumable, first_difference, flat_keys, new_folder
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.tracking import MetricsFile, WandbTracker, read_rows
@@ -83,13 +83,13 @@ def test_another_machine_may_resume_but_another_experiment_may_not(tmp_path):
     moved = {**CONFIG, "hardware": {"micro_batch": 2}}
     assert find_resumable(str(path), tmp_path, "train", "x", moved).path == path
     other = {**CONFIG, "optimizer": {"lr": 1e-5, "betas": [0.9, 0.999]}}
-    assert difference(path, other) == ("optimizer.lr", 1e-4, 1e-5)
+    assert first_difference(path, other) == ("optimizer.lr", 1e-4, 1e-5)
     with pytest.raises(RunError, match=r"started with optimizer\.lr=0\.0001, not 1e-05"):
         find_resumable("last", tmp_path, "train", "x", other)
 
 
 def test_flatten_keeps_lists_whole():
-    assert flatten(CONFIG) == {
+    assert flat_keys(CONFIG) == {
         "seed": 1,
         "optimizer.lr": 1e-4,
         "optimizer.betas": [0.9, 0.999],

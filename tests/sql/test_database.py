@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.sql.database import UnrunnableQueryError, execute, in_words, read_database_schema
+from mate_cli.sql.database import UnrunnableQueryError, read_database_schema, run_query, words_of_name
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_schema(database):
 
 
 def test_rows(database):
-    found = execute("SELECT Name, Singer_ID FROM singer ORDER BY Name DESC", database, rows=2)
+    found = run_query("SELECT Name, Singer_ID FROM singer ORDER BY Name DESC", database, rows=2)
     assert (found.names, found.rows, found.more) == (("Name", "Singer_ID"), (("Cy", 3), ("Bo", 2)), True)
 
 
@@ -68,7 +68,7 @@ def test_rows(database):
 def test_what_does_not_only_read_is_refused(database, sql):
     before = database.read_bytes()
     with pytest.raises(UnrunnableQueryError):
-        execute(sql, database)
+        run_query(sql, database)
     assert database.read_bytes() == before
     assert [path.name for path in database.parent.iterdir()] == [database.name]
 
@@ -77,7 +77,7 @@ def test_a_query_without_end_is_stopped(database):
     begin = time.monotonic()
     joined = ", ".join(f"singer AS t{number}" for number in range(30))
     with pytest.raises(UnrunnableQueryError, match=r"more than 0\.1 seconds"):
-        execute(f"SELECT count(*) FROM {joined}", database, seconds=0.1)
+        run_query(f"SELECT count(*) FROM {joined}", database, seconds=0.1)
     assert time.monotonic() - begin < 5
 
 
@@ -87,12 +87,12 @@ def test_what_is_no_database(tmp_path):
     assert not (tmp_path / "none.sqlite").exists()
     (tmp_path / "text.sqlite").write_text("not a database " * 99)
     with pytest.raises(DataError, match="not a database"):
-        execute("SELECT 1", tmp_path / "text.sqlite")
+        run_query("SELECT 1", tmp_path / "text.sqlite")
     sqlite3.connect(tmp_path / "empty.sqlite").close()
     with pytest.raises(DataError, match="no tables"):
         read_database_schema(tmp_path / "empty.sqlite")
 
 
 def test_names_in_words():
-    assert in_words("SongName") == in_words("song_name") == in_words("song-name") == "song name"
-    assert in_words("ID") == "id"
+    assert words_of_name("SongName") == words_of_name("song_name") == words_of_name("song-name") == "song name"
+    assert words_of_name("ID") == "id"

@@ -6,11 +6,12 @@ import json
 
 import pytest
 from golden import others
+from spider_layout import query_to_dict
 from spider_release import questions, schemas
 
 from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation, SelectColumn, derivations
 from mate_cli.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
-from mate_cli.sql.ir import query_from_dict, query_to_dict
+from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions
 

@@ -10,7 +10,7 @@ from golden import others
 from spider_release import questions, schemas
 
 from mate_cli.sql.derivation import REDUCE, ApplyRule, Derivation
-from mate_cli.sql.exact_match import component_scores, exact_match
+from mate_cli.sql.exact_match import component_scores, queries_match
 from mate_cli.sql.grammar import PRODUCTIONS
 from mate_cli.sql.hardness import hardness
 from mate_cli.sql.ir import query_from_dict
@@ -53,7 +53,7 @@ def test_grammar_loses_what_the_released_code_loses(dev):
             again = query_of(oracle_actions(query, schema), schema)
         except UnsupportedQueryError:
             again = None
-        if again is None or not exact_match(again, query, schema):
+        if again is None or not queries_match(again, query, schema):
             lost.add(text[:110])
     assert len(lost) == 7
     assert lost == {text for _, _, text in golden["failing"]} & {text[:110] for _, text in dev}
@@ -63,7 +63,7 @@ def test_grammar_loses_what_the_released_code_loses(dev):
 def test_text_is_read_as_the_file_has_it_and_as_it_is_written(dev, step):
     for (db, text), query in list(dev.items())[::step]:
         assert parse(text, schemas()[db]) == query
-        assert exact_match(parse(write(query, schemas()[db]), schemas()[db]), query, schemas()[db]), text
+        assert queries_match(parse(write(query, schemas()[db]), schemas()[db]), query, schemas()[db]), text
 
 
 def test_hardness_is_the_official_one(dev):
@@ -92,7 +92,7 @@ def test_exact_match_and_its_parts_are_the_official_ones():
         except UnreadableQueryError:
             assert case["parse_error"]
             continue
-        assert exact_match(predicted, gold, schema) == bool(case["exact"]), case["note"]
+        assert queries_match(predicted, gold, schema) == bool(case["exact"]), case["note"]
         for name, score in component_scores(predicted, gold, schema).items():
             wanted = case["partial"][name]
             assert (score.predicted, score.gold) == (wanted["pred_total"], wanted["label_total"])
@@ -156,4 +156,4 @@ def test_whatever_is_legal_can_be_written_and_read(count):
     for _ in range(count):
         actions = random_query(SHOPS, chance)
         query = query_of(actions, SHOPS)
-        assert exact_match(parse(write(query, SHOPS), SHOPS), query, SHOPS)
+        assert queries_match(parse(write(query, SHOPS), SHOPS), query, SHOPS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.tables.computed import compute, needs_all_rows, number_in, number_text
+from mate_cli.tables.computed import compute, needs_all_rows, number_in, readable_number
 from mate_cli.tables.table import Cell, Table
 
 TABLE = Table("t", (Cell("n"),), tuple((Cell(text),) for text in ("1,204", "$96.50", "12%", "3 km", "north", "-5")))
@@ -36,7 +36,7 @@ def test_a_cell_is_a_number_where_it_holds_one(text, number):
     ("number", "text"), [(1204, "1,204"), (1 / 3, "0.3333"), (0, "0"), (2e-7, "2e-07"), (-3.5, "-3.5")]
 )
 def test_numbers_are_written_for_people(number, text):
-    assert number_text(number) == text
+    assert readable_number(number) == text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from golden import tapas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tables.denotation import answer_texts, execute, normal_form, number_text, official_items
+from mate_cli.tables.denotation import answer_texts, denotation_of, normal_form, number_text, official_items
 from mate_cli.tables.example import AGGREGATIONS
 from mate_cli.tables.table import Cell, Table
 
@@ -25,13 +25,13 @@ def golden_table(name):
 
 @pytest.mark.parametrize("case", G9["execute"], ids=lambda case: f"{AGGREGATIONS[case['agg']]}-{case['coordinates']}")
 def test_execution_equals_the_reference(case):
-    found = execute(AGGREGATIONS[case["agg"]], tuple(map(tuple, case["coordinates"])), golden_table("t1"))
+    found = denotation_of(AGGREGATIONS[case["agg"]], tuple(map(tuple, case["coordinates"])), golden_table("t1"))
     assert found == tuple(case["denotation"])
 
 
 @pytest.mark.parametrize("case", G5, ids=lambda case: repr(case["input"]))
 def test_values_and_normal_forms_equal_the_reference(case):
-    (value,) = execute("none", ((0, 0),), table_of([[case["input"]]]))
+    (value,) = denotation_of("none", ((0, 0),), table_of([[case["input"]]]))
     wanted = case["calc_parse_value"]
     assert value == (math.inf if case["input"] in ("inf", "infinity") else wanted)
     assert list(normal_form((case["input"],))) == case["normalize_answers"]
@@ -39,13 +39,13 @@ def test_values_and_normal_forms_equal_the_reference(case):
 
 def test_a_cell_counts_once():
     table = table_of([["2"], ["3"]])
-    assert execute("sum", ((0, 0), (1, 0), (0, 0)), table) == (5.0,)
-    assert execute("count", ((0, 0), (0, 0)), table) == (1.0,)
+    assert denotation_of("sum", ((0, 0), (1, 0), (0, 0)), table) == (5.0,)
+    assert denotation_of("count", ((0, 0), (0, 0)), table) == (1.0,)
 
 
 def test_an_unknown_aggregation_is_refused():
     with pytest.raises(ValueError, match="median"):
-        execute("median", (), table_of([["2"]]))
+        denotation_of("median", (), table_of([["2"]]))
 
 
 def test_numbers_that_are_equal_in_32_bits_are_equal():
@@ -56,7 +56,7 @@ def test_numbers_that_are_equal_in_32_bits_are_equal():
 @pytest.mark.parametrize("text", ["nan", "NaN", "-nan", " nan "])
 def test_not_a_number_is_no_value(text):
     assert normal_form((text, math.nan, "b", 1.0)) == ("1.0", "b")
-    assert normal_form(execute("sum", ((0, 0), (1, 0)), table_of([[text], ["1"]]))) == ()
+    assert normal_form(denotation_of("sum", ((0, 0), (1, 0)), table_of([[text], ["1"]]))) == ()
 
 
 @given(st.lists(st.floats() | st.text(), max_size=5), st.randoms(use_true_random=False))

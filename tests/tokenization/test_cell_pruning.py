@@ -13,9 +13,9 @@ from strategies import examples
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import format_text
-from mate_cli.tokenization.cell_pruning import CellStems, tokens_to_keep
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.fitting.cell_pruning import CellStems, tokens_to_keep
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
 VOCABULARY = Vocabulary(GOLDEN["vocab"])

@@ -11,9 +11,9 @@ from strategies import examples
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.column_selection import ColumnStems, choose_columns, similarity, stem, stems
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.fitting.column_selection import ColumnStems, choose_columns, similarity, stem, stems
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
 
 CASES = cases("COLUMN")

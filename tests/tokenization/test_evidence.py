@@ -12,8 +12,8 @@ from mate_cli.tokenization.evidence.examples import DocumentLink, EvidenceExampl
 from mate_cli.tokenization.evidence.labels import HAS_ANSWER, SUPPORTS, UNJUDGED
 from mate_cli.tokenization.evidence.relations import KINDS, EvidenceNode, mentions, relate
 from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
-from mate_cli.tokenization.lexical_features import FEATURES
-from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 TOKENIZER = load_tokenizer("sample")

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from mate_cli.data.cache import encode_split
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.cache import encode_split
+from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
-from mate_cli.tokenization.lexical import LexicalSerializer
-from mate_cli.tokenization.lexical_features import FEATURES, QUESTION, best_elsewhere
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.lexical import LexicalSerializer
+from mate_cli.tokenization.serializers.lexical_features import FEATURES, QUESTION, best_elsewhere
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 ATHLETES = Table(

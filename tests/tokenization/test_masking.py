@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.masking import GeneratorDraws, MaskingSerializer
+from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary
 
 GOLDEN = json.loads(tapas("g10_mlm.json").read_text())

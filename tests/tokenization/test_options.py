@@ -5,8 +5,8 @@ import pytest
 
 from mate_cli.tables.example import Answer, ChoiceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.options import OptionSerializer
-from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.options import OptionSerializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import Vocabulary
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "all", "cats", "sleep", "who", "does", "tom", "dogs", "rain"]

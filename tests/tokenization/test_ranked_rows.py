@@ -8,7 +8,7 @@ import pytest
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 ROWS = tuple((Cell(f"city {row}"), Cell(f"name {row}", (f"/{row}",))) for row in range(6))

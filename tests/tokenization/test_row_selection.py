@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tokenization.row_selection import RowIndex, comparable, fit_rows, matching_shares, question_terms
+from mate_cli.tokenization.fitting.row_selection import RowIndex, comparable, fit_rows, matching_shares, question_terms
 
 HEADER = ("region", "month", "sales", "note")
 ROWS = [

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
-from mate_cli.data.cache import encode_split
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.cache import encode_split
+from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import is_empty
 from mate_cli.tokenization.layout import SUMMARY_ROW
-from mate_cli.tokenization.sat import SatFacts, SatSerializer, count_values, rank_lines
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.sat import SatFacts, SatSerializer, count_values, rank_lines
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 VOCABULARY = load_tokenizer("minilm")

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mate_cli.data.cache import encode_split
-from mate_cli.data.collate import collate
+from mate_cli.data.loading.cache import encode_split
+from mate_cli.data.loading.collate import collate
+from mate_cli.sql.derivation import ApplyRule, Reduce, SelectColumn
 from mate_cli.sql.example import KnownQuery, schema_example, schema_table
 from mate_cli.sql.grammar import BY_NAME, PRODUCTIONS, TYPES
 from mate_cli.sql.parse import parse
@@ -16,8 +17,8 @@ from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
 from mate_cli.tokenization.layout import COLUMN, TABLE, WORD
 from mate_cli.tokenization.schema.linking import EXACT, NO_LINK, PARTIAL, NameLinker, question_words
 from mate_cli.tokenization.schema.relations import RELATIONS, SchemaRelations
-from mate_cli.tokenization.schema.serializer import SchemaSerializer, action_rows, actions_of_rows
-from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.schema.serializer import SchemaSerializer, action_rows
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SCHEMA = Schema.expanded(
@@ -158,6 +159,17 @@ def test_what_does_not_fit(serializer):
         assert isinstance(failure, EncodingFailure)
     (failure,) = serializer.encode([example(" ")])
     assert "no words" in failure.reason
+
+
+def actions_of_rows(rows):
+    """The actions of a derivation, from its rows or the first two columns of them; padding is passed over."""
+    found = []
+    for rule, column in rows[:, :2].tolist():
+        if column >= 0:
+            found.append(SelectColumn(column))
+        elif rule >= 0:
+            found.append(Reduce() if rule == len(PRODUCTIONS) else ApplyRule(rule))
+    return tuple(found)
 
 
 def test_actions_as_they_are_taught():

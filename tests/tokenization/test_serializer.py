@@ -12,8 +12,8 @@ from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import EMPTY, format_text
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.serializer import EncodingFailure
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 VOCABULARY = load_tokenizer("minilm")

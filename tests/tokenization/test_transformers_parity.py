@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from golden import shared
 
-from mate_cli.benchmark.real_tables import read_questions
+from mate_cli.benchmark.inputs.real_tables import real_questions
 from mate_cli.benchmark.tokenization import TokenizationBenchmark, equal_encodings, transformers_encoder
 from mate_cli.tables.table import Cell
 from mate_cli.tables.text import is_empty
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -22,7 +22,7 @@ def without_empty_cells(table):
 @pytest.mark.parametrize("max_tokens", [pytest.param(512, marks=pytest.mark.long), 150])
 def test_encodings_equal_transformers(max_tokens):
     vocabulary = load_tokenizer("minilm")
-    examples = read_questions("wtq", shared("data", "wtq"), 80)[::4]
+    examples = real_questions("wtq", shared("data", "wtq"), 80)[::4]
     tables = {id(example.table): without_empty_cells(example.table) for example in examples}
     examples = [replace(example, table=tables[id(example.table)]) for example in examples]
     ours = TapasSerializer(vocabulary, sentences=0, max_tokens=max_tokens).encode(examples)

@@ -10,8 +10,9 @@ from torch import Tensor
 from mate_cli.attention.backends.native_build import native_kernels, say_if_missing
 from mate_cli.attention.backends.sdpa import attention_dtype
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
+from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pairs import needed_pairs
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 

@@ -15,7 +15,7 @@ Tensors = tuple[Tensor, Tensor]
 COMMON = "Tensor qkv, Tensor? key_bias, Tensor seed, Tensor rows, Tensor tasks, int blocks, float dropout"
 
 
-class Problem(ctypes.Structure):
+class KernelArguments(ctypes.Structure):
     """What both kernels are given; the fields are those of `Problem` in native_cpp/tasks.h."""
 
     _fields_ = (
@@ -110,7 +110,7 @@ def _call(name: str, given: tuple[Any, ...], results: tuple[Tensor | None, ...])
     qkv, key_bias, seed, rows, tasks, blocks, dropout = given
     kernels = native_kernels()
     assert kernels is not None
-    problem = Problem(
+    problem = KernelArguments(
         blocks,
         qkv.shape[2] // blocks,
         qkv.shape[3],

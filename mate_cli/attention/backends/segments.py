@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import Sdpa, additive_mask, attention_dtype
-from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
+from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pairs import needed_pairs
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tables import SegmentTables, TaskClass, segment_tables

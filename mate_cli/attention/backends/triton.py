@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import attention_dtype
-from mate_cli.attention.base import AttentionBackend, AttentionPattern, SegmentedPattern, Work
+from mate_cli.attention.backends.triton_tiles import Tiling, cut, interpreted
+from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.segment_tasks import SegmentTasks, segment_tasks
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import map_tensors
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan
 
-LONG = 1024
-"""Tiles with more keys than this go to the launch of the largest tiles, which is long enough to hide them."""
-
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """What the kernels need of a batch.
-
-    Args:
-        blocks: of heads, V.
-        heads: in each block.
-        rows: the table rows in the order of the tasks, Int32 [V * P].
-        tiles: one launch each, Int32 [tiles, 6], longest first: the first and the end of its rows, then start and
-            number of the global partners, then of the other ones.
-    """
-
-    blocks: int
-    heads: int
-    rows: Tensor
-    tiles: tuple[Tensor, ...]
 
 
 class Triton(AttentionBackend):
@@ -116,29 +94,3 @@ class Triton(AttentionBackend):
         device = plan.batch.input_ids.device
         tiling: Tiling = map_tensors(cut(segment_tasks(plan), self.tiles), lambda tensor: tensor.to(device))
         return tiling
-
-
-def interpreted() -> bool:
-    """Whether Triton was told to run its kernels in Python, on any tensor."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-def cut(tasks: SegmentTasks, sizes: Sequence[int]) -> Tiling:
-    """Cut every task's queries into tiles of one of these sizes (ascending)."""
-    starts, queries, *partners = (
-        getattr(tasks, name).cpu().numpy()
-        for name in ("query_start", "queries", "global_start", "globals", "local_start", "locals")
-    )
-    keys = partners[1] + partners[3]
-    chosen = np.minimum(np.searchsorted(sizes, queries), len(sizes) - 1)
-    chosen[keys > LONG] = len(sizes) - 1
-    tables = []
-    for number, size in enumerate(sizes):
-        mine = np.flatnonzero(chosen == number)
-        mine = mine[np.argsort(-keys[mine], kind="stable")]
-        count = -(-queries[mine] // size)
-        offset = np.arange(count.sum()) - (np.cumsum(count) - count).repeat(count)
-        mine = mine.repeat(count)
-        columns = (starts[mine] + offset * size, starts[mine] + queries[mine], *(part[mine] for part in partners))
-        tables.append(torch.from_numpy(np.stack(columns, axis=1).astype(np.int32)))
-    return Tiling(tasks.blocks, tasks.heads, tasks.rows, tuple(tables))

@@ -9,10 +9,10 @@ import triton
 from torch import Tensor
 
 from mate_cli.attention.backends import triton_kernels as kernels
-from mate_cli.attention.backends.triton import interpreted
+from mate_cli.attention.backends.triton_tiles import interpreted
 
 if TYPE_CHECKING:
-    from mate_cli.attention.backends.triton import Tiling
+    from mate_cli.attention.backends.triton_tiles import Tiling
 
 Tensors = tuple[Tensor, Tensor]
 

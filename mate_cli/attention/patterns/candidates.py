@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.same_row_or_column import same
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern
 
 if TYPE_CHECKING:
     from torch import Tensor

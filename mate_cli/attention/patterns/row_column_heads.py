@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mate_cli.attention.base import AttentionPattern, global_tokens
+from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mate_cli.attention.base import AttentionPattern, global_tokens
+from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.attention.patterns.same_row_or_column import same
 
 if TYPE_CHECKING:

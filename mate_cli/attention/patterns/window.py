@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mate_cli.attention.base import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,8 +14,8 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, open_dict
 
 from mate_cli.cli.config.quoting import quoted_list
+from mate_cli.cli.config.validate import plain_problems, resolved
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.validate import plain_problems, resolved
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.names import Names

@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
@@ -24,17 +23,18 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.help import choices, groups_of, nearest, nearest_choice
+from mate_cli.cli.shell.help import choices, groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, MateError
 
 
 @contextmanager
-def explained(command: ModuleType, words: Sequence[str]) -> Iterator[None]:
+def explained_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
     """Turn the errors that a configuration can cause into `ConfigError`; errors of the program stay what they are.
 
     Args:
-        command: the module of the sub-command.
+        config_name: the command's configuration.
         words: its arguments.
+        file: of the module that reads the configuration, where the program may be to blame; None without one.
 
     Raises:
         ConfigError: naming the key and the nearest right name.
@@ -44,9 +44,9 @@ def explained(command: ModuleType, words: Sequence[str]) -> Iterator[None]:
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
         if ours := _of_ours(error):
             raise ours from error
-        if _is_a_bug(error, command):
+        if _is_a_bug(error, file):
             raise
-        raise explain(error, command.CONFIG, words) from error
+        raise explain(error, config_name, words) from error
 
 
 def _of_ours(error: BaseException) -> MateError | None:
@@ -57,7 +57,7 @@ def _of_ours(error: BaseException) -> MateError | None:
     return cause if isinstance(cause, MateError) else None
 
 
-def _is_a_bug(error: Exception, command: ModuleType) -> bool:
+def _is_a_bug(error: Exception, file: str | None) -> bool:
     """Whether the program is to blame: it read a key that is not there, or called a class wrongly.
 
     Hydra raises plain `ValueError` where flags exclude each other, or a list stands where a name must be.
@@ -67,7 +67,7 @@ def _is_a_bug(error: Exception, command: ModuleType) -> bool:
         return "hydra/_internal" not in Path(files[-1]).as_posix()
     composing = isinstance(error, (ConfigCompositionException, OverrideParseException, YAMLError))
     elsewhere = isinstance(error, InstantiationException) and "locating target" in str(error)
-    return not (composing or elsewhere) and command.__file__ in files
+    return not (composing or elsewhere) and file in files
 
 
 def explain(error: Exception, config_name: str, words: Sequence[str]) -> ConfigError:

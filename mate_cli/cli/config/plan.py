@@ -18,14 +18,14 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
 from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
+from mate_cli.cli.config.schema import StageOptions, modules
+from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.config.words import Word
-from mate_cli.cli.help import nearest
-from mate_cli.cli.schema import StageOptions, modules
-from mate_cli.cli.sentences import sentences
+from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.plan import After, Plan, Stage, beginning_with, standing_in
 from mate_cli.runs.configuration import Node, RunConfig, load_config
-from mate_cli.runs.folders import flatten
+from mate_cli.runs.folders import flat_keys
 from mate_cli.runs.names import Names
 
 OF_THE_MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
@@ -141,7 +141,9 @@ def _stage_options(config: DictConfig, typed: Iterable[Word]) -> dict[str, Stage
             if node is not None:
                 found[str(name)] = StageOptions.model_validate(node)
         except ValidationError as error:
-            raise ConfigError("\n       ".join(sentences(error, node, f"stages.{name}", StageOptions))) from error
+            raise ConfigError(
+                "\n       ".join(validation_messages(error, node, f"stages.{name}", StageOptions))
+            ) from error
     if nodes and not found:
         raise ConfigError("all of them are left out", where="stages", remedy="Leave one")
     return found
@@ -158,7 +160,9 @@ def _refuse_beside_stages(hydra: Composer, typed: Iterable[Word]) -> None:
         return
     try:
         said = OmegaConf.to_container(hydra.compose(chosen, STAGES).config)
-        beside = [key for key in flatten(cast(dict[str, Any], said)) if key.partition(".")[0] not in (STAGES, "system")]
+        beside = [
+            key for key in flat_keys(cast(dict[str, Any], said)) if key.partition(".")[0] not in (STAGES, "system")
+        ]
     except ConfigCompositionException as error:
         beside = [f"override /{group}" for group in re.findall(r"Could not override '([^']+)'", str(error))]
         if not beside:

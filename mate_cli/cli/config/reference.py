@@ -23,10 +23,10 @@ from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.mistakes import nearest_key
 from mate_cli.cli.config.quoting import quoted_list
+from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.help import choices
-from mate_cli.cli.schema import SCHEMAS
-from mate_cli.cli.validate import Parameters
+from mate_cli.cli.shell.help import choices
 from mate_cli.errors import ConfigError
 
 LINE = re.compile(
@@ -168,7 +168,7 @@ class Composition:
         section, _, name = key.rpartition(".")
         target = self._class(section) if section else None
         if target is not None:
-            return in_words(Parameters.of(target).hints.get(name))
+            return type_text(Parameters.of(target).hints.get(name))
         schema: Any = SCHEMAS[self.name]
         *outer, last = key.split(".")
         for part in outer:
@@ -179,7 +179,7 @@ class Composition:
         return _phrase(schema.model_json_schema()["properties"][schema.model_fields[last].alias or last])
 
 
-def explained(command: str, key: str, words: Sequence[str]) -> list[Explained]:
+def explanations(command: str, key: str, words: Sequence[str]) -> list[Explained]:
     """What is known of a key, or of each key of a section.
 
     Args:
@@ -220,7 +220,7 @@ def stated(file: Path) -> dict[str, tuple[str, str]]:
     return found
 
 
-def in_words(hint: Any) -> str:  # noqa: ANN401 - any type at all
+def type_text(hint: Any) -> str:  # noqa: ANN401 - any type at all
     """What a value of a type may be; "" where a value in YAML cannot be of it."""
     try:
         return _phrase(TypeAdapter(hint).json_schema()) if hint is not None else ""

@@ -17,7 +17,7 @@ from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config.words import Word
 from mate_cli.errors import MateError
 from mate_cli.pipelines.plan import Plan
-from mate_cli.runs.folders import flatten
+from mate_cli.runs.folders import flat_keys
 from mate_cli.runs.names import Names, is_ignored, of_stage
 
 
@@ -35,7 +35,7 @@ def telling(plan: Plan, folder: Path | None = None) -> Plan:
             continue
         if other := _same_plan(same, [one for one in same.overrides if one is not text], folder):
             same, stages = other, _untyped(other, folder)
-    values = flatten(plan.values())
+    values = flat_keys(plan.values())
     return replace(plan, settings=[_read(Word.parse(text), values) for text in same.overrides])
 
 
@@ -92,8 +92,8 @@ def _untyped(plan: Plan, folder: Path | None) -> list[_Untyped]:
             if stage.run:
                 continue
             choices = [text for text in stage.overrides if not _is_value(Word.parse(text))]
-            others = flatten(cast(dict[str, Any], OmegaConf.to_container(hydra.compose(choices).config)))
-            values = flatten(stage.config.model_dump())
+            others = flat_keys(cast(dict[str, Any], OmegaConf.to_container(hydra.compose(choices).config)))
+            values = flat_keys(stage.config.model_dump())
             if stage is not plan.stages[0]:  # the weights that it begins with decide some of these
                 values = {key: value for key, value in values.items() if not key.startswith(("init.", "model."))}
             found.append(_Untyped(stage.name, stage.overrides, values, others))

@@ -118,7 +118,7 @@ def entry_name(entry: Mapping[str, Any]) -> str:
     return next((str(entry[key]) for key in ("_id", "id", "qid") if entry.get(key)), "")
 
 
-def text_of(entry: Mapping[str, Any], key: str) -> str:
+def required_text(entry: Mapping[str, Any], key: str) -> str:
     """A text that has to be there.
 
     Raises:

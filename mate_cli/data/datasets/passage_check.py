@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mate_cli.data.check import CheckReport, Problem, Sizes
-from mate_cli.data.datasets.release_check import LEFT_OUT, load_split, repeated_ids, shared
+from mate_cli.data.datasets.release_check import (
+    LEFT_OUT,
+    CheckedDataset,
+    load_split,
+    overlaps,
+    repeated_ids,
+)
 from mate_cli.tables.example import TableExample
 
-if TYPE_CHECKING:
-    from mate_cli.data.datasets.passage_questions import PassageQuestions
+
+class CheckedPassages(CheckedDataset, Protocol):
+    """What a check asks of a dataset of passages; see `PassageQuestions`."""
+
+    @property
+    def repeated(self) -> Mapping[str, int]:
+        """How many questions of the train split were left out, by the reason; known once it is loaded."""
 
 
-def check_passages(dataset: PassageQuestions) -> CheckReport:
+def check_passages(dataset: CheckedPassages) -> CheckReport:
     """Check every split of a dataset.
 
     Noted as problems: whatever the reader notes, files that cannot be read, ids that occur twice, and splits without
@@ -34,7 +45,7 @@ def check_passages(dataset: PassageQuestions) -> CheckReport:
     for why, count in dataset.repeated.items():
         counts["train"][f"{LEFT_OUT}{why}"] = count
     passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-    notes = (*shared(passages, "passages", dataset.split_files), *dataset.notes)
+    notes = (*overlaps(passages, "passages", dataset.split_files), *dataset.notes)
     return CheckReport(tuple(problems), counts, passage_sizes(splits), notes, dataset.published)
 
 

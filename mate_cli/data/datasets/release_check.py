@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from mate_cli.data.check import CheckReport, Problem, Sizes
 from mate_cli.errors import DataError
@@ -14,14 +14,41 @@ from mate_cli.sql.example import SchemaExample
 from mate_cli.tables.example import ChoiceExample, TableExample
 from mate_cli.tables.table import Table
 
-if TYPE_CHECKING:
-    from mate_cli.data.datasets.release import Release
-
 ALL = "all"
 """The row of counts over all splits."""
 
 
-def check_release(dataset: Release) -> CheckReport:
+class CheckedDataset(Protocol):
+    """What a check asks of a dataset; see `Release`."""
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """The splits that are there."""
+
+    @property
+    def split_files(self) -> Mapping[str, str]:
+        """The file that each split is named by."""
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How much the whole release has, by its authors."""
+
+    @property
+    def notes(self) -> Sequence[Problem]:
+        """What is worth knowing, but no damage; complete when all splits are loaded."""
+
+    @property
+    def suspicions(self) -> Sequence[Problem]:
+        """What looks like damage and can be read all the same; complete when all splits are loaded."""
+
+    def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
+        """The sound examples of a split, and what is wrong with the others."""
+
+    def left_out(self, example: TableExample) -> str:
+        """Why a sound example is not used; "" where it is."""
+
+
+def check_release(dataset: CheckedDataset) -> CheckReport:
     """Check every split of a dataset.
 
     Noted as problems: whatever the reader notes or suspects, files that cannot be read at all, ids that are blank or
@@ -36,15 +63,17 @@ def check_release(dataset: Release) -> CheckReport:
     problems += dict.fromkeys(
         (*repeated_ids(dataset, splits), *_lacking(dataset, splits, problems), *dataset.suspicions)
     )
-    counts = {split: count(examples, dataset.left_out) for split, examples in splits.items()}
+    counts = {split: count_examples(examples, dataset.left_out) for split, examples in splits.items()}
     if len(splits) > 1:
-        counts[ALL] = count([example for examples in splits.values() for example in examples], dataset.left_out)
+        counts[ALL] = count_examples(
+            [example for examples in splits.values() for example in examples], dataset.left_out
+        )
     table_ids = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-    notes = [*shared(table_ids, "tables", dataset.split_files), *dataset.notes]
+    notes = [*overlaps(table_ids, "tables", dataset.split_files), *dataset.notes]
     return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
 
 
-def load_split(dataset: Release, split: str, problems: list[Problem]) -> list[TableExample]:
+def load_split(dataset: CheckedDataset, split: str, problems: list[Problem]) -> list[TableExample]:
     """The sound examples of a split; what is wrong with the others is appended to `problems`."""
     try:
         examples, found = dataset.load(split)
@@ -57,7 +86,7 @@ def load_split(dataset: Release, split: str, problems: list[Problem]) -> list[Ta
 
 
 def _lacking(
-    dataset: Release, splits: Mapping[str, Sequence[TableExample]], known: Sequence[Problem]
+    dataset: CheckedDataset, splits: Mapping[str, Sequence[TableExample]], known: Sequence[Problem]
 ) -> Iterator[Problem]:
     """Splits, ids and tables with nothing in them; a split is named where no known problem may be the reason."""
     for split, examples in splits.items():
@@ -73,16 +102,16 @@ def _lacking(
                 yield Problem(file, example.table.table_id, "the table has no names of columns")
 
 
-def repeated_ids(dataset: Release, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
+def repeated_ids(dataset: CheckedDataset, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
     """Ids that occur twice, in one split or in two."""
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
     for split, seen in ids.items():
         for key in (key for key, times in seen.items() if times > 1):
             yield Problem(dataset.split_files[split], key, "the question id occurs twice")
-    yield from shared(ids, "question ids", dataset.split_files)
+    yield from overlaps(ids, "question ids", dataset.split_files)
 
 
-def shared(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
+def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
     """What each pair of splits has in common, with the first one of them as the key.
 
     Args:
@@ -96,7 +125,7 @@ def shared(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, s
             yield Problem(files[second], common[0], f"{len(common):,} {what} are in {first} too")
 
 
-def count(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
+def count_examples(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
     """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
 
     Args:

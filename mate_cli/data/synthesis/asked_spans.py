@@ -29,7 +29,7 @@ class Ask(NamedTuple):
         return " ".join(part for part in (self.head, subject, self.tail) if part)
 
 
-class Span(NamedTuple):
+class AskedSpan(NamedTuple):
     """Words [begin, end) of a predicate and what they are: date, year, count, measure or name."""
 
     begin: int
@@ -103,7 +103,7 @@ def _nationality(clause: Words) -> Iterator[Ask]:
         yield Ask("what is the nationality of", "", clause[2], "nationality")
 
 
-def _spans(clause: Words) -> Iterator[Span]:
+def _spans(clause: Words) -> Iterator[AskedSpan]:
     place = 1
     while place < len(clause):
         span = _span_at(clause, place)
@@ -112,19 +112,19 @@ def _spans(clause: Words) -> Iterator[Span]:
         place = span.end if span is not None else place + 1
 
 
-def _span_at(clause: Words, place: int) -> Span | None:
+def _span_at(clause: Words, place: int) -> AskedSpan | None:
     word, before = clause[place], clause[place - 1]
     end = _date_end(clause, place)
     if end:
-        return Span(place, end, "date") if before == "on" else None
+        return AskedSpan(place, end, "date") if before == "on" else None
     if _YEAR.fullmatch(word):
-        return Span(place, place + 1, "year") if before in _YEAR_PREPOSITIONS else None
+        return AskedSpan(place, place + 1, "year") if before in _YEAR_PREPOSITIONS else None
     if _NUMBER.fullmatch(word):
         after = clause[place + 1] if place + 1 < len(clause) else ""
         if before == "of" and clause[place - 2] in _MEASURES:
-            return Span(place, place + 1, "measure")
+            return AskedSpan(place, place + 1, "measure")
         plain = before not in ("the", ",", "and", "-", "to", "$", "£", "No") and after.isalpha() and after.islower()
-        return Span(place, place + 1, "count") if plain and after.endswith("s") else None
+        return AskedSpan(place, place + 1, "count") if plain and after.endswith("s") else None
     return _name_at(clause, place)
 
 
@@ -137,7 +137,7 @@ def _date_end(clause: Words, place: int) -> int:
     return place + 4 if full and _YEAR.fullmatch(words[3]) else 0
 
 
-def _name_at(clause: Words, place: int) -> Span | None:
+def _name_at(clause: Words, place: int) -> AskedSpan | None:
     before = clause[place - 1]
     if not _is_name(clause[place]) or not before.islower() or clause[place] in MONTHS:
         return None
@@ -154,7 +154,7 @@ def _name_at(clause: Words, place: int) -> Span | None:
     whole = not follows or follows in (",", "and") or follows in _PREPOSITIONS
     listed = follows in (",", "and") and end + 1 < len(clause) and _is_name(clause[end + 1])
     alone = not listed or (follows == "," and before in ("in", "at", "near"))
-    return Span(place, end, "name") if whole and alone and end - place <= MOST_NAME else None
+    return AskedSpan(place, end, "name") if whole and alone and end - place <= MOST_NAME else None
 
 
 def _goes_on(clause: Words, place: int) -> bool:
@@ -167,7 +167,7 @@ def _is_name(word: str) -> bool:
     return word[:1].isupper() and any(map(str.isalpha, word)) and word not in ("I", "A", "No")
 
 
-def _forms(span: Span, before: Words, after: Words) -> Iterator[tuple[str, str, str]]:
+def _forms(span: AskedSpan, before: Words, after: Words) -> Iterator[tuple[str, str, str]]:
     """(words before the subject, words behind it, form) of each way to ask for a span."""
     kind = span.kind
     if kind == "measure":

@@ -44,7 +44,7 @@ class Rewriting:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ReplaceableMention:
     """A mention that may be replaced.
 
     Args:
@@ -97,7 +97,9 @@ def _pairs(
 ) -> Iterator[Pair]:
     for text in _ordered(texts, rng, rewriting):
         sentences = _sentences(text)
-        for candidate in _ordered(candidates(references, " ".join(sentences), rewriting.clear), rng, rewriting):
+        for candidate in _ordered(
+            replaceable_mentions(references, " ".join(sentences), rewriting.clear), rng, rewriting
+        ):
             if candidate.support or rewriting.unsupported_share:
                 for sentence in sentences:
                     pair = _rewritten(candidate, sentence, rng, rewriting)
@@ -113,7 +115,7 @@ def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriti
     return ordered
 
 
-def candidates(references: TableReferences, text: str, clear: bool = True) -> Iterator[Candidate]:
+def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
     """The mentions of a text that may be replaced, once for each row of the table that has them.
 
     Args:
@@ -129,7 +131,7 @@ def candidates(references: TableReferences, text: str, clear: bool = True) -> It
             if clear:
                 others = {other for other in others if not _shares_row(references, other, support)}
             positives = frozenset(references.by_key[key].texts)
-            candidate = Candidate(
+            candidate = ReplaceableMention(
                 positives | mentions[key],
                 positives,
                 frozenset(text for other in others for text in references.by_key[other].texts),
@@ -144,12 +146,14 @@ def _shares_row(references: TableReferences, key: Key, others: Collection[Key]) 
     return any(not references.by_row[row].isdisjoint(others) for row, _ in references.by_key[key].cells)
 
 
-def _is_ambiguous(candidate: Candidate) -> bool:
+def _is_ambiguous(candidate: ReplaceableMention) -> bool:
     focus, negatives, support = candidate.focus, candidate.negatives, candidate.support
     return bool(focus & negatives or focus & support or negatives & support)
 
 
-def _rewritten(candidate: Candidate, sentence: str, rng: np.random.Generator, rewriting: Rewriting) -> Pair | None:
+def _rewritten(
+    candidate: ReplaceableMention, sentence: str, rng: np.random.Generator, rewriting: Rewriting
+) -> Pair | None:
     """The pair of a sentence; None where it has no focus or too little besides."""
     focus = places(candidate.focus, sentence, names=candidate.is_name)
     if not focus:

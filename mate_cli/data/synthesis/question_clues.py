@@ -9,7 +9,7 @@ import numpy as np
 
 from mate_cli.data.synthesis.draws import pick, shuffled
 from mate_cli.data.synthesis.predicates import Words, article, content, keywords, shortened, varied
-from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, Column
+from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn
 from mate_cli.data.synthesis.question_table import QuestionTable
 from mate_cli.data.synthesis.word_sets import word_set
 from mate_cli.tables.numbers import Date
@@ -56,7 +56,7 @@ _EXTREMES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 _HIGH, _LOW = ("highest", "largest", "greatest", "biggest"), ("lowest", "smallest", "least")
 
 
-def cell_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.Generator) -> Clue | None:
+def cell_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.random.Generator) -> Clue | None:
     """Single out a row by one cell of it: by its text, or by how its number or date compares with the others.
 
     Returns:
@@ -71,7 +71,7 @@ def cell_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.Gen
     return _value_clue(asked, row, column, rng)
 
 
-def end_rows(column: Column) -> tuple[int, ...]:
+def end_rows(column: QuestionColumn) -> tuple[int, ...]:
     """The rows with the smallest and the largest number or date of a column; none where they cannot be compared."""
     key = sort_key(column.values.values())
     if key is None:
@@ -81,7 +81,11 @@ def end_rows(column: Column) -> tuple[int, ...]:
 
 
 def compared_clue(
-    asked: QuestionTable, row: int, column: Column, rng: np.random.Generator, among: frozenset[int] | None = None
+    asked: QuestionTable,
+    row: int,
+    column: QuestionColumn,
+    rng: np.random.Generator,
+    among: frozenset[int] | None = None,
 ) -> Clue | None:
     """Single out a row whose number or date is the first or last, or the second one, of the column.
 
@@ -113,7 +117,7 @@ def compared_clue(
     return Clue(text, rows, columns, form)
 
 
-def passage_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.Generator) -> Clue | None:
+def passage_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.random.Generator) -> Clue | None:
     """Single out a row by what the passage of one of its cells says, without the cell's own words.
 
     Returns:
@@ -138,7 +142,7 @@ def passage_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.
     return Clue(f"{relative} {text}", asked.rows_like(telling), frozenset((column.index,)), f"{begins} {form}")
 
 
-def joined(clues: Sequence[Clue], row_noun: str) -> str:
+def joined_clues(clues: Sequence[Clue], row_noun: str) -> str:
     """The mention of a row by one clue or two."""
     named = [clue.text for clue in clues if clue.named]
     short = [clue.text for clue in clues if not clue.named and not _is_clause(clue.text)]
@@ -151,7 +155,7 @@ def _is_clause(text: str) -> bool:
     return text.startswith(("whose ", "who ", "that "))
 
 
-def _value_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.Generator) -> Clue:
+def _value_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.random.Generator) -> Clue:
     value = asked.text(row, column)
     rows, columns = asked.rows_with(value, column), frozenset((column.index,))
     if column is asked.subject:
@@ -171,12 +175,12 @@ def _value_clue(asked: QuestionTable, row: int, column: Column, rng: np.random.G
     return Clue(text, rows, columns, form)
 
 
-def _year(column: Column, row: int) -> int | None:
+def _year(column: QuestionColumn, row: int) -> int | None:
     value = column.values.get(row)
     return value.year if isinstance(value, Date) and value.month else None
 
 
-def _value_forms(column: Column, value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _value_forms(column: QuestionColumn, value: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Forms that do not say which column is meant, and forms that do."""
     last = column.noun.split()[-1]
     exact: tuple[str, ...] = ("whose {n} {be} {v}", "whose {n} {be} {v}", "with the {n} {v}", "with {v} as the {n}")
@@ -200,7 +204,7 @@ def _value_forms(column: Column, value: str) -> tuple[tuple[str, ...], tuple[str
     return (("by {v}",) if last in _BY else ()), exact
 
 
-def _number_forms(column: Column, last: str) -> tuple[str, ...]:
+def _number_forms(column: QuestionColumn, last: str) -> tuple[str, ...]:
     if column.plural:
         return ("with {v} {n}", "that has {v} {n}", "whose number of {n} is {v}", "with exactly {v} {n}")
     if last in _RANKS:
@@ -210,7 +214,7 @@ def _number_forms(column: Column, last: str) -> tuple[str, ...]:
     return ("whose {n} is {v}", "with {a} {n} of {v}", "that has {a} {n} of {v}")
 
 
-def _extreme(column: Column, rng: np.random.Generator, *, high: bool) -> list[tuple[str, str]]:
+def _extreme(column: QuestionColumn, rng: np.random.Generator, *, high: bool) -> list[tuple[str, str]]:
     last = column.noun.split()[-1]
     if column.kind in (YEAR, DATE):
         if column.participle:
@@ -231,7 +235,7 @@ def _extreme(column: Column, rng: np.random.Generator, *, high: bool) -> list[tu
 
 
 def _beyond(
-    column: Column, nearest: float | tuple[int | None, ...], own: float | tuple[int | None, ...], *, high: bool
+    column: QuestionColumn, nearest: float | tuple[int | None, ...], own: float | tuple[int | None, ...], *, high: bool
 ) -> list[tuple[str, str]]:
     """Compare with a number or a year between the cell's and the nearest other one."""
     if isinstance(own, tuple) or isinstance(nearest, tuple):
@@ -267,7 +271,7 @@ def _between(low: float, high: float) -> str | None:
 
 
 def second_clue(
-    asked: QuestionTable, row: int, first: Clue, columns: Sequence[Column], rng: np.random.Generator
+    asked: QuestionTable, row: int, first: Clue, columns: Sequence[QuestionColumn], rng: np.random.Generator
 ) -> Clue | None:
     """A cell's clue that leaves only this row of those that the first clue fits; None when no column has one."""
     for column in shuffled(rng, columns):

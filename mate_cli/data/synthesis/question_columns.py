@@ -106,7 +106,7 @@ _NO_TYPES = word_set("one name part member type kind sort set group title term o
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class QuestionColumn:
     """A column that questions can speak of.
 
     Args:
@@ -137,18 +137,18 @@ class Column:
         return "person" if self.kind == PERSON else self.thing or ("one" if self.noun == "name" else self.noun)
 
 
-def read_columns(table: Table) -> tuple[Column, ...]:
+def read_columns(table: Table) -> tuple[QuestionColumn, ...]:
     """The columns of a table that can be spoken of: with a name of their own, and mostly with short cells."""
     found = [column for index in range(len(table.header)) if (column := _column(table, index))]
     names = Counter(column.noun for column in found)
     return tuple(column for column in found if names[column.noun] == 1)
 
 
-def subject_column(table: Table, columns: Iterable[Column]) -> Column | None:
+def subject_column(table: Table, columns: Iterable[QuestionColumn]) -> QuestionColumn | None:
     """The column that names the rows: mostly different cells, linked ones rather than others, the first ones first."""
     rows = len(table.rows)
 
-    def score(column: Column) -> float:
+    def score(column: QuestionColumn) -> float:
         cells = [row[column.index] for row in table.rows]
         different, linked = len({cell.text for cell in cells}), sum(bool(cell.links) for cell in cells)
         generic = 0.5 * (column.noun in _GENERIC)
@@ -208,7 +208,7 @@ def _head(passage: str) -> str:
     return head if head.isalpha() and head.islower() and head not in _NO_TYPES and len(head) > 2 else ""
 
 
-def _column(table: Table, index: int) -> Column | None:
+def _column(table: Table, index: int) -> QuestionColumn | None:
     noun = header_noun(table.header[index].text)
     texts = [row[index].text for row in table.rows]
     sayable = frozenset(row for row, text in enumerate(texts) if is_sayable(text))
@@ -224,7 +224,9 @@ def _column(table: Table, index: int) -> Column | None:
         return None
     values = _comparable(texts, sayable) if kind in (YEAR, DATE, NUMBER) else {}
     head = re.split(r" (?:of|at|in|for|by|per) ", noun)[0]
-    return Column(index, noun, kind, sayable, _is_plural(head), participle, values, thing_of(list(chain(*linked))))
+    return QuestionColumn(
+        index, noun, kind, sayable, _is_plural(head), participle, values, thing_of(list(chain(*linked)))
+    )
 
 
 def _passages(table: Table, row: int, index: int) -> list[str]:

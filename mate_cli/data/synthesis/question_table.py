@@ -13,7 +13,7 @@ from mate_cli.data.synthesis.question_columns import (
     PERSON,
     PERSON_PASSAGE,
     YEAR,
-    Column,
+    QuestionColumn,
     read_columns,
     subject_column,
 )
@@ -45,11 +45,11 @@ class QuestionTable:
         self._keys = [[f" {normalize_for_candidates(cell.text)} " for cell in row] for row in table.rows]
         self._predicates: dict[str, list[Words]] = {}
 
-    def text(self, row: int, column: Column) -> str:
+    def text(self, row: int, column: QuestionColumn) -> str:
         """The text of a cell."""
         return " ".join(self.table.rows[row][column.index].text.split())
 
-    def rows_with(self, text: str, column: Column | None = None) -> frozenset[int]:
+    def rows_with(self, text: str, column: QuestionColumn | None = None) -> frozenset[int]:
         """The rows in which a cell, of one column or of any, holds a text as whole words."""
         key = f" {normalize_for_candidates(text)} "
         return frozenset(
@@ -64,12 +64,12 @@ class QuestionTable:
         most = ALIKE * len(wanted)
         return frozenset(row for row, there in enumerate(self._row_words) if len(wanted & there) > most)
 
-    def link(self, row: int, column: Column) -> str | None:
+    def link(self, row: int, column: QuestionColumn) -> str | None:
         """The only passage of a cell; None when there is none or when there are several."""
         links = [link for link in self.table.rows[row][column.index].links if link in self.table.passages]
         return links[0] if len(links) == 1 else None
 
-    def predicates(self, row: int, column: Column) -> list[Words]:
+    def predicates(self, row: int, column: QuestionColumn) -> list[Words]:
         """What the passage of a cell says of it."""
         link = self.link(row, column)
         if link is None or row not in column.sayable or column.kind in (YEAR, DATE, NUMBER):
@@ -80,12 +80,12 @@ class QuestionTable:
             self._predicates[link] = predicates(passage, self.names(row, column)) if fits else []
         return self._predicates[link]
 
-    def names(self, row: int, column: Column) -> frozenset[str]:
+    def names(self, row: int, column: QuestionColumn) -> frozenset[str]:
         """Lower-cased words by which a linked cell is called: of the page's title and of the cell."""
         title = unquote(self.link(row, column) or "").rsplit("/", 1)[-1].split("_(")[0].replace("_", " ")
         return frozenset(f"{title} {self.text(row, column)}".lower().replace(",", " ").split()) - LITTLE - {"-"}
 
-    def who(self, column: Column) -> str:
+    def who(self, column: QuestionColumn) -> str:
         """The relative pronoun for a column's cells."""
         return "who" if column.kind == PERSON else "that"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, Column
+from mate_cli.data.synthesis.question_columns import DATE, NUMBER, PERSON, PLACE, YEAR, QuestionColumn
 from mate_cli.data.synthesis.word_sets import word_set
 
 _ANY = (
@@ -106,7 +106,7 @@ _ORIGIN_WORDS = word_set("country nation nationality hometown")
 _WHERE_WORDS = word_set("location city venue town county region village suburb place")
 
 
-def column_forms(column: Column, *, named: bool) -> tuple[str, ...]:
+def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
     """Forms with {row} and {n} that ask for a cell of a column that does not name the rows."""
     more = _NAMED if named and not column.participle else ()
     last = column.noun.split()[-1]
@@ -146,7 +146,7 @@ def subject_forms(clue: str, row_noun: str, *, person: bool) -> tuple[tuple[str,
     return (*(_WHOSE_PEOPLE if person and begins == "whose " else _WHICH[begins]), *general), clue[len(begins) :]
 
 
-def _event(column: Column, forms: tuple[str, ...]) -> tuple[str, ...]:
+def _event(column: QuestionColumn, forms: tuple[str, ...]) -> tuple[str, ...]:
     """Forms for what happened then; "died" and the like take no "was"."""
     if column.participle in ("died", "retired", "joined", "premiered"):
         happened = {"died": "die", "retired": "retire", "joined": "join", "premiered": "premiere"}[column.participle]

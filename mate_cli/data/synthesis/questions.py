@@ -18,11 +18,11 @@ from mate_cli.data.synthesis.question_clues import (
     cell_clue,
     compared_clue,
     end_rows,
-    joined,
+    joined_clues,
     passage_clue,
     second_clue,
 )
-from mate_cli.data.synthesis.question_columns import PERSON, Column
+from mate_cli.data.synthesis.question_columns import PERSON, QuestionColumn
 from mate_cli.data.synthesis.question_table import QuestionTable
 from mate_cli.data.synthesis.question_templates import column_forms, subject_forms
 from mate_cli.tables.example import Answer, Coordinates, TableExample
@@ -67,21 +67,6 @@ class MadeQuestion(NamedTuple):
     clue_rows: frozenset[int]
     clue_columns: frozenset[int]
     candidates: Coordinates
-
-
-def questions_of(table: Table, rng: np.random.Generator, count: int, *, gold_only: bool = False) -> list[TableExample]:
-    """Make up to so many different questions about a table; fewer where it does not give rise to more.
-
-    Args:
-        table: with its passages.
-        rng: what is drawn depends on its state only.
-        count: how many are wanted.
-        gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too; else
-            candidates are all cells that hold the answer, as in HybridQA.
-    """
-    most = len(table.rows) * len(table.header) if gold_only else MOST_CANDIDATES
-    made = make_questions(table, rng, count, most)
-    return [as_example(table, question, place, gold_only=gold_only) for place, question in enumerate(made)]
 
 
 def as_example(table: Table, question: MadeQuestion, place: int, *, gold_only: bool = False) -> TableExample:
@@ -142,7 +127,7 @@ class _Writer:
             if question is not None:
                 yield question
 
-    def _drawn(self, places: Sequence[tuple[int, Column]], by: str) -> tuple[int, Column, list[Clue]]:
+    def _drawn(self, places: Sequence[tuple[int, QuestionColumn]], by: str) -> tuple[int, QuestionColumn, list[Clue]]:
         """The cell that is asked for, of some places, with clues."""
         if by == "cell" and self._ends and self._rng.random() < ENDS_SHARE:
             row, compared = pick(self._rng, self._ends)
@@ -153,7 +138,7 @@ class _Writer:
         row, column = pick(self._rng, places)
         return row, column, self._clues(row, column, by)
 
-    def _clues(self, row: int, target: Column, by: str) -> list[Clue]:
+    def _clues(self, row: int, target: QuestionColumn, by: str) -> list[Clue]:
         """One clue, or two where one fits several rows; none when that fails."""
         others = [column for column in self._asked.columns if column is not target]
         draw = cell_clue if by == "cell" else passage_clue
@@ -167,7 +152,7 @@ class _Writer:
             return [first, second]
         return [first] if len(first.rows) == 1 else []
 
-    def _question(self, row: int, column: Column, clues: list[Clue], kind: str) -> MadeQuestion | None:
+    def _question(self, row: int, column: QuestionColumn, clues: list[Clue], kind: str) -> MadeQuestion | None:
         link = None
         if kind.startswith("passage"):
             put = self._passage_question(row, column, clues)
@@ -187,8 +172,8 @@ class _Writer:
         columns = frozenset.union(*(clue.columns for clue in clues))
         return MadeQuestion(text, answer, row, column.index, link, kind, form, rows, columns, candidates)
 
-    def _cell_question(self, row: int, column: Column, clues: list[Clue]) -> tuple[str, str, str]:
-        mention, rest = joined(clues, self._asked.row_noun), ""
+    def _cell_question(self, row: int, column: QuestionColumn, clues: list[Clue]) -> tuple[str, str, str]:
+        mention, rest = joined_clues(clues, self._asked.row_noun), ""
         if column is self._asked.subject:
             only = clues[0].text if len(clues) == 1 else ""
             forms, rest = subject_forms(only, self._asked.row_noun, person=column.kind == PERSON)
@@ -198,7 +183,7 @@ class _Writer:
         text = form.format(row=mention, n=column.noun, s=self._asked.row_noun, p=column.participle, rest=rest)
         return self._finished(text), self._asked.text(row, column), form
 
-    def _passage_question(self, row: int, column: Column, clues: list[Clue]) -> tuple[str, str, str] | None:
+    def _passage_question(self, row: int, column: QuestionColumn, clues: list[Clue]) -> tuple[str, str, str] | None:
         said = self._asked.predicates(row, column)
         if not said or column.plural:
             return None
@@ -208,7 +193,7 @@ class _Writer:
         ask = pick(self._rng, found)
         if any(ask.head.endswith(f" the {other.noun} of") for other in self._asked.columns):
             return None  # it might as well be the table that is asked
-        mention = joined(clues, self._asked.row_noun)
+        mention = joined_clues(clues, self._asked.row_noun)
         if column is not self._asked.subject:
             owned = any(clue.named for clue in clues) and self._rng.random() < 0.5
             mention = f"{mention} 's {column.noun}" if owned else f"the {column.noun} of {mention}"

@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reference:
+class TableReference:
     """The ways in which a table's cells write one thing, other names of it, and where the cells are."""
 
     texts: set[str] = field(default_factory=set)
@@ -54,7 +54,7 @@ class TableReferences:
     """
 
     def __init__(self, table: Table) -> None:
-        found: dict[Key, Reference] = defaultdict(Reference)
+        found: dict[Key, TableReference] = defaultdict(TableReference)
         for row, column, cell in table.cells():
             for key in _cell_keys(cell):
                 found[key].texts.add(cell.text)

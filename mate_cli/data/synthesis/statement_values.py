@@ -54,13 +54,13 @@ class Expression(NamedTuple):
     wheres: tuple[Where, ...] = ()
 
 
-def number_text(number: float) -> str:
+def statement_number(number: float) -> str:
     """Write a number as statements do: without decimals when it is whole, else with two."""
     number = round(number, _NOISE)
     return str(int(number)) if number.is_integer() else f"{number:.2f}"
 
 
-def compare(left: Values, right: Values, comparator: str) -> bool | None:
+def compare_values(left: Values, right: Values, comparator: str) -> bool | None:
     """Whether a comparison holds: of the texts for "is", else of all numbers with all; None when some text is none."""
     if comparator == IS:
         return left == right
@@ -154,9 +154,9 @@ class PartValues:
             best = min if select == LOWEST else max
             return self.columns[column][best(numbers, key=numbers.__getitem__)]
         if select == RANGE:
-            return number_text(max(numbers.values()) - min(numbers.values()))
+            return statement_number(max(numbers.values()) - min(numbers.values()))
         total = fsum(numbers.values())
-        return number_text(total if select == TOTAL else total / len(numbers))
+        return statement_number(total if select == TOTAL else total / len(numbers))
 
 
 @lru_cache(maxsize=1 << 15)

@@ -23,7 +23,7 @@ from mate_cli.data.synthesis.statement_values import (
     PartValues,
     Values,
     Where,
-    compare,
+    compare_values,
 )
 from mate_cli.tables.table import Table
 
@@ -56,7 +56,7 @@ class Grammar:
     opposites: bool = False
 
 
-class Comparison(NamedTuple):
+class ComparedSides(NamedTuple):
     """Two sides and the comparator between them."""
 
     left: Side
@@ -66,7 +66,7 @@ class Comparison(NamedTuple):
     def holds(self, values: PartValues) -> bool | None:
         """Whether a table entails it; None when one of the sides stands for nothing there."""
         left, right = (_values(side, values) for side in (self.left, self.right))
-        return None if left is None or right is None else compare(left, right, self.comparator)
+        return None if left is None or right is None else compare_values(left, right, self.comparator)
 
     def text(self, names: Sequence[str]) -> str:
         """Say it, given the names of the columns."""
@@ -116,7 +116,7 @@ class _Writer:
                     yield Statement(text, int(not wanted), opposite)
                 return
 
-    def _comparison(self, wanted: bool) -> tuple[Comparison, Table | None] | None:
+    def _comparison(self, wanted: bool) -> tuple[ComparedSides, Table | None] | None:
         if self._rng.random() < self._grammar.count_share:
             return self._counts(wanted)
         for column in self._shuffled(range(len(self._values.names))):
@@ -133,7 +133,7 @@ class _Writer:
                     return found
         return None
 
-    def _counts(self, wanted: bool) -> tuple[Comparison, Table | None] | None:
+    def _counts(self, wanted: bool) -> tuple[ComparedSides, Table | None] | None:
         left, right = self._restricted(COUNT, -1), self._restricted(COUNT, -1)
         if left is None or right is None:
             return None
@@ -175,11 +175,11 @@ class _Writer:
 
     def _compared(
         self, left: tuple[Expression, Values], right: tuple[Expression, Values], column: int, wanted: bool
-    ) -> tuple[Comparison, Table | None] | None:
+    ) -> tuple[ComparedSides, Table | None] | None:
         for comparator in self._shuffled(COMPARATORS):
-            if compare(left[1], right[1], comparator) is wanted:
+            if compare_values(left[1], right[1], comparator) is wanted:
                 sides = self._with_constants(left, right)
-                comparison = Comparison(sides[0], comparator, sides[1])
+                comparison = ComparedSides(sides[0], comparator, sides[1])
                 if not self._grammar.opposites:
                     return comparison, None
                 opposite = self._opposite(comparison, column, wanted)
@@ -196,7 +196,7 @@ class _Writer:
             return left[0], right[1]
         return (left[1] if left[0] == right[0] else left[0]), right[0]
 
-    def _opposite(self, comparison: Comparison, column: int, wanted: bool) -> Table | None:
+    def _opposite(self, comparison: ComparedSides, column: int, wanted: bool) -> Table | None:
         """The table with a column shuffled so that the comparison turns; None when no attempt does that."""
         if not self._values.is_usable(column):
             return None

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.datasets.tabfact.reader import LABELS
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs
 from mate_cli.data.synthesis.parts import MAX_CELLS, table_parts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mate_cli.models.layers.sql_head import ScoredSteps
+from mate_cli.models.heads.sql_head import ScoredSteps
 
 
 def derivation_loss(scored: ScoredSteps, smoothing: float) -> Tensor:

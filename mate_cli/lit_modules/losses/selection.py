@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from mate_cli.models.layers.cell_grid import CellGrid
+from mate_cli.models.heads.cell_grid import CellGrid
 
 LabelWeighting = Literal["released", "intended"]
 

@@ -19,7 +19,7 @@ from mate_cli.lit_modules.losses.scalar_answer import (
     shared_among_tokens,
 )
 from mate_cli.lit_modules.losses.selection import LabelWeighting, free_selection_loss, one_column_loss
-from mate_cli.models.layers.table_answer import AnswerLogits
+from mate_cli.models.heads.table_answer import AnswerLogits
 from mate_cli.tokenization.layout import TableBatch
 
 Supervision = Literal["none", "supervised", "weak"]

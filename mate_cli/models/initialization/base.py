@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
-    from mate_cli.models.table_encoder import TableEncoder
+    from mate_cli.models.base.table_encoder import TableEncoder
     from mate_cli.tokenization.layout import TableBatch
 
 EXTRA = "extra."

@@ -1,1 +1,1 @@
-"""Building blocks of the networks: embeddings, encoder, heads."""
+"""Building blocks of the networks: embeddings, attention with weights of its own, layers."""

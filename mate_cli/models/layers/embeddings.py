@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from mate_cli.attention.packing import Packing
 from mate_cli.errors import ConfigError
-from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.lexical_features import FEATURES
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch

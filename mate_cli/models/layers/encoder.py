@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
-from mate_cli.attention.base import Attention, AttentionBackend, AttentionPattern
+from mate_cli.attention.base import Attention, AttentionBackend
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
-from mate_cli.models.sizes import EncoderSize
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.schemes import Deepened, draw, scheme_named
 from mate_cli.models.layers.encoder import Encoder, LayerOptions, LayerSpec, Norm
-from mate_cli.models.sizes import EncoderSize
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import Plans

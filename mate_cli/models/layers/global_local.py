@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 from torch.nn.functional import pad
 
-from mate_cli.attention.base import Attention, AttentionPattern, Work
+from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pairs import needed_pairs
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-from mate_cli.models.sizes import EncoderSize
+from mate_cli.models.base.sizes import EncoderSize
 
 SLOTS_OF_A_KIND = 128
 """Slots for rows, and as many for columns; MATE paper, section 5."""

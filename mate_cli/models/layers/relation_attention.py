@@ -19,7 +19,7 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.sizes import EncoderSize
+    from mate_cli.models.base.sizes import EncoderSize
 
 
 class RelationAttention(nn.Module, Attention):

@@ -13,15 +13,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 
-from mate_cli.attention.base import Attention, AttentionPattern, Work
+from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pairs import needed_pairs
+from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.previous_segment import PreviousSegment
 from mate_cli.errors import ConfigError
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, SelfAttention
 
 if TYPE_CHECKING:
     from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.sizes import EncoderSize
+    from mate_cli.models.base.sizes import EncoderSize
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.span_reading import score_answers
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tables.example import Coordinates, TableExample
@@ -54,7 +54,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Answered:
+class SystemAnswers:
     """What a system makes of questions.
 
     Args:
@@ -99,7 +99,7 @@ class System(ABC):
             )
 
     @abstractmethod
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
+    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Answer questions.
 
         Args:
@@ -119,11 +119,11 @@ class System(ABC):
 
     def learn(
         self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
-    ) -> tuple[System, Answered]:
+    ) -> tuple[System, SystemAnswers]:
         """Learn of the development split what there is to learn, and answer it; the arguments are those of `answer`."""
         return self, self.answer(stages, examples, name)
 
-    def score(self, answered: Answered, examples: Sequence[TableExample]) -> dict[str, float]:
+    def score(self, answered: SystemAnswers, examples: Sequence[TableExample]) -> dict[str, float]:
         """All metrics, with exact match and F1 of the answers; none where no answer is known."""
         if not any(example.answer for example in examples):
             return {}

@@ -11,11 +11,11 @@ from dataclasses import replace
 from mate_cli.data.page_reading import page_example
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.lit_modules.base import by_source
-from mate_cli.lit_modules.node_ranking import NodeRanking, chosen_node
-from mate_cli.lit_modules.row_hopping import hop_end
+from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking, chosen_node
+from mate_cli.lit_modules.hybrider.row_hopping import hop_end
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.metrics.hits_at_k import hits_at_k
-from mate_cli.pipelines.systems.base import Answered, System, Trained
+from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Candidate
 
@@ -27,7 +27,7 @@ class Hybrider(System):
 
     stages = (RANK, HOP, READ)
 
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
+    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Answer with the text of the cell where the hop ends, or a span of the page.
 
         A question that is linked to nothing is answered with the cell nearest to it by TF-IDF. Hits@1 says how often
@@ -41,7 +41,7 @@ class Hybrider(System):
             if key not in cells:
                 row, column = tfidf_cell_ranking(example.table, example.question)[0]
                 cells[key], texts[key] = (row, column), example.table.rows[row][column].text
-        return Answered(texts, _hits(cells, by_name))
+        return SystemAnswers(texts, _hits(cells, by_name))
 
 
 def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:

@@ -11,7 +11,7 @@ from mate_cli.data.page_reading import nearest_page, page_example
 from mate_cli.lit_modules.base import by_source
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.metrics.hits_at_k import hits_at_k
-from mate_cli.pipelines.systems.base import Answered, System, Trained
+from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
@@ -23,7 +23,7 @@ class PassageOnly(System):
 
     stages = (READ,)
 
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
+    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Read the best span of the nearest page; a question about a table without pages gets no answer.
 
         Hits@1 says how often a cell that links the page holds the answer or links to it.
@@ -35,7 +35,7 @@ class PassageOnly(System):
         reader = stages[READ]
         answers = reader.task_of(SpanReading).answers
         texts = answers(reader.predict(list(pages.values()), name), pages) if pages else {}
-        return Answered(texts, _hits(links, by_name))
+        return SystemAnswers(texts, _hits(links, by_name))
 
 
 def _hits(links: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from mate_cli.data.reading import reading_example
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.exact_match import f1
-from mate_cli.pipelines.systems.base import Answered, System, Trained
+from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
 from mate_cli.tables.example import TableExample
 
 SELECT, READ = "cell_selection", "span_reading"
@@ -80,7 +80,7 @@ class PointR(System):
 
     def learn(
         self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
-    ) -> tuple[System, Answered]:
+    ) -> tuple[System, SystemAnswers]:
         """Choose the weight with the best F1 on these questions; of equal ones the least, which trusts the selector."""
         if self.cells == 1 or self.weight is not None:
             return self, self.answer(stages, examples, name)
@@ -88,16 +88,16 @@ class PointR(System):
         system = self.with_learnt({"weight": best_weight(read, examples)})
         return system, system._answered(read, hits)
 
-    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> Answered:
+    def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
         """Select cells of each question and read them; Hits@k are those of the selection."""
         return self._answered(*self._read(stages, examples, name))
 
-    def _answered(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> Answered:
+    def _answered(self, read: Mapping[str, Sequence[ReadCell]], hits: Mapping[str, float]) -> SystemAnswers:
         weight = self.weight or 0.0
         best = {key: max(cells, key=lambda cell: cell.score(weight)) for key, cells in read.items() if cells}
         others = {key: tuple(one.cell for one in read[key] if one is not best[key]) for key in best}
         cells = {key: (one.cell, *others[key]) for key, one in best.items()}
-        return Answered({key: one.text for key, one in best.items()}, hits, cells)
+        return SystemAnswers({key: one.text for key, one in best.items()}, hits, cells)
 
     def _read(
         self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import COLORS, INK, color_of, literal, new_figure, new_panels
+from mate_cli.reports.plots.style import COLORS, INK, color_of, literal_text, new_figure, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ def flow_bars(targets: Sequence[str], series: Mapping[str, Sequence[float]]) -> 
     for place, (label, ratios) in enumerate(series.items()):
         lefts = [target + (place - (len(series) - 1) / 2) * width for target in range(len(targets))]
         heights = [max(ratio, LEAST_RATIO) - LEAST_RATIO for ratio in ratios]
-        axes.bar(lefts, heights, 0.9 * width, bottom=LEAST_RATIO, color=color_of(place), label=literal(label))
+        axes.bar(lefts, heights, 0.9 * width, bottom=LEAST_RATIO, color=color_of(place), label=literal_text(label))
     axes.set_yscale("log")
     axes.axhline(1, color=INK, linewidth=0.9)
     axes.set_xticks(range(len(targets)), [target.replace(", ", ",\n") for target in targets])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import COLORS, GRID, INK, literal, new_panels
+from mate_cli.reports.plots.style import COLORS, GRID, INK, literal_text, new_panels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,7 +76,7 @@ def evidence_graph_figure(view: GraphView, weights: Mapping[str, np.ndarray], ti
     lines.append(Line2D([], [], marker="o", linestyle="", color=_RIGHT, label="holds the answer"))
     figure.legend(handles=lines, loc="outside lower center", ncols=min(8, len(lines)), frameon=False, fontsize=8)
     letters = int(11 * width * len(panels))  # as many as fit at this size
-    figure.suptitle(literal("\n".join(wrap(title, letters))), color=INK, fontsize=10)
+    figure.suptitle(literal_text("\n".join(wrap(title, letters))), color=INK, fontsize=10)
     return figure
 
 
@@ -105,7 +105,7 @@ def _draw(axes: Axes, view: GraphView, shares: np.ndarray | None, colors: Mappin
     for (x, y), name in zip(places, view.names, strict=True):
         short = name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…"
         axes.annotate(
-            literal(short), (x, y), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7, color=INK
+            literal_text(short), (x, y), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=7, color=INK
         )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, mark_of, new_figure
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,17 +73,17 @@ def growth_figure(frame: GrowthFrame) -> Figure:
             markersize=4,
         )
         drawn.lines[0].set_gid(f"growth-g{index}")
-        drawn.set_label(literal(line.label))
+        drawn.set_label(literal_text(line.label))
     for place, level in enumerate(frame.levels):
         axes.axhline(scale * level.value, color=INK, linewidth=1.1, linestyle=("--", ":")[place % 2], alpha=0.8)
-        axes.get_lines()[-1].set_label(literal(level.label))
+        axes.get_lines()[-1].set_label(literal_text(level.label))
     axes.set_xscale("log")
     sizes = sorted({point.examples for line in frame.lines for point in line.points})
     axes.xaxis.set_major_locator(FixedLocator(apart(sizes)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlabel("training questions", color=INK)
-    axes.set_title(literal(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.set_title(literal_text(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     handles, labels = axes.get_legend_handles_labels()
     columns = 1 if max(map(len, labels)) > 40 else 2
     figure.legend(handles, labels, loc="outside lower left", ncols=columns, frameon=False, fontsize=8, labelcolor=INK)

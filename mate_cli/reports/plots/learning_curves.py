@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.metrics.names import MetricName
-from mate_cli.reports.load_curves import Curve
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, mark_of, new_figure
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_figure
+from mate_cli.reports.runs.load_curves import Curve
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,10 +36,10 @@ def learning_curves(frame: CurveFrame, *, legend: bool = True) -> Figure:
             (line,) = axes.plot(curve.steps, [scale * value for value in curve.values], linewidth=1.5)
             line.set(color=color_of(index), linestyle=dash_of(index), alpha=1.0 if len(curves) == 1 else 0.75)
             line.set_gid(f"{frame.metric.full}-g{index}-{repeat}")
-            line.set_label(literal(label) if repeat == 0 else "_")
+            line.set_label(literal_text(label) if repeat == 0 else "_")
             line.set(marker=mark_of(index), markersize=3.5, markevery=max(1, len(curve.steps) // FEW_POINTS))
     axes.set_xlabel("step", color=INK)
-    axes.set_title(literal(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.set_title(literal_text(frame.metric.title_with_unit), loc="left", fontsize=9.5, fontweight="bold", color=INK)
     axes.margins(x=0.01)
     axes.xaxis.set_major_locator(few_ticks(integer=True))
     axes.yaxis.set_major_locator(few_ticks())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.format import center_text
-from mate_cli.reports.plots.style import GRID, INK, literal, new_figure
-from mate_cli.reports.statistics import Summary
+from mate_cli.reports.plots.style import GRID, INK, literal_text, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,11 +32,11 @@ def metric_bars(metric: MetricName, bars: tuple[Bar, ...]) -> Figure:
     for index, bar in enumerate(bars):
         draw_bar(axes, index, bar, metric, scale)
     axes.set_ylim(len(bars) - 0.4, -0.6)
-    axes.set_yticks(range(len(bars)), [literal(short(bar.label)) for bar in bars])
+    axes.set_yticks(range(len(bars)), [literal_text(short(bar.label)) for bar in bars])
     highest = max((bar.summary.high for bar in bars), default=1.0) * scale
     axes.set_xlim(min(0.0, min((bar.summary.low for bar in bars), default=0.0) * scale), (highest * 1.14) or 1.0)
     axes.grid(visible=False, axis="y")
-    axes.set_xlabel(literal(metric.title_with_unit), color=INK)
+    axes.set_xlabel(literal_text(metric.title_with_unit), color=INK)
     return figure
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, new_panels
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def scaling_figure(frame: ScalingFrame) -> Figure:
     rows, columns = len(frame.panels), max(map(len, frame.panels))
     names = [name for name in frame.variants if any(name in panel.lines for row in frame.panels for panel in row)]
     width = max(NARROWEST, PANEL[0] * columns + 0.3)
-    in_a_row = fitting(names, width)
+    in_a_row = legend_columns(names, width)
     height = PANEL[1] * rows + LEGEND_LINE * (1 + -(-len(names) // in_a_row))
     figure, axes = new_panels(rows, columns, width, height)
     for row, panels in enumerate(frame.panels):
@@ -69,14 +69,14 @@ def scaling_figure(frame: ScalingFrame) -> Figure:
     for axis in axes[-1]:
         axis.set_xlabel(frame.axis, color=INK)
     drawn = {line.get_label(): line for row in axes for axis in row for line in axis.get_lines()}
-    handles = [drawn[literal(name)] for name in names]
+    handles = [drawn[literal_text(name)] for name in names]
     figure.legend(
         handles=handles, loc="outside lower center", ncols=in_a_row, frameon=False, fontsize=8, labelcolor=INK
     )
     return figure
 
 
-def fitting(names: Sequence[str], width: float) -> int:
+def legend_columns(names: Sequence[str], width: float) -> int:
     """How many names of the legend stand side by side in so many inches, in lines of about equal length."""
     most = max(1, int(width * LETTERS_PER_INCH / (max(map(len, names)) + HANDLE_LETTERS)))
     lines = -(-len(names) // most)
@@ -91,7 +91,7 @@ def draw_panel(axes: Axes, panel: Panel, frame: ScalingFrame) -> None:
         points = panel.lines.get(name)
         if points:
             (line,) = axes.plot(*zip(*points, strict=True), linewidth=1.5, marker="o", markersize=3.2)
-            line.set_label(literal(name))
+            line.set_label(literal_text(name))
             line.set_gid(f"{frame.name}-{panel.title}-{name}".replace(" ", "_"))
             line.set(color=color_of(index), linestyle=dash_of(index))
     axes.set_xscale("log", base=2)
@@ -102,7 +102,7 @@ def draw_panel(axes: Axes, panel: Panel, frame: ScalingFrame) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow(panel) else (1.0,)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_title(literal(panel.title), loc="left", fontsize=9.5, fontweight="bold", color=INK)
+    axes.set_title(literal_text(panel.title), loc="left", fontsize=9.5, fontweight="bold", color=INK)
 
 
 def narrow(panel: Panel) -> bool:

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.pruning import SCORE_MARGIN
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal, new_figure
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ def score_margins(frame: MarginFrame) -> Figure:
         inside = np.clip(one.values, edges[0], edges[-1])
         shares = 100 * np.histogram(inside, edges)[0] / len(inside)
         outline = axes.stairs(shares, edges, color=color_of(one.index), linestyle=dash_of(one.index), linewidth=1.6)
-        outline.set_label(literal(f"{one.label}: {said(one.values)}"))
+        outline.set_label(literal_text(f"{one.label}: {margins_text(one.values)}"))
         axes.stairs(shares, edges, color=color_of(one.index), fill=True, alpha=0.12)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(bottom=0)
@@ -64,7 +64,7 @@ def score_margins(frame: MarginFrame) -> Figure:
     return figure
 
 
-def said(values: Sequence[float]) -> str:
+def margins_text(values: Sequence[float]) -> str:
     """Sum margins up: `mean +0.530, above 0 for 81.2%`."""
     above = sum(value > 0 for value in values) / len(values)
     return f"mean {SCORE_MARGIN.difference_text(fmean(values))}, above 0 for {above:.1%}"

@@ -22,7 +22,7 @@ INK, GRID = "#3b4150", "#d9dce3"
 FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": False}
 
 
-def literal(text: str) -> str:
+def literal_text(text: str) -> str:
     """Returns text that matplotlib draws as it is, dollar signs included, never as a formula."""
     return text.replace("$", r"\$")
 

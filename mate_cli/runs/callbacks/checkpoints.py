@@ -10,7 +10,7 @@ import pytorch_lightning as pl
 
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.files.atomic import beside
-from mate_cli.metrics.names import spec_to_follow
+from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import save_module

@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mate_cli.metrics.names import MetricName
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.runs import ranks
 from mate_cli.runs.clock import Clock
 from mate_cli.runs.tracking import Row, Trackers
@@ -41,7 +41,7 @@ class FollowTraining(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Counts, and the losses that are not in a row yet, so that a resumed run logs the same rows."""
-        losses = [value / ranks.count() for value in ranks.total([float(loss) for loss in self._losses])]
+        losses = [value / ranks.world_size() for value in ranks.total([float(loss) for loss in self._losses])]
         return {"examples": self.examples, "tokens": self.tokens, "seconds": self.seconds, "losses": losses}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ class FollowTraining(pl.Callback):
     ) -> None:
         """Count, show and log."""
         self.seconds += time.monotonic() - self._began
-        self.examples += len(batch.input_ids) * ranks.count()
+        self.examples += len(batch.input_ids) * ranks.world_size()
         self._new_tokens += int(batch.attention_mask.sum())
         self._losses.append(outputs["loss"].detach())
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
@@ -102,7 +102,7 @@ class FollowTraining(pl.Callback):
 
     def _log(self, trainer: pl.Trainer) -> None:
         mean = float(torch.stack([loss.cpu() for loss in self._losses]).mean())
-        loss = ranks.total([mean])[0] / ranks.count() * trainer.accumulate_grad_batches
+        loss = ranks.total([mean])[0] / ranks.world_size() * trainer.accumulate_grad_batches
         self._losses.clear()
         rates = {f"train/{name}": value for name, value in self.throughput().items()}
         lr = trainer.optimizers[0].param_groups[0]["lr"]

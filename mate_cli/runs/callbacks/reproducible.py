@@ -37,4 +37,4 @@ class Reproducible(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: TableBatch, batch_idx: int
     ) -> None:
         """Seed for this batch."""
-        torch.manual_seed((self.seed << 32) + batch_idx * ranks.count() + ranks.number())
+        torch.manual_seed((self.seed << 32) + batch_idx * ranks.world_size() + ranks.rank())

@@ -8,7 +8,7 @@ import math
 from decimal import Decimal
 
 
-def cell_text(value: object) -> str:
+def spreadsheet_text(value: object) -> str:
     """Write a value as a spreadsheet shows it: no `.0` after whole numbers, dates as 2024-03-01, nothing for null."""
     if value is None:
         return ""
@@ -17,17 +17,17 @@ def cell_text(value: object) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, (float, Decimal)):
-        return number_text(value)
+        return spreadsheet_number(value)
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
-        return date_text(value)
+        return spreadsheet_date(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, (dict, list, tuple)):
-        return json.dumps(value, ensure_ascii=False, default=cell_text)
+        return json.dumps(value, ensure_ascii=False, default=spreadsheet_text)
     return str(value)
 
 
-def number_text(value: float | Decimal) -> str:
+def spreadsheet_number(value: float | Decimal) -> str:
     """Write a number with at most 15 digits, as many as a spreadsheet keeps."""
     if isinstance(value, Decimal):
         return format(value, "f")
@@ -37,7 +37,7 @@ def number_text(value: float | Decimal) -> str:
     return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else text
 
 
-def date_text(value: datetime.date | datetime.time | datetime.timedelta) -> str:
+def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) -> str:
     """Write a date, a time or a duration; a time of midnight and seconds of zero are left out."""
     if isinstance(value, datetime.timedelta):
         seconds = round(value.total_seconds())
@@ -48,4 +48,4 @@ def date_text(value: datetime.date | datetime.time | datetime.timedelta) -> str:
         return value.isoformat()
     if value.time() == datetime.time():
         return value.date().isoformat()
-    return f"{value.date().isoformat()} {date_text(value.time())}"
+    return f"{value.date().isoformat()} {spreadsheet_date(value.time())}"

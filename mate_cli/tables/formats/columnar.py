@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.errors import DataError
-from mate_cli.tables.formats.cell_text import cell_text
+from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
 
@@ -45,4 +45,4 @@ def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> I
         size += batch.nbytes  # a dictionary of a few long texts can stand for any number of them
         limits.check_bytes(path, size)
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield [cell_text(value) for value in row]
+            yield [spreadsheet_text(value) for value in row]

@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from mate_cli.tables.formats.cell_text import date_text, number_text
+from mate_cli.tables.formats.cell_text import spreadsheet_date, spreadsheet_number
 
 _SECTION = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*$)')
 _CURRENCY, _BRACKETS = re.compile(r"\[\$([^\]-]*)[^\]]*\]"), re.compile(r"\[[^\]]*\]")
@@ -25,8 +25,6 @@ LONGEST = 255
 """Characters of a number format that spreadsheet programs take."""
 _GENERAL_DIGITS = 10
 """A cell of the format General shows about as many."""
-_MARK = "\0"
-"""Stands for the number among the literal text of a format."""
 
 
 class NumberShape(NamedTuple):
@@ -44,7 +42,7 @@ def formatted_number(value: float, number_format: str | None) -> str:
     known = number_format if number_format and len(number_format) <= LONGEST else "General"
     shape = _shape(known, value < 0, value == 0)
     if shape is None:
-        return number_text(float(f"{value:.{_GENERAL_DIGITS}g}") if isinstance(value, float) else value)
+        return spreadsheet_number(float(f"{value:.{_GENERAL_DIGITS}g}") if isinstance(value, float) else value)
     own, negative = shape
     digits = f"{abs(value) * own.scale:{',' if own.thousands else ''}.{own.decimals}f}"
     if negative and own.before.endswith("(") and own.after.startswith(")"):  # how accountants write a minus
@@ -83,14 +81,14 @@ def _shape(number_format: str, below_zero: bool, is_zero: bool) -> tuple[NumberS
 def formatted_date(value: datetime.date | datetime.time | datetime.timedelta, number_format: str | None) -> str:
     """Write a date or time; of a date, the parts that its format shows."""
     if not isinstance(value, datetime.date):
-        return date_text(value)
+        return spreadsheet_date(value)
     known = number_format if number_format and len(number_format) <= LONGEST else ""
     pattern = _BRACKETS.sub("", _SECTION.split(known)[0]).lower()
     parts = set(_DATE_PART.findall(pattern))
     names = parts & {"mmm", "mmmm"}
     has_time = bool(parts & {"h", "hh"})
     if has_time or not parts or (not names and _shows(parts, "y") and _shows(parts, "d")):
-        return date_text(value)
+        return spreadsheet_date(value)
     text = _DATE_PART.sub(lambda found: _part(value, found.group().lower()), _LITERAL.sub(_literal, pattern))
     return text.strip()
 

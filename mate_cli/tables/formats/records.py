@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mate_cli.errors import DataError
-from mate_cli.tables.formats.cell_text import cell_text
+from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
@@ -97,7 +97,7 @@ def _of_object(content: dict[str, Any], path: Path, notes: list[str]) -> Grid:
     header = next((content[key] for key in HEADERS if isinstance(content.get(key), list)), None)
     rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
     if header is not None and rows is not None and not any(isinstance(name, (list, dict)) for name in header):
-        return Grid(_lists(rows, path), [cell_text(name) for name in header], notes=notes)
+        return Grid(_lists(rows, path), [spreadsheet_text(name) for name in header], notes=notes)
     if len(content) == 1:
         ((key, inner),) = content.items()
         if isinstance(inner, list) and inner and isinstance(inner[0], dict):
@@ -105,7 +105,7 @@ def _of_object(content: dict[str, Any], path: Path, notes: list[str]) -> Grid:
     columns = [list(column.values()) if isinstance(column, dict) else column for column in content.values()]
     if not columns or not all(isinstance(column, list) for column in columns):
         raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
-    lines = ([cell_text(value) for value in row] for row in zip_longest(*columns))
+    lines = ([spreadsheet_text(value) for value in row] for row in zip_longest(*columns))
     return Grid(lines, list(content), notes=notes)
 
 
@@ -137,7 +137,7 @@ def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[l
                 header.append(key)
         row = [""] * len(places)
         for key, one in value.items():
-            row[places[key]] = cell_text(one)
+            row[places[key]] = spreadsheet_text(one)
         yield row
 
 
@@ -145,7 +145,7 @@ def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, list):
             raise DataError(f"row {number} is no list", where=str(path), remedy=SHAPES)
-        yield [cell_text(one) for one in value]
+        yield [spreadsheet_text(one) for one in value]
 
 
 def _values_of_lines(text: Text, limits: Limits, decoder: _Decoder) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.files.door import reading
-from mate_cli.tables.formats.cell_text import cell_text
+from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.formats.number_format import formatted_date, formatted_number
 from mate_cli.tables.limits import MEGABYTE, Limits
@@ -107,7 +107,7 @@ def _lines(path: Path, wanted: str | None, notes: list[str], limits: Limits) -> 
         firsts = dict.fromkeys(merged.values(), "")
         sheet.reset_dimensions()
         for number, row in enumerate(sheet.iter_rows(), 1):
-            line = [shown(cell) for cell in row]
+            line = [displayed_text(cell) for cell in row]
             yield _filled(line, number, merged, firsts) if merged else line
     filled = sum(map(bool, firsts.values()))
     if filled:
@@ -158,16 +158,16 @@ def _filled(line: list[str], number: int, merged: Merged, firsts: dict[tuple[int
     return line
 
 
-def shown(cell: Any) -> str:  # noqa: ANN401
+def displayed_text(cell: Any) -> str:  # noqa: ANN401
     """What a cell shows."""
     value = cell.value
     if value is None or isinstance(value, (str, bool)):
-        return cell_text(value)
+        return spreadsheet_text(value)
     if isinstance(value, (int, float)):
         return formatted_number(value, cell.number_format)
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
         return formatted_date(value, cell.number_format)
-    return cell_text(value)
+    return spreadsheet_text(value)
 
 
 def _look_behind(file: BinaryIO, sheet: Any) -> tuple[Merged, bool]:  # noqa: ANN401

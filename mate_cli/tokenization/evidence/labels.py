@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.detokenize import find_pieces
 from mate_cli.tokenization.evidence.examples import EvidenceExample
 from mate_cli.tokenization.evidence.texts import NodeText
-from mate_cli.tokenization.pieces import PieceCache
+from mate_cli.tokenization.pieces.detokenize import find_pieces
+from mate_cli.tokenization.pieces.pieces import PieceCache
 
 HAS_ANSWER, SUPPORTS, UNJUDGED = 1, 2, 4
 """Bits of `label_ids`: the answer's text; a sentence that supports it; a text of which nobody knows."""

@@ -15,16 +15,16 @@ from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.detokenize import span_text
 from mate_cli.tokenization.evidence.examples import DocumentLink, EvidenceExample
 from mate_cli.tokenization.evidence.labels import Laid, class_of, label_answers, label_nodes
 from mate_cli.tokenization.evidence.relations import Kind, mentions, relate
 from mate_cli.tokenization.evidence.texts import NodeText, Unit, evidence_texts, row_documents
 from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sentences
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.lexical_features import LexicalTable
-from mate_cli.tokenization.pieces import Parts, PieceCache
-from mate_cli.tokenization.serializer import EncodingFailure, Label, Serializer
+from mate_cli.tokenization.pieces.detokenize import span_text
+from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
+from mate_cli.tokenization.serializers.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
 
 Told = tuple[str, ...]
 """Sentences of other texts that lead to a node."""

@@ -11,7 +11,7 @@ from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.evidence.examples import EvidenceExample
 from mate_cli.tokenization.evidence.relations import EvidenceNode
 from mate_cli.tokenization.expansion import expanded, split_sentences
-from mate_cli.tokenization.pieces import Parts
+from mate_cli.tokenization.pieces.pieces import Parts
 
 Unit = Literal["cell", "row", "document", "segment"]
 """What a node is: a cell or a row, each with sentences of its pages; a cell's page as a whole; or a part of that page,

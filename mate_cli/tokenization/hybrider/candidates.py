@@ -16,8 +16,8 @@ from pydantic import Field
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Node
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
-from mate_cli.tokenization.pieces import Parts, PieceCache
-from mate_cli.tokenization.serializer import EncodingFailure, Serializer
+from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 
 class CandidateTexts(NamedTuple):

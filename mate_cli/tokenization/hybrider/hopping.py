@@ -14,7 +14,7 @@ from mate_cli.tokenization.hybrider.candidates import CandidateSerializer, Candi
 from mate_cli.tokenization.hybrider.examples import LinkedExample
 from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels
 from mate_cli.tokenization.hybrider.targets import target_of
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.serializers.serializer import Label
 
 
 @dataclass(eq=False)

@@ -15,7 +15,7 @@ from mate_cli.tables.table import Table
 from mate_cli.tokenization.hybrider.cell_matches import matching_texts
 from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance
 from mate_cli.tokenization.hybrider.nodes import Node, Source
-from mate_cli.tokenization.hybrider.pages import page_title, sentences
+from mate_cli.tokenization.hybrider.pages import page_sentences, page_title
 from mate_cli.tokenization.hybrider.stop_words import STOP_WORDS
 from mate_cli.tokenization.hybrider.superlatives import asks_superlative, extremes
 
@@ -57,7 +57,7 @@ class TableLinks:
             for link in cell.links:
                 cells.setdefault(link, []).append((row, column))
         self._cells = cells
-        pages = [(link, sentence) for link in cells for sentence in sentences(table.passages.get(link, ""))]
+        pages = [(link, sentence) for link in cells for sentence in page_sentences(table.passages.get(link, ""))]
         self._links, self._sentences = [link for link, _ in pages], [sentence for _, sentence in pages]
 
     def nodes(self, question: str, question_tags: str = "") -> tuple[Node, ...]:

@@ -14,7 +14,7 @@ def page_title(link: str) -> str:
     return link.replace("/wiki/", "").replace("_", " ")
 
 
-def sentences(text: str) -> list[str]:
+def page_sentences(text: str) -> list[str]:
     """Split a page into sentences.
 
     In a tokenised text a full stop that ends a sentence stands alone, so that "U.S. Navy ." is cut at its end
@@ -26,4 +26,4 @@ def sentences(text: str) -> list[str]:
 
 def first_sentence(text: str) -> str:
     """The first sentence of a page, empty without any."""
-    return next(iter(sentences(text)), "")
+    return next(iter(page_sentences(text)), "")

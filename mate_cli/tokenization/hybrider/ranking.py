@@ -17,8 +17,8 @@ from mate_cli.tokenization.hybrider.labels import ranking_labels
 from mate_cli.tokenization.hybrider.linking import link_question
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, Node
 from mate_cli.tokenization.hybrider.targets import target_of
-from mate_cli.tokenization.pieces import Parts
-from mate_cli.tokenization.serializer import Label
+from mate_cli.tokenization.pieces.pieces import Parts
+from mate_cli.tokenization.serializers.serializer import Label
 
 CONFIDENCES = 10
 """Buckets of a node's confidence."""

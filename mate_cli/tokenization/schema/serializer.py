@@ -21,7 +21,7 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import COLUMN, TABLE, WORD, TableEncoding, TokenArrays
 from mate_cli.tokenization.schema.linking import question_words
 from mate_cli.tokenization.schema.relations import SchemaRelations
-from mate_cli.tokenization.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
 
 NONE = -1
 """Where there is no parent, no production, no column."""
@@ -150,17 +150,6 @@ def action_rows(actions: Sequence[Action], schema: Schema) -> np.ndarray:
             )
         )
     return np.array(rows, np.int16).reshape(-1, 5)
-
-
-def actions_of_rows(rows: np.ndarray) -> tuple[Action, ...]:
-    """The actions of a derivation, from its rows or the first two columns of them; padding is passed over."""
-    found: list[Action] = []
-    for rule, column in rows[:, :2].tolist():
-        if column >= 0:
-            found.append(SelectColumn(column))
-        elif rule >= 0:
-            found.append(Reduce() if rule == len(PRODUCTIONS) else ApplyRule(rule))
-    return tuple(found)
 
 
 def _reduce(action: Action) -> int:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statement_reader import StatementReader
 
-from mate_cli.data.corpus import CorpusTable
+from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.datasets.sample.reader import Sample
-from mate_cli.data.synthesis.counterfactual import Rewriting, candidates, counterfactual_pairs
+from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs, replaceable_mentions
 from mate_cli.data.synthesis.references import TableReferences, places
 from mate_cli.data.synthesis.table_statements import statements_of
 from mate_cli.tables.table import Cell, Table
@@ -60,7 +60,9 @@ BORN = "Robert was born on 24 April 1950."
 
 def test_candidates_are_those_of_the_reference():
     expected = GOLDEN["contrastive_candidates"]
-    assert [shown(found) for found in candidates(TableReferences(RACE), expected["text"])] == expected["candidates"]
+    assert [shown(found) for found in replaceable_mentions(TableReferences(RACE), expected["text"])] == expected[
+        "candidates"
+    ]
 
 
 def test_the_pairs_of_the_reference_are_among_those_that_come_out():
@@ -73,7 +75,7 @@ def test_the_pairs_of_the_reference_are_among_those_that_come_out():
 
 def test_a_linked_cell_is_known_by_the_title_of_its_page():
     """The example of the reference's own tests, where an annotation says that Robert is Bob."""
-    found = [shown(candidate) for candidate in candidates(TableReferences(PEOPLE), BORN)]
+    found = [shown(candidate) for candidate in replaceable_mentions(TableReferences(PEOPLE), BORN)]
     day, bob = ["24 April 1950"], ["Bob", "Robert"]
     assert found == [
         {"focus": day, "pos": day, "neg": ["24 April 1951", "24 March 1950"], "support": ["Robert"]},
@@ -90,14 +92,20 @@ def test_a_linked_cell_is_known_by_the_title_of_its_page():
 
 def test_ordinals_cardinals_and_dates_do_not_stand_for_each_other():
     table = make_table(("Name", "Age", "Rank"), ("Bob", "1.7", "5th"), ("Julia", "1.5", "2"), ("Peter", "1.9", "third"))
-    found = {candidate.focus: candidate.negatives for candidate in candidates(TableReferences(table), "Bob is 5th.")}
+    found = {
+        candidate.focus: candidate.negatives
+        for candidate in replaceable_mentions(TableReferences(table), "Bob is 5th.")
+    }
     assert found[frozenset({"5th"})] == {"third"}
 
 
 def test_what_stands_in_two_columns_is_no_reference():
     table = make_table(("Home", "Away"), ("Rome", "Oslo"), ("Oslo", "Bern"), ("Bonn", "Kiel"))
     text = "Rome played at home against Bern and Oslo."
-    assert [found.focus for found in candidates(TableReferences(table), text, clear=False)] == [{"Rome"}, {"Bern"}]
+    assert [found.focus for found in replaceable_mentions(TableReferences(table), text, clear=False)] == [
+        {"Rome"},
+        {"Bern"},
+    ]
 
 
 def test_a_replacement_that_makes_the_sentence_true_again_is_left_out():
@@ -211,7 +219,7 @@ def test_long_statements_are_left_out_and_kinds_can_be_switched_off():
 
 def test_statements_do_not_depend_on_the_hashes_of_strings():
     script = (
-        "import numpy as np; from mate_cli.data.corpus import CorpusTable;"
+        "import numpy as np; from mate_cli.data.corpora.corpus import CorpusTable;"
         "from mate_cli.data.datasets.sample.reader import Sample;"
         "from mate_cli.data.synthesis.table_statements import statements_of;"
         "table = CorpusTable.of(Sample().examples('dev')[0].table, 'sample');"

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from statement_reader import StatementReader
 
-from mate_cli.data.corpus import CorpusTable
-from mate_cli.data.shards import read_shard
-from mate_cli.data.statement_tables import StatementMaker, Statements, StatementTables
-from mate_cli.data.stream import TableStream
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.shards import read_shard
+from mate_cli.data.corpora.statement_tables import StatementMaker, Statements, StatementTables
+from mate_cli.data.loading.stream import TableStream
+from mate_cli.data.loading.table_data_module import Loading
 from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC
-from mate_cli.data.table_data_module import Loading
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.tapas import TapasSerializer
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 SERIALIZER = TapasSerializer(load_tokenizer("sample"), max_tokens=128, sentences=0, drop_rows_to_fit=False)

@@ -11,7 +11,7 @@ from statement_reader import StatementReader
 
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.synthesis.parts import table_parts
-from mate_cli.data.synthesis.statement_values import compare, number_text
+from mate_cli.data.synthesis.statement_values import compare_values, statement_number
 from mate_cli.data.synthesis.statements import Grammar, synthesize
 from mate_cli.tables.table import Cell, Table
 
@@ -143,7 +143,7 @@ def test_a_table_that_says_the_same_everywhere_takes_no_time():
     ("number", "text"), [(1.01, "1.01"), (1.001, "1.00"), (1.511, "1.51"), (1.0, "1"), (0.1 + 0.2 + 0.7, "1")]
 )
 def test_numbers_are_written_with_two_decimals_or_none(number, text):
-    assert number_text(number) == text
+    assert statement_number(number) == text
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_numbers_are_written_with_two_decimals_or_none(number, text):
     ],
 )
 def test_comparisons_hold_for_all_pairs_of_numbers(left, right, comparator, holds):
-    assert compare(frozenset(left), frozenset(right), comparator) is holds
+    assert compare_values(frozenset(left), frozenset(right), comparator) is holds
 
 
 @given(st.integers(1, 60), st.integers(1, 120))

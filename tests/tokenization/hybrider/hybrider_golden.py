@@ -6,7 +6,7 @@ from typing import Any
 
 import golden
 
-from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_table
+from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Table
 
@@ -27,7 +27,7 @@ class Golden:
 def load() -> Golden:
     raw = json.loads(golden.others("hybrider_preprocessing.json").read_text(encoding="utf-8"))
     problems = []
-    table = parse_table("Made_up_0", json.dumps(raw["table"]).encode(), problems)
+    table = parse_hybridqa_table("Made_up_0", json.dumps(raw["table"]).encode(), problems)
     table = attach_passages(table, json.dumps(raw["passages"]).encode(), problems)
     assert not problems
     return Golden(table, {q["question_id"]: _example(q, table) for q in raw["questions"]}, raw)

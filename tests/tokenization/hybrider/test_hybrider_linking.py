@@ -16,7 +16,7 @@ from mate_cli.tokenization.hybrider.cell_matches import matching_texts, partial_
 from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance
 from mate_cli.tokenization.hybrider.linking import FARTHEST, TAU, TableLinks, link_questions, near_sentences
 from mate_cli.tokenization.hybrider.nodes import SOURCES
-from mate_cli.tokenization.hybrider.pages import first_sentence, page_title, sentences
+from mate_cli.tokenization.hybrider.pages import first_sentence, page_sentences, page_title
 from mate_cli.tokenization.hybrider.superlatives import extremes
 
 characters = st.text("abc é", max_size=12)
@@ -154,8 +154,8 @@ def test_superlatives_are_linked_when_the_tags_name_one():
 
 
 def test_sentences_end_where_a_full_stop_stands_alone():
-    assert sentences("He joined the U.S. Navy . He left . ") == ["He joined the U.S. Navy .", "He left ."]
-    assert sentences("He joined. He left.") == ["He joined.", "He left."]
+    assert page_sentences("He joined the U.S. Navy . He left . ") == ["He joined the U.S. Navy .", "He left ."]
+    assert page_sentences("He joined. He left.") == ["He joined.", "He left."]
     assert first_sentence("Ann ran . She won") == "Ann ran ."
     assert first_sentence("") == ""
     assert page_title("/wiki/Anna_Berg") == "Anna Berg"

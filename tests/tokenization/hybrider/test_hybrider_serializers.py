@@ -16,7 +16,7 @@ from mate_cli.tokenization.hybrider.hopping import HoppingSerializer
 from mate_cli.tokenization.hybrider.linking import TableLinks
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES
 from mate_cli.tokenization.hybrider.ranking import RankingSerializer, confidence_bucket
-from mate_cli.tokenization.serializer import EncodingFailure
+from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 

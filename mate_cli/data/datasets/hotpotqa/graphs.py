@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mate_cli.data.datasets.document_questions import DamagedEntryError, document_example, list_of, text_of
+from mate_cli.data.datasets.document_questions import DamagedEntryError, document_example, list_of, required_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.evidence.examples import DocumentLink
 
@@ -27,15 +27,17 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
         DamagedEntryError: it cannot be used.
     """
     nodes = [_node(part) for part in list_of(entry, "node")]
-    documents = [(title, (joined(context),)) for title, context, _, _ in nodes]
+    documents = [(title, (text_of_pieces(context),)) for title, context, _, _ in nodes]
     rows = [row for row, (_, _, judged, _) in enumerate(nodes) if judged == 1]
     spans = [
-        joined(context[start : end + 1]) for _, context, judged, (start, end) in nodes if judged == 1 and start >= 0
+        text_of_pieces(context[start : end + 1])
+        for _, context, judged, (start, end) in nodes
+        if judged == 1 and start >= 0
     ]
     answer = official.get("answer") or next(iter(spans), None)
     return document_example(
-        text_of(entry, "qid"),
-        text_of(entry, "question"),
+        required_text(entry, "qid"),
+        required_text(entry, "question"),
         documents,
         None if answer is None else (answer, *(text for text in spans if text != answer)),
         rows,
@@ -45,7 +47,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
     )
 
 
-def joined(pieces: Sequence[str]) -> str:
+def text_of_pieces(pieces: Sequence[str]) -> str:
     """Word pieces as text."""
     return " ".join(pieces).replace(" ##", "")
 

@@ -18,7 +18,7 @@ from mate_cli.data.datasets.document_questions import (
     entry_name,
     list_of,
     read_entries,
-    text_of,
+    required_text,
 )
 from mate_cli.data.datasets.hotpotqa.graphs import graph_example
 from mate_cli.tables.example import TableExample
@@ -68,12 +68,12 @@ def paragraphs_example(file: str, entry: Mapping[str, Any], problems: list[Probl
     Raises:
         DamagedEntryError: it cannot be used.
     """
-    name, question = text_of(entry, "_id"), text_of(entry, "question")
+    name, question = required_text(entry, "_id"), required_text(entry, "question")
     documents = [_paragraph(part) for part in list_of(entry, "context")]
     titles = [title for title, _ in documents]
     answer = entry.get("answer")
     if answer is not None:
-        answer = text_of(entry, "answer")
+        answer = required_text(entry, "answer")
     facts = _facts(entry.get("supporting_facts") or [])
     known = [(titles.index(title), number) for title, number in facts if title in titles]
     if answer and not known and "fullwiki" not in file:

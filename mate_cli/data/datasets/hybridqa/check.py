@@ -4,21 +4,51 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem, Sizes, parse_json
-from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_reference, parse_table
-from mate_cli.data.datasets.release_check import LEFT_OUT, shared
+from mate_cli.data.datasets.hybridqa.files import (
+    HybridQAQuestion,
+    attach_passages,
+    parse_hybridqa_table,
+    parse_reference,
+)
+from mate_cli.data.datasets.release_check import LEFT_OUT, overlaps
 from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
 
-if TYPE_CHECKING:
-    from mate_cli.data.datasets.hybridqa.reader import HybridQA
+
+class HybridQAFiles(Protocol):
+    """What a check asks of HybridQA; see the reader."""
+
+    near_duplicate: float
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """The splits that are there."""
+
+    @property
+    def published(self) -> Mapping[str, int]:
+        """How much the whole release has, by its authors."""
+
+    @property
+    def repeated(self) -> Mapping[str, int]:
+        """How many questions of `extra_train` are left out, by the reason."""
+
+    def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
+        """The questions of a split; what is wrong with others is appended to `problems`."""
+
+    def released(self, file: str) -> dict[str, bytes]:
+        """A file of questions with those beside it, by name."""
+
+    def store(self, folder: str) -> Path:
+        """Where a folder of tables or passages is kept."""
 
 
-def check_hybridqa(dataset: HybridQA) -> CheckReport:
+def check_hybridqa(dataset: HybridQAFiles) -> CheckReport:
     """Check questions, answers, tables and passages of every split, with `extra_train`.
 
     Noted as problems: unreadable JSON, archives that end too early, tables or passage files that are missing,
@@ -54,7 +84,7 @@ def check_hybridqa(dataset: HybridQA) -> CheckReport:
 
 
 def _check_reference(
-    split: str, questions: Sequence[Question], released: Mapping[str, bytes], problems: list[Problem]
+    split: str, questions: Sequence[HybridQAQuestion], released: Mapping[str, bytes], problems: list[Problem]
 ) -> None:
     """Compare the reference file with the split; what is wrong with its JSON was noted when the split was read."""
     name = f"{split}_reference.json"
@@ -67,7 +97,7 @@ def _check_reference(
             problems.append(Problem(name, key, f"the answer is {answer!r}, but {here[key]!r} in {split}.json"))
 
 
-def _check_ids(splits: Mapping[str, Sequence[Question]], problems: list[Problem]) -> None:
+def _check_ids(splits: Mapping[str, Sequence[HybridQAQuestion]], problems: list[Problem]) -> None:
     for split, questions in splits.items():
         seen = Counter(question.question_id for question in questions)
         twice = [key for key, count in seen.items() if count > 1]
@@ -77,12 +107,12 @@ def _check_ids(splits: Mapping[str, Sequence[Question]], problems: list[Problem]
     problems += _shared(splits, "question_id", "question ids")
 
 
-def _shared(splits: Mapping[str, Sequence[Question]], field: str, what: str) -> Iterator[Problem]:
+def _shared(splits: Mapping[str, Sequence[HybridQAQuestion]], field: str, what: str) -> Iterator[Problem]:
     keys = {split: {getattr(question, field) for question in questions} for split, questions in splits.items()}
-    return shared(keys, what, {split: f"{split}.json" for split in splits})
+    return overlaps(keys, what, {split: f"{split}.json" for split in splits})
 
 
-def _contaminated(splits: Mapping[str, Sequence[Question]], near: float) -> Iterator[Problem]:
+def _contaminated(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float) -> Iterator[Problem]:
     """What the release itself has in common with its evaluation splits; it stays as its authors have made it."""
     known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
     found = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
@@ -91,11 +121,11 @@ def _contaminated(splits: Mapping[str, Sequence[Question]], near: float) -> Iter
         yield Problem("train.json", found[0], what)
 
 
-def _read_tables(dataset: HybridQA, problems: list[Problem]) -> dict[str, Table]:
+def _read_tables(dataset: HybridQAFiles, problems: list[Problem]) -> dict[str, Table]:
     """All readable tables with their passages, whether a question needs them or not."""
     bare: dict[str, Table] = {}
     for table_id, content in _members(dataset, "tables_tok", problems):
-        table = parse_table(table_id, content, problems)
+        table = parse_hybridqa_table(table_id, content, problems)
         if table is not None:
             bare[table_id] = table
     whole = {
@@ -108,7 +138,7 @@ def _read_tables(dataset: HybridQA, problems: list[Problem]) -> dict[str, Table]
     return whole | {key: bare[key] for key in absent}
 
 
-def _members(dataset: HybridQA, folder: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
+def _members(dataset: HybridQAFiles, folder: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     """(table id, content) of a folder's files, up to where the archive is damaged."""
     try:
         for name, content in read_members(dataset.store(folder), folder):
@@ -118,7 +148,7 @@ def _members(dataset: HybridQA, folder: str, problems: list[Problem]) -> Iterato
 
 
 def _check_lookups(
-    split: str, questions: Sequence[Question], tables: Mapping[str, Table], problems: list[Problem]
+    split: str, questions: Sequence[HybridQAQuestion], tables: Mapping[str, Table], problems: list[Problem]
 ) -> None:
     waiting = Counter(question.table_id for question in questions if question.table_id not in tables)
     for table_id, count in waiting.items():
@@ -148,14 +178,14 @@ def _is_cell(node: object, table: Table) -> bool:
     return 0 <= place[0] < len(table.rows) and 0 <= place[1] < len(table.header)
 
 
-def _count(questions: Sequence[Question]) -> dict[str, int]:
+def _count(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
     sources = Counter(question.source or "not given" for question in questions)
     tables = len({question.table_id for question in questions})
     in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}
     return {"questions": len(questions), "tables": tables, **in_order}
 
 
-def _sizes(splits: Mapping[str, Sequence[Question]], tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
+def _sizes(splits: Mapping[str, Sequence[HybridQAQuestion]], tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
     sizes = Sizes()
     for questions in splits.values():
         for question in questions:

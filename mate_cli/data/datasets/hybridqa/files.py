@@ -14,7 +14,7 @@ from mate_cli.tables.table import Cell, Table
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HybridQAQuestion:
     """One question as the release states it.
 
     Args:
@@ -31,7 +31,7 @@ class Question:
     tags: str = ""
 
 
-def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[Question]:
+def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[HybridQAQuestion]:
     """Read one split's questions, with the source of each answer.
 
     The source is what `<split>_reference.json` says, else the kind of the first answer node in
@@ -47,7 +47,7 @@ def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Pro
     name = file if file in released else traced
     entries = _entries(name, released, problems)
     sources = _sources(stem, entries if name == traced else _entries(traced, released, problems), released, problems)
-    questions: dict[str, Question] = {}
+    questions: dict[str, HybridQAQuestion] = {}
     for index, entry in enumerate(entries):
         question = _question(name, index, entry, sources, problems)
         if question is not None and question.question_id in questions:
@@ -68,7 +68,7 @@ def _entries(name: str, released: Mapping[str, bytes], problems: list[Problem]) 
 
 def _question(
     file: str, index: int, entry: object, sources: Mapping[str, str], problems: list[Problem]
-) -> Question | None:
+) -> HybridQAQuestion | None:
     if not isinstance(entry, dict):
         problems.append(Problem(file, f"entry {index}", "should be an object with question_id, question and table_id"))
         return None
@@ -79,13 +79,13 @@ def _question(
         return None
     answer, tags = entry.get("answer-text"), str(entry.get("question_postag") or "")
     if answer is None:
-        return Question(key, entry["question"], entry["table_id"], tags=tags)
+        return HybridQAQuestion(key, entry["question"], entry["table_id"], tags=tags)
     if not isinstance(answer, str | int | float) or not str(answer).strip():
         problems.append(
             Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is no text")
         )
         return None
-    return Question(key, entry["question"], entry["table_id"], str(answer), sources.get(key, "missing"), tags)
+    return HybridQAQuestion(key, entry["question"], entry["table_id"], str(answer), sources.get(key, "missing"), tags)
 
 
 def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:
@@ -121,7 +121,7 @@ def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Pro
     return content
 
 
-def parse_table(table_id: str, content: bytes, problems: list[Problem]) -> Table | None:
+def parse_hybridqa_table(table_id: str, content: bytes, problems: list[Problem]) -> Table | None:
     """Read one file of `tables_tok`, without its passages; None (and a problem noted) when it is damaged."""
     file = f"tables_tok/{table_id}.json"
     raw = parse_json(file, content, problems, table_id)

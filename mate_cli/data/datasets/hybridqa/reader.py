@@ -16,7 +16,12 @@ from pydantic import Field
 
 from mate_cli.data.archive import PACKED, find_file, find_store, read_file, read_members
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.hybridqa.files import Question, attach_passages, parse_questions, parse_table
+from mate_cli.data.datasets.hybridqa.files import (
+    HybridQAQuestion,
+    attach_passages,
+    parse_hybridqa_table,
+    parse_questions,
+)
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.question_contamination import NEAR, repetitions
 from mate_cli.errors import DataError
@@ -33,7 +38,7 @@ REPOSITORY = "WikiTables-WithLinks"
 class ExtraQuestions:
     """The questions of further files: those that are learnt from, why others are not, and what is wrong."""
 
-    kept: Sequence[Question]
+    kept: Sequence[HybridQAQuestion]
     left_out: Mapping[str, int]
     problems: Sequence[Problem]
 
@@ -98,7 +103,7 @@ class HybridQA(Release):
 
         return check_hybridqa(self)
 
-    def questions(self, split: str, problems: list[Problem]) -> list[Question]:
+    def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         """The questions of one split that is on disk, without tables; what is wrong is appended to `problems`.
 
         Raises:
@@ -141,7 +146,7 @@ class HybridQA(Release):
             raise self.refusal((folder,))
         return store
 
-    def _own_questions(self, split: str, problems: list[Problem]) -> list[Question]:
+    def _own_questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
         return parse_questions(f"{split}.json", self.released(f"{split}.json"), problems)
 
     @cached_property
@@ -167,7 +172,7 @@ class HybridQA(Release):
                 return name, released
         return name, _files_beside(path if path.is_absolute() or path.is_file() else self.root / path)
 
-    def _join(self, questions: Sequence[Question], problems: list[Problem]) -> list[TableExample]:
+    def _join(self, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
         """The questions whose table is sound, with it; what is wrong with the tables is appended to `problems`."""
         self._read_tables({question.table_id for question in questions})
         for table_id in dict.fromkeys(question.table_id for question in questions):
@@ -203,13 +208,13 @@ class HybridQA(Release):
         if absent:
             return None, [Problem(f"{folder}/{table_id}.json", table_id, "is not there") for folder in absent]
         problems: list[Problem] = []
-        table = parse_table(table_id, contents["tables_tok"] or b"", problems)
+        table = parse_hybridqa_table(table_id, contents["tables_tok"] or b"", problems)
         if table is not None:
             table = attach_passages(table, contents["request_tok"] or b"", problems)
         return table, problems
 
 
-def _example(question: Question, table: Table | None) -> TableExample | None:
+def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | None:
     if table is None:
         return None
     answer = None

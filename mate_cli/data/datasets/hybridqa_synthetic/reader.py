@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 
 from mate_cli.data.archive import read_members
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_table
+from mate_cli.data.datasets.hybridqa.files import attach_passages, parse_hybridqa_table
 from mate_cli.data.datasets.hybridqa.reader import HybridQA
 from mate_cli.data.datasets.release_check import sizes
 from mate_cli.data.synthesis.questions import MOST_CANDIDATES, MadeQuestion, as_example, make_questions
@@ -184,7 +184,7 @@ def _tables(release: HybridQA, known: Collection[str]) -> Iterator[tuple[str, Ta
     found: dict[str, Table] = {}
     for file, content in read_members(release.store("tables_tok"), "tables_tok"):
         name = file.removesuffix(".json")
-        table = None if name in known else parse_table(name, content, [])
+        table = None if name in known else parse_hybridqa_table(name, content, [])
         if table is not None:
             found[name] = table
     for file, content in read_members(release.store("request_tok"), "request_tok"):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.labelled.rows import NAMES, Row, RowError, RowTables, example_of
+from mate_cli.data.datasets.labelled.rows import NAMES, LabelledRow, RowError, RowTables, example_of
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
@@ -65,7 +65,7 @@ class LabelledRows(Release):
         self._parsed: dict[str, tuple[list[TableExample], list[Problem]]] = {}
 
     @abstractmethod
-    def rows(self, place: str, problems: list[Problem]) -> Iterator[Row]:
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """The rows of a file or of a split; what is wrong is appended to `problems`.
 
         Raises:

@@ -12,7 +12,7 @@ from mate_cli.data.archive import find_file, read_file
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.labelled.base import LabelledRows, typed
-from mate_cli.data.datasets.labelled.rows import NAMES, Row
+from mate_cli.data.datasets.labelled.rows import NAMES, LabelledRow
 from mate_cli.errors import DataError
 from mate_cli.tables.read import SUFFIXES, open_table
 
@@ -44,7 +44,7 @@ class LabelledFiles(LabelledRows):
             "there is no such file", where=str(self.root / missing[0]), remedy="Check data.train, data.dev"
         )
 
-    def rows(self, place: str, problems: list[Problem]) -> Iterator[Row]:
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """The rows of a file; see `LabelledRows.rows`.
 
         Raises:
@@ -60,7 +60,7 @@ class LabelledFiles(LabelledRows):
         known = {*(name for names in NAMES.values() for name in names), *map(str.lower, self.called.values())}
         for one in values:
             unread |= dict.fromkeys(name for name in map(str, one) if name.strip().lower() not in known)
-            yield Row.of(one, self.called, path.parent, plain=plain)
+            yield LabelledRow.of(one, self.called, path.parent, plain=plain)
         if unread:
             self.notes.append(Problem(place, "", f"not read: {', '.join(unread)}"))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.labelled.base import LabelledRows, typed
-from mate_cli.data.datasets.labelled.rows import Row
+from mate_cli.data.datasets.labelled.rows import LabelledRow
 from mate_cli.errors import DataError
 
 SAVED = ("dataset_dict.json", "state.json")
@@ -58,12 +58,12 @@ class HubDataset(LabelledRows):
         there = ", ".join(self._tables)
         return DataError(f"its splits are {there}", where=self.name, remedy="Set data.train=SPLIT and data.dev=SPLIT")
 
-    def rows(self, place: str, problems: list[Problem]) -> Iterator[Row]:
+    def rows(self, place: str, problems: list[Problem]) -> Iterator[LabelledRow]:
         """The rows of a split; see `LabelledRows.rows`."""
         if place not in self._tables:
             raise self.refusal((place,))
         for values in self._tables[place]:
-            yield Row.of(values, self.called, self.root, plain=False)
+            yield LabelledRow.of(values, self.called, self.root, plain=False)
 
     @cached_property
     def _tables(self) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from mate_cli.data.archive import read_file
 from mate_cli.errors import MateError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
-from mate_cli.tables.formats.cell_text import cell_text, number_text
+from mate_cli.tables.formats.cell_text import spreadsheet_number, spreadsheet_text
 from mate_cli.tables.read import read_table
 from mate_cli.tables.table import Cell, Table
 
@@ -47,7 +47,7 @@ class RowError(ValueError):
 
 
 @dataclass(frozen=True)
-class Row:
+class LabelledRow:
     """A row with its values by our names; what is empty is left out.
 
     Args:
@@ -61,7 +61,7 @@ class Row:
     folder: Path
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, plain: bool) -> Row:
+    def of(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, plain: bool) -> LabelledRow:
         """Find what is known by the names that values may have.
 
         Args:
@@ -77,7 +77,7 @@ class Row:
 
     def text(self, name: str) -> str:
         """A value as text; "" without it."""
-        return cell_text(self.values[name]).strip() if name in self.values else ""
+        return spreadsheet_text(self.values[name]).strip() if name in self.values else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A value as texts: the entries of a list, or what bars part in a cell of a spreadsheet."""
@@ -87,7 +87,7 @@ class Row:
         if self.plain and isinstance(value, str):
             value = value.split(PARTED)
         entries = value if isinstance(value, (list, tuple)) else [value]
-        return tuple(text for one in entries if (text := cell_text(one).strip()))
+        return tuple(text for one in entries if (text := spreadsheet_text(one).strip()))
 
     def parsed(self, name: str) -> Any:  # noqa: ANN401 - what JSON holds
         """A value that may be JSON in a cell of a spreadsheet.
@@ -115,7 +115,7 @@ class RowTables:
         self._root = root
         self._known: dict[str, Table] = {}
 
-    def get(self, row: Row) -> Table:
+    def get(self, row: LabelledRow) -> Table:
         """The table of a row, with its passages.
 
         Raises:
@@ -138,7 +138,7 @@ class RowTables:
             self._known[key] = table
         return self._known[key]
 
-    def _read(self, name: str, row: Row) -> Table:
+    def _read(self, name: str, row: LabelledRow) -> Table:
         path = self._find(name, row.folder)
         try:
             return replace(read_table(path, row.text("sheet") or None)[0], table_id=name)
@@ -152,7 +152,7 @@ class RowTables:
             raise RowError(f"its table {name} is not there")
         return found
 
-    def _passages(self, row: Row) -> list[Mapping[str, Any]]:
+    def _passages(self, row: LabelledRow) -> list[Mapping[str, Any]]:
         value = row.values.get("passages")
         if isinstance(value, str) and not value.lstrip().startswith("["):
             try:
@@ -175,7 +175,7 @@ def inline_table(value: object) -> Table:
     name = ""
     if isinstance(value, Mapping) and all(isinstance(value.get(part), (list, tuple)) for part in ("header", "rows")):
         header, rows = list(value["header"]), list(value["rows"])
-        name = cell_text(value.get("id") or value.get("name"))
+        name = spreadsheet_text(value.get("id") or value.get("name"))
     elif isinstance(value, (list, tuple)) and value and all(isinstance(row, Mapping) for row in value):
         header = list(dict.fromkeys(name for row in value for name in row))
         rows = [[row.get(name) for name in header] for row in value]
@@ -189,7 +189,7 @@ def inline_table(value: object) -> Table:
     long = next((place for place, row in enumerate(rows) if len(row) > len(header)), None)
     if long is not None:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
-    texts = [[cell_text(one).strip() for one in line] + [""] * (len(header) - len(line)) for line in lines]
+    texts = [[spreadsheet_text(one).strip() for one in line] + [""] * (len(header) - len(line)) for line in lines]
     top, *body = (tuple(map(Cell, line)) for line in texts)
     return Table(name, top, tuple(body))
 
@@ -207,10 +207,10 @@ def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
     links: dict[tuple[int, int], list[str]] = {}
     texts = dict(table.passages)
     for place, passage in enumerate(passages):
-        text = cell_text(passage.get("text")).strip()
+        text = spreadsheet_text(passage.get("text")).strip()
         if not text:
             raise RowError(f"passage {place} has no text")
-        link = cell_text(passage.get("title")).strip() or f"passage {place}"
+        link = spreadsheet_text(passage.get("title")).strip() or f"passage {place}"
         texts[link] = text
         links.setdefault(cell_of(table, [passage.get("row"), passage.get("column")]), []).append(link)
     rows = tuple(
@@ -239,7 +239,7 @@ def cell_of(table: Table, pair: object) -> tuple[int, int]:
     return row, column
 
 
-def example_of(row: Row, name: str, tables: RowTables) -> TableExample:
+def example_of(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
     """The question of a row with what it states of its answer; nothing is derived yet.
 
     Args:
@@ -264,7 +264,7 @@ def example_of(row: Row, name: str, tables: RowTables) -> TableExample:
     )
 
 
-def _answer(row: Row, table: Table) -> Answer | None:
+def _answer(row: LabelledRow, table: Table) -> Answer | None:
     texts, cells = row.texts("answer"), _coordinates(row, table)
     label, number = _label(row), _number(row)
     aggregation = row.text("aggregation").lower() or None
@@ -273,7 +273,7 @@ def _answer(row: Row, table: Table) -> Answer | None:
     if label is not None:
         return Answer((VERDICTS[label],), label=label)
     if not texts and number is not None:
-        texts = (number_text(number),)
+        texts = (spreadsheet_number(number),)
     if not texts and cells:
         texts = tuple(table.rows[r][c].text for r, c in cells)
     if not texts:
@@ -281,7 +281,7 @@ def _answer(row: Row, table: Table) -> Answer | None:
     return Answer(texts, cells, aggregation=aggregation, number=number)
 
 
-def _coordinates(row: Row, table: Table) -> Coordinates:
+def _coordinates(row: LabelledRow, table: Table) -> Coordinates:
     value = row.parsed("coordinates")
     if value is None:
         return ()
@@ -290,7 +290,7 @@ def _coordinates(row: Row, table: Table) -> Coordinates:
     return tuple(cell_of(table, pair) for pair in value)
 
 
-def _label(row: Row) -> int | None:
+def _label(row: LabelledRow) -> int | None:
     text = row.text("label").lower()
     if not text:
         return None
@@ -299,7 +299,7 @@ def _label(row: Row) -> int | None:
     return LABELS[text]
 
 
-def _number(row: Row) -> float | None:
+def _number(row: LabelledRow) -> float | None:
     text = row.text("number")
     try:
         number = float(text) if text else None

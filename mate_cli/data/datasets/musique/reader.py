@@ -15,7 +15,7 @@ from mate_cli.data.datasets.document_questions import (
     DocumentQuestions,
     document_example,
     list_of,
-    text_of,
+    required_text,
 )
 from mate_cli.tables.example import TableExample
 
@@ -36,11 +36,11 @@ class MuSiQue(DocumentQuestions):
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
         """Read one entry, see `DocumentQuestions`."""
-        name, question = text_of(entry, "id"), text_of(entry, "question")
+        name, question = required_text(entry, "id"), required_text(entry, "question")
         paragraphs = list_of(entry, "paragraphs")
         if not all(isinstance(part, dict) for part in paragraphs):
             raise DamagedEntryError("a paragraph is no object")
-        documents = [(text_of(part, "title"), (text_of(part, "paragraph_text"),)) for part in paragraphs]
+        documents = [(required_text(part, "title"), (required_text(part, "paragraph_text"),)) for part in paragraphs]
         rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
         answer = entry.get("answer")
         if answer is not None and not rows:
@@ -48,7 +48,7 @@ class MuSiQue(DocumentQuestions):
         aliases = entry.get("answer_aliases") or []
         if not isinstance(aliases, list):
             raise DamagedEntryError("answer_aliases is no list")
-        answers = None if answer is None else (text_of(entry, "answer"), *map(str, aliases))
+        answers = None if answer is None else (required_text(entry, "answer"), *map(str, aliases))
         supporting = tuple((row, 0) for row in rows) if answers else ()
         subsets = (name.partition("__")[0][:4],)
         return document_example(name, question, documents, answers, rows, supporting=supporting, subsets=subsets)

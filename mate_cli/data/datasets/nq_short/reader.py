@@ -9,24 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import DamagedEntryError, list_of, read_entries, text_of
+from mate_cli.data.datasets.document_questions import DamagedEntryError, list_of, read_entries, required_text
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span, occurrences
 
 _TAGS = re.compile(r"\s*</?[A-Z][a-z0-9]*>\s*")
-
-FILES: Mapping[str, Sequence[str]] = {
-    "train": (
-        "qed-train.jsonlines",
-        "qed-dev.jsonlines",
-        "nq-open-oracle.jsonl",
-        "nq-swap/train.json",
-        "nq-swap/dev.json",
-        "nq-swap/test.json",
-    )
-}
 
 
 @dataclass(eq=False)
@@ -38,13 +27,19 @@ class NaturalQuestionsShort(PassageQuestions):
     The arguments are those of `PassageQuestions`.
     """
 
+    released_files: ClassVar[Mapping[str, Sequence[str]]] = {
+        "train": (
+            "qed-train.jsonlines",
+            "qed-dev.jsonlines",
+            "nq-open-oracle.jsonl",
+            "nq-swap/train.json",
+            "nq-swap/dev.json",
+            "nq-swap/test.json",
+        )
+    }
+
     _: KW_ONLY
     held_out: float = 0.05
-
-    @property
-    def released_files(self) -> Mapping[str, Sequence[str]]:
-        """All of them."""
-        return FILES
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file, see `PassageQuestions`."""
@@ -67,19 +62,19 @@ def _of_qed(name: str, entry: Mapping[str, Any]) -> PassageQuestion:
     spans = [Span(str(one[0]["string"]), int(one[0]["start"])) for one in annotators if len(one) == 1]
     if not spans:
         spans = [Span(str(span["string"]), int(span["start"])) for one in annotators for span in one][:1]
-    passage, title = text_of(entry, "paragraph_text"), str(entry.get("title_text", ""))
-    return PassageQuestion(name, text_of(entry, "question_text"), passage, spans or None, title)
+    passage, title = required_text(entry, "paragraph_text"), str(entry.get("title_text", ""))
+    return PassageQuestion(name, required_text(entry, "question_text"), passage, spans or None, title)
 
 
 def _of_oracle(name: str, entry: Mapping[str, Any]) -> PassageQuestion:
     document = list_of(entry, "ctxs")[0]
-    passage = text_of(document, "text")
+    passage = required_text(document, "text")
     answers = [str(text) for text in list_of(entry, "answers")]
     title, spans = str(document.get("title", "")), occurrences(answers, passage)
-    return PassageQuestion(name, text_of(entry, "question"), passage, spans or None, title, answers)
+    return PassageQuestion(name, required_text(entry, "question"), passage, spans or None, title, answers)
 
 
 def _of_swap(name: str, entry: Mapping[str, Any]) -> PassageQuestion:
-    passage = _TAGS.sub(" ", text_of(entry, "context")).strip()
-    spans = occurrences([text_of(entry, "answer")], passage)
-    return PassageQuestion(name, text_of(entry, "question"), passage, spans or None)
+    passage = _TAGS.sub(" ", required_text(entry, "context")).strip()
+    spans = occurrences([required_text(entry, "answer")], passage)
+    return PassageQuestion(name, required_text(entry, "question"), passage, spans or None)

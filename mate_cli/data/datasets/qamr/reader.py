@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span
@@ -15,11 +16,6 @@ SENTENCES = "wiki-sentences.tsv"
 COLUMNS = 7
 """Sentence, key words, writer, number, key word, question, the writer's answer; then a column per validator."""
 BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
-
-FILES: Mapping[str, Sequence[str]] = {
-    "train": ("filtered/train.tsv", "filtered/dev.tsv"),
-    "dev": ("filtered/test.tsv",),
-}
 
 
 @dataclass(eq=False)
@@ -31,10 +27,10 @@ class QAMR(PassageQuestions):
     The arguments are those of `PassageQuestions`.
     """
 
-    @property
-    def released_files(self) -> Mapping[str, Sequence[str]]:
-        """All of them."""
-        return FILES
+    released_files: ClassVar[Mapping[str, Sequence[str]]] = {
+        "train": ("filtered/train.tsv", "filtered/dev.tsv"),
+        "dev": ("filtered/test.tsv",),
+    }
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file, see `PassageQuestions`."""

@@ -13,7 +13,7 @@ SAMPLE_ROOT = Path(__file__).parent / "release"
 
 @dataclass(eq=False, kw_only=True)
 class Sample(HybridQA):
-    """80 small tables with passages and 1,500 questions, made by `mate_cli.data.synthetic` from our own word lists.
+    """80 small tables with passages and 1,500 questions, made by `tools/make_sample.py` from our own word lists.
 
     Half of the questions are answered by a cell, half by words of a passage; a few by neither, as in HybridQA.
 

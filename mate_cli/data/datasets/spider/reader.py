@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem, parse_json_as
-from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, text_of
+from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, required_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.ir import query_from_dict
@@ -88,13 +88,13 @@ class Spider(Release):
         Raises:
             DamagedEntryError: it cannot be used.
         """
-        question, database = text_of(entry, "question"), text_of(entry, "db_id")
+        question, database = required_text(entry, "question"), required_text(entry, "db_id")
         if database not in schemas:
             raise DamagedEntryError(f"there is no sound schema of its database {database!r}")
         schema, table = schemas[database]
         if entry.get("query") is None:
             return schema_example(name, question, schema, table)
-        text = text_of(entry, "query")
+        text = required_text(entry, "query")
         key = (database, text, json.dumps(entry.get("sql")))
         if key not in self._queries:
             self._queries[key] = self._query(text, entry.get("sql"), schema)

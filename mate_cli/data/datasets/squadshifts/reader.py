@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from mate_cli.data.datasets.squad_layout import SquadLayout
-
-FILES: Mapping[str, Sequence[str]] = {
-    "train": ("new_wiki_v1.0.json", "nyt_v1.0.json", "reddit_v1.0.json", "amazon_reviews_v1.0.json")
-}
 
 
 @dataclass(eq=False)
@@ -22,10 +19,9 @@ class SquadShifts(SquadLayout):
     The arguments are those of `PassageQuestions`.
     """
 
+    released_files: ClassVar[Mapping[str, Sequence[str]]] = {
+        "train": ("new_wiki_v1.0.json", "nyt_v1.0.json", "reddit_v1.0.json", "amazon_reviews_v1.0.json")
+    }
+
     _: KW_ONLY
     held_out: float = 0.05
-
-    @property
-    def released_files(self) -> Mapping[str, Sequence[str]]:
-        """All of them."""
-        return FILES

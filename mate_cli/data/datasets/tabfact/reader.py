@@ -128,12 +128,12 @@ class TabFact(Release):
             file, content, problems = f"{TABLES}/{key}", self._raw.pop(key, None), []
             if content is None:
                 problems.append(Problem(file, key, "is not there"))
-            table = None if content is None else parse_table(file, key, content, caption, problems)
+            table = None if content is None else parse_tabfact_table(file, key, content, caption, problems)
             self._tables[key] = table, problems
         return self._tables[key]
 
 
-def parse_table(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
+def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
     """Read one table: '#' between cells, the first line being the header, no quoting; None when it is damaged.
 
     The reference reads quotes as csv does, which only matters for cells that begin with one.

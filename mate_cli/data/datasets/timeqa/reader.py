@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, text_of
+from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, required_text
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span
-
-FILES: Mapping[str, Sequence[str]] = {"train": ("human_train.easy.jsonl", "human_train.hard.jsonl")}
 
 
 @dataclass(eq=False)
@@ -23,22 +21,21 @@ class TimeQA(PassageQuestions):
     The arguments are those of `PassageQuestions`.
     """
 
+    released_files: ClassVar[Mapping[str, Sequence[str]]] = {
+        "train": ("human_train.easy.jsonl", "human_train.hard.jsonl")
+    }
+
     _: KW_ONLY
     held_out: float = 0.05
-
-    @property
-    def released_files(self) -> Mapping[str, Sequence[str]]:
-        """All of them."""
-        return FILES
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file, see `PassageQuestions`."""
         level = file.split(".")[-2]
         for key, entry in read_entries(file, content, problems):
             try:
-                name = f"{text_of(entry, 'idx')}/{level}"
+                name = f"{required_text(entry, 'idx')}/{level}"
                 title = name.split("/")[2].partition("#")[0] if name.startswith("/wiki/") else ""
-                passage, question = text_of(entry, "context"), text_of(entry, "question")
+                passage, question = required_text(entry, "context"), required_text(entry, "question")
                 yield PassageQuestion(name, question, passage, _spans(entry), title)
             except (DamagedEntryError, KeyError, TypeError, ValueError) as error:
                 problems.append(Problem(file, key, f"is no question of this layout ({error!s:.60})"))

@@ -8,20 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from typing import ClassVar
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.passage_questions import PassageQuestion
 from mate_cli.data.datasets.squad_layout import SquadLayout
-
-FILES: Mapping[str, Sequence[str]] = {
-    "train": (
-        "tydiqa-goldp-v1.1-train.json",
-        "tydiqa.goldp.en.train.json",
-        "mlqa.dev-context-en-question-en.json",
-    ),
-    "dev": ("tydiqa-goldp-v1.1-dev.json",),
-    "test": ("tydiqa.goldp.en.dev.json",),
-}
 
 
 @dataclass(eq=False)
@@ -34,14 +25,19 @@ class TyDiQA(SquadLayout):
     The other arguments are those of `PassageQuestions`.
     """
 
+    released_files: ClassVar[Mapping[str, Sequence[str]]] = {
+        "train": (
+            "tydiqa-goldp-v1.1-train.json",
+            "tydiqa.goldp.en.train.json",
+            "mlqa.dev-context-en-question-en.json",
+        ),
+        "dev": ("tydiqa-goldp-v1.1-dev.json",),
+        "test": ("tydiqa.goldp.en.dev.json",),
+    }
+
     _: KW_ONLY
     held_out: float = 0.05
     language: str | None = "english"
-
-    @property
-    def released_files(self) -> Mapping[str, Sequence[str]]:
-        """All of them."""
-        return FILES
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file that are asked in the language, see `PassageQuestions`.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from mate_cli.data.check import Problem, is_ragged, parse_json_as
 from mate_cli.data.datasets.release import Release
-from mate_cli.data.datasets.wikisql.sql import TYPES, Query, execute_sql
+from mate_cli.data.datasets.wikisql.sql import TYPES, WikiSQLQuery, execute_sql
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.supervision import CellFinder, supervise
 from mate_cli.tables.table import Cell, Table
@@ -88,7 +88,7 @@ class WikiSQL(Release):
     ) -> list[TableExample]:
         """The example of a question, or none and a problem."""
         try:
-            query = Query.parse(entry.get("sql"), table.types)
+            query = WikiSQLQuery.parse(entry.get("sql"), table.types)
         except ValueError as error:
             problems.append(Problem(self.split_files[split], key, str(error)))
             return []
@@ -98,7 +98,7 @@ class WikiSQL(Release):
         """Why a question is not used: its table has no rows, and `require_rows` is on."""
         return NO_ROWS if self.require_rows and not example.table.rows else ""
 
-    def _answer(self, query: Query, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:
+    def _answer(self, query: WikiSQLQuery, table: TypedTable, entry: Mapping[str, Any], split: str) -> Answer | None:
         if not table.table.rows:
             return _stated(entry.get("answer"))
         try:

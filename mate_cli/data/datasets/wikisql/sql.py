@@ -29,7 +29,7 @@ _WORDS = re.compile(r"\w+|[^\w\s]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WikiSQLCondition:
     """What a row has to meet: a column (from 0), the place of an operator in `OPERATORS`, and a value."""
 
     column: int
@@ -38,15 +38,15 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class WikiSQLQuery:
     """One query: a column (from 0), the place of an aggregation in `SQL_AGGREGATIONS`, and conditions."""
 
     column: int
     aggregation: int
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[WikiSQLCondition, ...] = ()
 
     @classmethod
-    def parse(cls, sql: Any, types: Sequence[str]) -> Query:  # noqa: ANN401 - what JSON holds
+    def parse(cls, sql: Any, types: Sequence[str]) -> WikiSQLQuery:  # noqa: ANN401 - what JSON holds
         """Read the query of a question: {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
 
         Args:
@@ -57,7 +57,7 @@ class Query:
             ValueError: it is no query about such a table; says why.
         """
         try:
-            conditions = tuple(Condition(*condition) for condition in sql["conds"])
+            conditions = tuple(WikiSQLCondition(*condition) for condition in sql["conds"])
             query = cls(sql["sel"], sql["agg"], conditions)
         except (KeyError, TypeError) as error:
             raise ValueError("sql should hold sel, agg and conds, a list of [column, operator, value]") from error
@@ -77,7 +77,7 @@ def _is_place(place: object, items: Sequence[Any]) -> bool:
     return type(place) is int and 0 <= place < len(items)
 
 
-def execute_sql(query: Query, rows: Sequence[Sequence[str]], types: Sequence[str]) -> Answer:
+def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Sequence[str]) -> Answer:
     """Run a query: the cells that it selects, what it does with them, and the answer as texts and as a number.
 
     MAX and MIN select their cell: the last one of several equal for MAX, the first one for MIN. Texts are equal when
@@ -104,11 +104,11 @@ def execute_sql(query: Query, rows: Sequence[Sequence[str]], types: Sequence[str
     return Answer(texts, cells, aggregation=aggregation, number=number)
 
 
-def _meets(texts: Sequence[str], conditions: Sequence[Condition], types: Sequence[str]) -> bool:
+def _meets(texts: Sequence[str], conditions: Sequence[WikiSQLCondition], types: Sequence[str]) -> bool:
     return all(_holds(texts[condition.column], condition, types[condition.column]) for condition in conditions)
 
 
-def _holds(text: str, condition: Condition, kind: str) -> bool:
+def _holds(text: str, condition: WikiSQLCondition, kind: str) -> bool:
     wanted, cell = _wanted(condition.value, kind), _typed(text, kind)
     if isinstance(wanted, str) and isinstance(cell, str):
         return _COMPARISONS[condition.operator](_words(cell), _words(wanted))

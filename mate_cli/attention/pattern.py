@@ -1,0 +1,77 @@
+"""What may be seen: a definition of which token may see which, apart from how it is computed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.tokenization.layout import TableBatch
+
+
+class AttentionPattern(ABC):
+    """Which token may see which: a boolean mask per group of heads, and nothing about speed.
+
+    Args:
+        head_groups: how many heads share each mask, in the order of the heads.
+    """
+
+    def __init__(self, *head_groups: int) -> None:
+        self.head_groups = tuple(heads for heads in head_groups if heads)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.head_groups}"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.head_groups))
+
+    @property
+    def num_heads(self) -> int:
+        """The number of heads N."""
+        return sum(self.head_groups)
+
+    def group_labels(self) -> list[str]:
+        """What the heads of each group are called where people look at masks."""
+        if len(self.head_groups) == 1:
+            return ["all heads"]
+        return [f"{heads} heads ({place})" for place, heads in enumerate(self.head_groups, 1)]
+
+    @abstractmethod
+    def group_masks(self, batch: TableBatch) -> Tensor:
+        """The definition: Bool [B, groups, T, T], True where query i (first T) may see key j (second T)."""
+
+    def mask(self, batch: TableBatch) -> Tensor:
+        """The definition for every head: Bool [B, N, T, T], or [B, 1, T, T] where all heads are alike."""
+        masks = self.group_masks(batch)
+        if masks.shape[1] == 1:
+            return masks
+        heads = torch.tensor(self.head_groups, device=masks.device)
+        return masks.repeat_interleave(heads, dim=1)
+
+
+@runtime_checkable
+class SegmentedPattern(Protocol):
+    """A pattern in which tokens see the global tokens and those of the same segment (a row, or a column)."""
+
+    head_groups: tuple[int, ...]
+
+    def segment_ids(self, batch: TableBatch) -> Tensor:
+        """The segment of every token, for each group of heads: Int64 [groups, B, T]."""
+
+    def global_tokens(self, batch: TableBatch) -> Tensor:
+        """Which tokens see and are seen by all: Bool [B, T]."""
+
+
+def global_tokens(batch: TableBatch) -> Tensor:
+    """Tokens that see and are seen by all: segment 0 and not padding (never the header row), Bool [B, T].
+
+    Source: google-research/tapas, `attention_utils`; MATE paper, section 3.1.
+    """
+    return (batch.segment_ids == 0) & (batch.attention_mask == 1)

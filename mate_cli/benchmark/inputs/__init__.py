@@ -1,0 +1,1 @@
+"""What benchmarks measure on: made and real tables."""

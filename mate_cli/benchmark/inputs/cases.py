@@ -1,0 +1,152 @@
+"""What benchmarks measure on: tables of known shapes at any length, and batches of real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from mate_cli.data.loading.collate import collate
+from mate_cli.errors import ConfigError
+from mate_cli.tokenization.layout import TableBatch, TableEncoding
+
+QUESTION = 24
+"""Tokens of the question, [CLS] and [SEP] in a drawn table; all of them are global."""
+MIXED = 4
+"""Examples in a batch of mixed lengths."""
+POSITIONS = 512
+VOCABULARY = 30522
+
+Batches = Sequence[int | Literal["mixed"]]
+
+
+class Shape(NamedTuple):
+    """How tokens are spread over a table: its rows by number of tokens, its columns, and the spread of cell lengths.
+
+    Args:
+        rows: body rows of a table of so many tokens.
+        columns: of every table.
+        sigma: cell lengths are log-normal with this deviation.
+    """
+
+    rows: Callable[[int], int]
+    columns: int
+    sigma: float
+
+
+SHAPES = {
+    "square": Shape(lambda tokens: 20, 6, 0.5),
+    "tall": Shape(lambda tokens: max(2, tokens // 24), 6, 0.3),
+    "hybridqa_like": Shape(lambda tokens: 15, 5, 0.8),
+}
+"""The tables that are drawn; `hybridqa_like` is HybridQA's median table with its heavy-tailed cells."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One batch to measure on.
+
+    Args:
+        shape: what kind of tables.
+        label: the number of examples, or "mixed" for different lengths.
+        batch: the tokens.
+    """
+
+    shape: str
+    label: str
+    batch: TableBatch
+
+    @property
+    def tokens(self) -> int:
+        """The length T of the longest example."""
+        return self.batch.input_ids.shape[1]
+
+    @property
+    def name(self) -> str:
+        """As in the names of figures: shape, tokens, batch."""
+        return f"{self.shape}/{self.tokens}/{self.label}"
+
+
+def drawn_cases(shapes: Iterable[str], lengths: Sequence[int], batches: Batches, seed: int = 0) -> Iterator[Case]:
+    """Batches of drawn tables, the shortest first; a mixed batch has lengths n, 3/4 n, n/2 and n/4.
+
+    Raises:
+        ConfigError: there is no such shape, or no room for a question and a table.
+    """
+    for shape in shapes:
+        for tokens in sorted(lengths):
+            for label in batches:
+                encodings = [draw_table(shape, length, seed + i) for i, length in enumerate(spread(label, tokens))]
+                yield Case(shape, str(label), together(encodings))
+
+
+def spread(label: int | str, tokens: int) -> list[int]:
+    """The lengths of the examples of a batch of which the longest has so many tokens."""
+    if label == "mixed":
+        return [tokens - tokens * i // MIXED for i in range(MIXED)]
+    return [tokens] * int(label)
+
+
+def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
+    """One table without a header, of exactly so many tokens; cells may be empty.
+
+    Raises:
+        ConfigError: there is no such shape, or no room for a question and a table.
+    """
+    if shape not in SHAPES:
+        raise ConfigError(
+            f"no shape is called {shape!r}", where="benchmark.shapes", remedy=f"Choose from {', '.join(SHAPES)}"
+        )
+    question = min(QUESTION, tokens // 2)
+    if not question:
+        raise ConfigError(f"{tokens} tokens hold no table", where="benchmark.lengths", remedy="Give 2 or more")
+    random = np.random.default_rng([seed, tokens])
+    rows_of, columns, sigma = SHAPES[shape]
+    rows = rows_of(tokens)
+    weights = np.exp(sigma * random.standard_normal(rows * columns))
+    ends = np.round(weights.cumsum() / weights.sum() * (tokens - question)).astype(int)
+    cells = np.repeat(np.arange(rows * columns), np.diff(ends, prepend=0))
+    row_ids, column_ids = (np.append(np.zeros(question, int), ids + 1) for ids in np.divmod(cells, columns))
+    zero = np.zeros(tokens, int)
+    return TableEncoding(
+        example_id=f"{shape}-{tokens}-{seed}",
+        input_ids=random.integers(1000, VOCABULARY, tokens),
+        segment_ids=(row_ids > 0).astype(int),
+        column_ids=column_ids,
+        row_ids=row_ids,
+        previous_labels=zero,
+        column_ranks=zero,
+        inverse_column_ranks=zero,
+        numeric_relations=zero,
+        label_ids=zero,
+    )
+
+
+def picked_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
+    """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths.
+
+    Args:
+        name: of the dataset.
+        encodings: to choose from.
+        batches: how many; "mixed" takes the 25th, 50th, 75th and 100th percentile of length.
+    """
+    by_length = sorted(encodings, key=len, reverse=True)
+    for label in batches:
+        if label == "mixed":
+            chosen = [by_length[i * (len(by_length) - 1) // MIXED] for i in range(MIXED)]
+        else:
+            chosen = by_length[: int(label)]
+        yield Case(name, str(label), together(chosen))
+
+
+together = partial(collate, reset_positions=True, max_positions=POSITIONS)
+"""Pads encodings to a batch whose positions restart in every cell."""
+
+
+def real_lengths(batch: TableBatch) -> list[int]:
+    """Real tokens of every example."""
+    return [int(length) for length in torch.sum(batch.attention_mask == 1, dim=1)]

@@ -1,0 +1,133 @@
+"""Variants measured in turns in one process: what slows the machine down slows all of them down."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from mate_cli.benchmark.timing.memory import peak_mb
+from mate_cli.errors import MateError
+
+NO_MEMORY = "can't allocate memory"
+"""In PyTorch's error where the CPU has not enough."""
+
+Call = Callable[[], object]
+Clock = Callable[[], tuple[float, float]]
+
+
+class Timing(NamedTuple):
+    """How long one call takes, the median of all rounds.
+
+    Args:
+        ms: wall time.
+        cpu_ms: time on CPU cores, of all threads together.
+        rounds: how often it was called, not counting the first call.
+        peak_mb: memory that the first call needed; None where it cannot be measured.
+    """
+
+    ms: float
+    cpu_ms: float
+    rounds: int
+    peak_mb: float | None
+
+
+class NotRun(NamedTuple):
+    """Why a variant has no figures."""
+
+    reason: str
+
+
+def clock(device: torch.device) -> Clock:
+    """A clock of (wall, on-CPU) seconds, read when the device has done what it was given."""
+
+    def read() -> tuple[float, float]:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter(), time.process_time()
+
+    return read
+
+
+def interleaved(
+    calls: Mapping[str, Call],
+    *,
+    rounds: int,
+    seconds: float,
+    device: torch.device,
+    read: Clock | None = None,
+    before: Call | None = None,
+) -> dict[str, Timing | NotRun]:
+    """Time variants: one call each to warm up, which also shows the memory they need, then round after round.
+
+    Args:
+        calls: by name.
+        rounds: at most so many; fewer, but at least one, where all of them would take longer than `seconds`.
+        seconds: a variant whose first call takes longer is not called again.
+        device: where the calls work.
+        read: the clock, that of the device when left out.
+        before: called before every round, outside the timings.
+
+    Returns:
+        The timing of every variant, or why there is none, in the order of `calls`.
+    """
+    read = read or clock(device)
+    first = {name: warm_up(call, read, device) for name, call in calls.items()}
+    refused = {name: one for name, one in first.items() if isinstance(one, NotRun)}
+    ready = {name: one for name, one in first.items() if not isinstance(one, NotRun)}
+    for name in [name for name, (spent, _) in ready.items() if spent > seconds]:
+        refused[name] = NotRun(f"one call took {ready.pop(name)[0]:.1f} s, the limit is {seconds:g} s")
+    rounds = rounds_within([spent for spent, _ in ready.values()], rounds=rounds, seconds=seconds)
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ready}
+    for _ in range(rounds):
+        if before is not None:
+            before()
+        for name, times in taken.items():
+            times.append(timed(calls[name], read))
+    timings = {name: _median(times, ready[name][1]) for name, times in taken.items()}
+    return {name: timings.get(name) or refused[name] for name in calls}
+
+
+def rounds_within(calls: Sequence[float], *, rounds: int, seconds: float) -> int:
+    """Return how many rounds of calls that take so many seconds fit the time; at least one, at most `rounds`."""
+    return max(1, min(rounds, int(seconds / max(sum(calls), 1e-9))))
+
+
+def expected_seconds(calls: Sequence[float], *, rounds: int, seconds: float) -> float:
+    """Return how long `interleaved` takes for calls of so many seconds; those over the limit are not run."""
+    ready = [call for call in calls if call <= seconds]
+    return sum(ready) * (1 + rounds_within(ready, rounds=rounds, seconds=seconds))
+
+
+def _median(times: Sequence[tuple[float, float]], memory: float | None) -> Timing:
+    wall, on_cpu = (1000 * statistics.median(values) for values in zip(*times, strict=True))
+    return Timing(wall, on_cpu, len(times), memory)
+
+
+def timed(call: Call, read: Clock) -> tuple[float, float]:
+    """Wall and on-CPU seconds of one call."""
+    wall, on_cpu = read()
+    call()
+    wall_after, on_cpu_after = read()
+    return wall_after - wall, on_cpu_after - on_cpu
+
+
+def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
+    """Wall seconds and MB of the first call, or why it failed: a backend's refusal, or no memory."""
+    spent: list[tuple[float, float]] = []
+    try:
+        memory = peak_mb(lambda: spent.append(timed(call, read)), device)
+    except MateError as error:
+        return NotRun(error.problem)
+    except NotImplementedError as error:
+        return NotRun(str(error).splitlines()[0] if str(error) else "not implemented")
+    except (torch.OutOfMemoryError, MemoryError):
+        return NotRun("out of memory")
+    except RuntimeError as error:
+        if NO_MEMORY not in str(error):
+            raise
+        return NotRun("out of memory")
+    return spent[0][0], memory

@@ -1,0 +1,144 @@
+"""`mate compare`: runs side by side, as tables in the terminal and one page with curves and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+
+if TYPE_CHECKING:
+    from mate_cli.cli.config.schema import Compare
+    from mate_cli.reports.compare.report import Report
+    from mate_cli.terminal.console import Console
+
+CONFIG = "compare"
+TAKES_VALUE = frozenset(
+    {"--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"}
+)
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Turn the folders among the words after `mate compare` into the key `runs`, and flags of its own into theirs."""
+    folders: list[str] = []
+    rest: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        (folders if before not in TAKES_VALUE and is_folder(word) else rest).append(spelled(word))
+    return [*rest, f"runs={quoted_list(folders)}"] if folders else rest
+
+
+def takes_word(word: str) -> bool:
+    """Say whether `arguments` reads a word in its own way."""
+    return word == "--watch" or is_folder(word)
+
+
+def spelled(word: str) -> str:
+    """Turn `--watch` into a key, and quote the label after `against=`, which Hydra's grammar would stumble over."""
+    if word == "--watch":
+        return "watch=true"
+    key, sign, label = word.partition("=")
+    return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
+
+
+def is_folder(word: str) -> bool:
+    """Say whether a word names a folder: one that exists, or anything that is no flag and no `key=value`."""
+    return Path(word).is_dir() or ("=" not in word and not word.startswith(("-", "~", "+")))
+
+
+def run(cfg: Compare) -> None:
+    """Compare the runs that the configuration names; print the tables and write the files it asks for."""
+    from mate_cli.reports.compare.report import build_report
+    from mate_cli.reports.terminal.comparison import print_report, report_console
+    from mate_cli.reports.terminal.significance import print_significance
+
+    console = report_console()
+    look = partial(
+        build_report,
+        as_texts(cfg.runs),
+        metric=cfg.metric,
+        by=as_texts(cfg.by),
+        status=as_texts(cfg.status),
+        ignore=as_texts(cfg.ignore),
+        statistic=cfg.statistic,
+        published=cfg.published,
+        against=cfg.against,
+    )
+    report = follow_comparison(cfg, look, console) if cfg.watch else look()
+    if report is None:
+        return
+    print_report(report, console)
+    if report.significance:
+        print_significance(report.significance, console)
+    for name, file in write_files(cfg, report):
+        console.print(f"{name}: {file}", soft_wrap=True)
+    if cfg.wandb:
+        send_to_wandb(cfg, report, console)
+
+
+def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
+    """Log the comparison as a W&B run of its own, and say how to look at it.
+
+    Raises:
+        ConfigError: the `logger` group has no W&B in it.
+    """
+    from mate_cli.errors import ConfigError
+    from mate_cli.reports.export.dashboard import send_report
+
+    if cfg.logger.kind != "wandb":
+        raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Leave logger=none out")
+    place = send_report(report, cfg.logger.model_dump(), page_folder(cfg, report))
+    console.print(f"wandb: {place}", soft_wrap=True)
+
+
+def follow_comparison(cfg: Compare, look: Callable[[], Report], console: Console) -> Report | None:
+    """Watch the runs, with a page that loads itself again, until somebody ends it; returns what was seen last."""
+    from mate_cli.reports.runs.watch import PAGE_SECONDS, watch
+
+    return watch(look, lambda report: write_files(cfg, report, PAGE_SECONDS), console, cfg.watch_seconds)
+
+
+def as_texts(value: object) -> list[str]:
+    """Return one value, a list of them, or null as a list of strings."""
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else [str(one) for one in value]  # type: ignore[attr-defined]
+
+
+def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
+    """Write the files that the configuration wants, and return what was written.
+
+    Args:
+        cfg: the configuration.
+        report: what they show.
+        refresh_seconds: for files that follow running jobs, how often the page loads itself; figures have to wait.
+    """
+    from mate_cli.reports.export.data_files import report_csv, report_json, write_text
+    from mate_cli.reports.export.latex import report_latex
+    from mate_cli.reports.export.markdown import report_markdown
+
+    written = []
+    if cfg.html is not None:
+        from mate_cli.reports.page.page import write_page
+
+        page = page_folder(cfg, report) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
+        written.append(("page", write_page(report, page, refresh_seconds)))
+    if cfg.figures is not None and refresh_seconds is None:
+        from mate_cli.reports.plots.figures import write_figures
+
+        written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]
+    writers = {"json": report_json, "csv": report_csv, "markdown": report_markdown, "latex": report_latex}
+    files = {"json": cfg.json_, "csv": cfg.csv, "markdown": cfg.markdown, "latex": cfg.latex}
+    for name, file in files.items():
+        if file is not None:
+            written.append((name, write_text(Path(file), writers[name](report))))
+    return written
+
+
+def page_folder(cfg: Compare, report: Report) -> Path:
+    """Return where the page goes by itself: the first folder asked for, or the one above the wildcards of a pattern."""
+    from mate_cli.reports.runs.load import above_pattern
+
+    first = above_pattern(as_texts(cfg.runs)[0])
+    return first if first.is_dir() else Path(report.folders[0])

@@ -1,0 +1,89 @@
+"""`mate data`: list the datasets, check or download one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mate_cli.cli.commands.completion import DATA_ACTIONS as ACTIONS
+from mate_cli.errors import DataError
+
+if TYPE_CHECKING:
+    from mate_cli.cli.config.schema import Data
+
+CONFIG = "data"
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Turn `mate data check ...` into `mate data action=check ...`."""
+    return [f"action={word}" if word in ACTIONS else word for word in words]
+
+
+def takes_word(word: str) -> bool:
+    """Say whether `arguments` reads a word in its own way."""
+    return word in ACTIONS
+
+
+def run(cfg: Data) -> None:
+    """List all datasets, check the one that is chosen, or fetch its public release.
+
+    Raises:
+        DataError: the check found problems (after printing them), or the files cannot be fetched.
+    """
+    from hydra.utils import instantiate
+
+    if cfg.action == "list":
+        from mate_cli.reports.datasets.list import print_datasets
+        from mate_cli.reports.terminal.comparison import report_console
+
+        print_datasets(Path(cfg.paths.data).expanduser(), report_console())
+        return
+    # A check only looks, and `download` fetches by itself.
+    dataset = instantiate({**cfg.data, "download": False} if "download" in cfg.data else cfg.data)
+    if cfg.action == "download":
+        _download(dataset)
+    else:
+        _check(dataset, cfg.report, cfg.tokenizer)
+
+
+def _download(dataset: object) -> None:
+    fetch = getattr(dataset, "fetch", None)
+    if fetch is None:
+        from mate_cli.data.datasets.catalogue import all_datasets
+
+        released = ", ".join(info.name for info in all_datasets() if info.files)
+        raise DataError(
+            "has no public release to fetch", where=type(dataset).__name__, remedy=f"These have one: {released}"
+        )
+    fetch()
+    print(f"{getattr(dataset, 'root', 'the dataset')} is complete.")
+
+
+def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
+    import json
+
+    from mate_cli.reports.datasets.check import print_check
+    from mate_cli.reports.terminal.comparison import report_console
+
+    check = getattr(dataset, "check", None)
+    if check is None:
+        raise DataError("has nothing to check", where=type(dataset).__name__)
+    report = check()
+    if tokenizer and not report.problems:
+        from mate_cli.data.input_sizes import with_input_sizes
+        from mate_cli.tokenization.vocabulary import load_tokenizer
+
+        report = with_input_sizes(report, dataset, load_tokenizer(tokenizer))
+    title = ": ".join(str(getattr(dataset, name)) for name in ("name", "root") if hasattr(dataset, name))
+    print_check(report, title, report_console())
+    if report_path:
+        path = Path(report_path).expanduser()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if report.problems:
+        raise DataError(
+            f"{len(report.problems)} problem{'s' * (len(report.problems) > 1)}",
+            where=str(getattr(dataset, "root", "")),
+            remedy="They are listed above",
+        )

@@ -1,0 +1,84 @@
+"""`mate evaluate`: score finished runs on splits, with the weights they kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mate_cli.cli.config.quoting import is_written, quoted_list
+
+if TYPE_CHECKING:
+    from mate_cli.cli.config.schema import Evaluate
+    from mate_cli.pipelines.evaluation.finished import Here
+
+CONFIG = "evaluate"
+SEVERAL = ("run", "split", "data.root")
+"""Keys of which several values, parted by commas, are all taken: nothing is swept here."""
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Make lists of several values, and let any key of the run's data be set."""
+    return [_of_data(_several(word)) for word in words]
+
+
+def _several(word: str) -> str:
+    key, equals, value = word.partition("=")
+    if not equals or key not in SEVERAL or "," not in value or value[0] == "[" or is_written(value):
+        return word
+    return f"{key}={quoted_list(value.split(','))}"
+
+
+def _of_data(word: str) -> str:
+    return f"++{word}" if word.startswith("data.") else word
+
+
+def run(cfg: Evaluate) -> None:
+    """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders."""
+    from mate_cli.cli.config.schema import as_list, modules
+    from mate_cli.runs.folders import open_run
+
+    for folder in as_list(cfg.run):
+        open_run(folder)  # quick; what follows loads torch
+
+    from mate_cli.pipelines.evaluation.finished import Here
+
+    roots: list[str | None] = [*as_list(cfg.data.get("root"))]
+    for root in roots or [None]:
+        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, modules(cfg.trust))
+        (score if cfg.analysis is None else analyse)(cfg, here)
+
+
+def score(cfg: Evaluate, here: Here) -> None:
+    """Score runs on splits, each by itself or all as one, and sort what is wrong."""
+    from mate_cli.cli.config.schema import as_list
+    from mate_cli.pipelines.evaluation.ensemble import evaluate_together
+    from mate_cli.pipelines.evaluation.finished import evaluate_run
+    from mate_cli.reports.compare.errors import print_errors
+    from mate_cli.reports.terminal.comparison import report_console
+
+    runs, splits = as_list(cfg.run), as_list(cfg.split)
+    if cfg.ensemble:
+        folders = [(evaluate_together(runs, split, here), [split]) for split in splits]
+    else:
+        folders = [(evaluate_run(run, splits, here), splits) for run in runs]
+    for folder, scored in folders:
+        for split in scored:
+            print_errors(folder.path / "predictions" / f"{split}.json", report_console())
+
+
+def analyse(cfg: Evaluate, here: Here) -> None:
+    """Print what an analysis finds, and write it and its figures below the folders of runs."""
+    from itertools import product
+
+    from hydra.utils import instantiate
+
+    from mate_cli.analysis.base import FOLDER, analyse_run
+    from mate_cli.cli.config.schema import as_list
+    from mate_cli.reports.analyses import show_findings
+    from mate_cli.reports.terminal.comparison import report_console
+
+    for run, split in product(as_list(cfg.run), as_list(cfg.split)):
+        folder, found = analyse_run(run, split, here, instantiate(cfg.analysis))
+        console = report_console()
+        for file in show_findings(found, folder.path / FOLDER, console):
+            console.print(f"written: {file}", soft_wrap=True)

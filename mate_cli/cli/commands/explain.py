@@ -1,0 +1,99 @@
+"""`mate explain KEY`: what a key means, what it may be, and who sets it."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mate_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mate_cli.cli.config.reference import Explained
+
+HELP = """Explain keys of `mate train`: what they mean, may be, and who sets them.
+
+Usage: mate explain KEY [group=choice] [key=value]
+
+Examples
+  mate explain trainer.val_every
+  mate explain trainer.val_every experiment=wtq_mate scale=small
+  mate explain model model=linformer
+
+Of other commands: mate COMMAND --help KEY"""
+
+
+def run_plain(words: Sequence[str]) -> int:
+    """Print what is known of a key.
+
+    Raises:
+        ConfigError: no key is named, or none of this name is there.
+    """
+    keys = [word for word in words if "=" not in word and not word.startswith("-")]
+    if not words or {"--help", "-h"} & set(words):
+        print(HELP)
+        return 0
+    if len(keys) != 1:
+        raise ConfigError("needs one key", where="mate explain", remedy="Type mate explain trainer.val_every")
+    print(text("train", keys[0], [word for word in words if "=" in word]))
+    return 0
+
+
+def text(command: str, key: str, words: Sequence[str]) -> str:
+    """What is known of a key, or of the keys of a section, for a terminal.
+
+    Args:
+        command: whose configuration it is in.
+        key: dotted.
+        words: what else is typed.
+
+    Raises:
+        ConfigError: there is no such key.
+    """
+    from mate_cli.cli.config.reference import explanations
+
+    stages = _stages(command, words)
+    width = min(shutil.get_terminal_size().columns, 120)
+    parts = []
+    for name, own in stages.items():
+        found = explanations(command, key, own)
+        shown = _one(found[0], width) if len(found) == 1 else _section(key, found, width)
+        parts.append(f"stage {name}\n{shown}" if name else shown)
+    return "\n\n".join(dict.fromkeys(parts))
+
+
+def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
+    """The words that each stage is composed of; of a plain run those that are typed."""
+    if command != "train" or not any(word.startswith("experiment=") for word in words):
+        return {"": list(words)}
+    from mate_cli.cli.config.plan import compose_plan
+
+    plan = compose_plan(words)
+    if not plan.before:
+        return {"": list(words)}
+    return {stage.name: stage.overrides for stage in plan.stages if not stage.run}
+
+
+def _one(found: Explained, width: int) -> str:
+    rows = [("may be", found.bounds)] if found.bounds else []
+    places = [(one.where, one.value, one.said if one.said != found.meaning else "") for one in found.settings]
+    sizes = [max((len(place[part]) for place in places), default=0) for part in (0, 1)]
+    for number, (where, value, said) in enumerate(places):
+        row = f"{where:<{sizes[0]}}  {value:<{sizes[1]}}  {said}".rstrip()
+        rows.append(("" if number else "set by", row))
+    head = textwrap.fill(f"{found.key} = {found.value}", width)
+    meaning = [textwrap.indent(textwrap.fill(found.meaning, width - 2), "  ")] if found.meaning else []
+    return "\n".join([head, *meaning, *(f"  {name:<8}{said}" for name, said in rows)])
+
+
+def _section(key: str, found: Sequence[Explained], width: int) -> str:
+    from mate_cli.cli.shell.help import choices
+
+    size = max(len(one.key) for one in found)
+    rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []
+    for one in found:
+        line = f"  {one.key:<{size}}  {one.value}"
+        said = "; ".join(filter(None, [one.meaning, f"({one.bounds})" if one.bounds else ""]))
+        rows += [line, *([textwrap.indent(textwrap.fill(said, width - 6), "      ")] if said else [])]
+    return "\n".join(rows)

@@ -1,0 +1,281 @@
+"""`mate inspect`: show how one example is read, tokenised, cut, pruned and attended to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from mate_cli.errors import ConfigError, DataError, RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from mate_cli.cli.config.schema import Inspect
+    from mate_cli.lit_modules.base import TableTask
+    from mate_cli.reports.examples.kept_tokens import KeptTokens
+    from mate_cli.runs.configuration import ModelConfig
+    from mate_cli.tables.example import TableExample
+    from mate_cli.tokenization.layout import TableEncoding
+    from mate_cli.tokenization.serializers.masking import MaskingSerializer
+    from mate_cli.tokenization.serializers.text_serializer import TextSerializer
+
+    WordSerializer = TextSerializer | MaskingSerializer
+
+CONFIG = "inspect"
+
+
+SHAPED = "was fixed when it was trained"
+OWN_KEYS = frozenset({"run", "checkpoint", "split", "example", "tokens", "hardware", "paths", "hydra"})
+"""What can be typed beside a run; beside a checkpoint also data."""
+
+
+class ExampleReader(NamedTuple):
+    """What reads the example.
+
+    Args:
+        config: the parts that it is made of.
+        serializer: encodes.
+        examples: of the split.
+        task: with its weights; None where none are at hand.
+    """
+
+    config: ModelConfig
+    serializer: WordSerializer
+    examples: list[TableExample]
+    task: TableTask[Any, Any] | None = None
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Refuse what a run or checkpoint would leave unheard.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    pairs = [word.partition("=") for word in words if not word.startswith("-")]
+    typed = {key.lstrip("+~"): value for key, sign, value in pairs if sign}
+    for source, more in (("run", ()), ("checkpoint", ("data",))):
+        strangers = [key for key in typed if key.split(".")[0] not in {*OWN_KEYS, *more}]
+        if typed.get(source, "null") != "null" and strangers:
+            raise ConfigError(SHAPED, where=strangers[0], remedy=f"Leave it out, or leave {source}= out")
+    return list(words)
+
+
+def run(cfg: Inspect) -> float | None:
+    """Print one example and draw its attention masks, or the graph of its texts, into outputs/inspect/."""
+    from mate_cli.cli.inspect_graph import show_graph
+    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
+    from mate_cli.tokenization.serializers.serializer import EncodingFailure
+
+    reader = open_reader(cfg)
+    example = find_example(reader.examples, cfg.example, cfg.split)
+    if isinstance(reader.serializer, EvidenceSerializer):
+        show_graph(cfg.paths.outputs, example, reader.serializer, reader.task and reader.task.encoder.eval())
+        return None
+    (encoding,) = reader.serializer.encode([example])
+    if isinstance(encoding, EncodingFailure):
+        raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
+    kept = kept_tokens(reader, encoding) if reader.task else None
+    show(example, encoding, reader.serializer, cfg.tokens, kept)
+    print(f"attention masks: {draw_masks(reader.config, cfg.paths.outputs, example, encoding)}")
+    return None
+
+
+def open_reader(cfg: Inspect) -> ExampleReader:
+    """Find what reads the example: a run, a checkpoint, or the configuration, which has no weights.
+
+    Raises:
+        ConfigError: both are named, or there are several stages.
+        RunError: there is no such run.
+        CheckpointError: there is no such checkpoint.
+    """
+    from hydra.utils import instantiate
+
+    from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
+    from mate_cli.tokenization.serializers.masking import MaskingSerializer
+    from mate_cli.tokenization.serializers.text_serializer import TextSerializer
+    from mate_cli.tokenization.vocabulary import load_tokenizer
+
+    if cfg.run is not None or cfg.checkpoint is not None:
+        reader = _of_weights(cfg)
+    else:
+        if cfg.stages:
+            experiments = " or ".join(f"experiment={stage['experiment']}" for stage in cfg.stages.values() if stage)
+            raise ConfigError(
+                "there are several, each with an encoding of its own", where="stages", remedy=f"Use {experiments}"
+            )
+        examples = instantiate(cfg.data).examples(cfg.split)
+        reader = ExampleReader(cfg, instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer)), examples)
+    if not isinstance(reader.serializer, (TextSerializer, MaskingSerializer, EvidenceSerializer)):
+        raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
+    return reader
+
+
+def _of_weights(cfg: Inspect) -> ExampleReader:
+    """The run or the checkpoint that is named; the examples are those that its task predicts."""
+    from hydra.utils import instantiate
+
+    from mate_cli.pipelines.assembly import load_best
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.inference.checkpoint import open_checkpoint
+    from mate_cli.runs.folders import open_run
+
+    here = Here(cfg.hardware, cfg.paths)
+    config: ModelConfig
+    if cfg.run is None:
+        parts, config = open_checkpoint(str(cfg.checkpoint), here)
+        dataset = instantiate(cfg.data)
+    elif cfg.checkpoint is not None:
+        raise ConfigError("is given beside checkpoint", where="run", remedy="Write run=FOLDER or checkpoint=NAME")
+    else:
+        folder = open_run(cfg.run)
+        if stages := folder.read_record().stages:
+            own = folder.path / next(iter(stages))
+            raise RunError("this run is a system of stages", where=cfg.run, remedy=f"Use one of them: run={own}")
+        config = here.config(folder)
+        parts = load_best(config, folder)
+        dataset = parts.data.dataset
+    examples = parts.task.evaluation_examples(dataset.examples(cfg.split))
+    return ExampleReader(config, cast("WordSerializer", parts.serializer), examples, parts.task)
+
+
+def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | None:
+    """Which tokens of an example the network answers from; None where it reads all."""
+    import numpy as np
+    import torch
+
+    from mate_cli.data.loading.collate import collate
+    from mate_cli.reports.examples.kept_tokens import KeptTokens
+    from mate_cli.tokenization.serializers.serializer import OF_ANSWERS
+
+    assert reader.task is not None
+    encoder, positions = reader.task.encoder.eval(), reader.serializer.reset_positions
+    batch = collate([encoding], reset_positions=positions, max_positions=encoder.size.max_positions)
+    with torch.inference_mode():
+        output = encoder(batch)
+    if output.batch.places is None:
+        return None
+    kept = np.zeros(len(encoding), bool)
+    kept[output.batch.places[0].numpy()] = True
+    scores = None if output.scores is None else output.scores[0].float().numpy()
+    in_answer = (encoding.label_ids > 0) & (reader.task.label in OF_ANSWERS)
+    place = encoding.kinds, encoding.row_ids, encoding.cells
+    return KeptTokens(*place, kept, scores, encoding.column_ids > 0, in_answer)
+
+
+def find_example(examples: list[TableExample], wanted: str | int | None, split: str) -> TableExample:
+    """The example of this id, else the one at this place; the first one for None.
+
+    Raises:
+        DataError: there is none.
+    """
+    by_id = {example.example_id: example for example in examples}
+    if str(wanted) in by_id:
+        return by_id[str(wanted)]
+    place = str(0 if wanted is None else wanted)
+    if not place.isdigit() or int(place) >= len(examples):
+        raise DataError(
+            f"there is no example {wanted} in the split {split}",
+            where="example",
+            remedy=f"Give an id, or a place from 0 to {len(examples) - 1}",
+        )
+    return examples[int(place)]
+
+
+def show(
+    example: TableExample,
+    encoding: TableEncoding,
+    serializer: WordSerializer,
+    tokens: int,
+    kept: KeptTokens | None = None,
+) -> None:
+    """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both.
+
+    Args:
+        example: the example.
+        encoding: of it.
+        serializer: made the encoding.
+        tokens: how many to list.
+        kept: those that the network answers from, where it does not read all.
+    """
+    from mate_cli.reports.examples.example import print_cut, print_example, print_sentences, print_tokens
+    from mate_cli.reports.examples.kept_tokens import print_kept
+    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.tokenization.fitting.cuts import describe_cut
+    from mate_cli.tokenization.serializers.masking import MaskingSerializer
+    from mate_cli.tokenization.serializers.text_serializer import TextSerializer
+
+    console = report_console()
+    additions = linked_texts(example, serializer) if isinstance(serializer, TextSerializer) else {}
+    lengths = cell_lengths(example, encoding, serializer, additions)
+    print_example(example, {cell for cell, (kept, _) in lengths.items() if kept}, console)
+    if encoding.cut is not None:
+        print_cut(f"{describe_cut(encoding.cut)}; at most {serializer.max_tokens:,} tokens", console)
+    print_sentences(example, additions, lengths, console)
+    words = serializer.tokenizer.tokens
+    pieces = [words[piece] for piece in encoding.input_ids]
+    if isinstance(serializer, MaskingSerializer):
+        labels = encoding.label_ids.tolist()
+        pieces = [
+            f"{piece} for {words[label]}" if label else piece for piece, label in zip(pieces, labels, strict=True)
+        ]
+    if kept is not None:
+        print_kept(kept, pieces, console)
+    print_tokens(arrays(encoding), encoding.kinds, pieces, tokens, console, kept)
+
+
+def arrays(encoding: TableEncoding) -> dict[str, np.ndarray]:
+    """The arrays of an encoding by name."""
+    return {name: getattr(encoding, name) for name in encoding.__dataclass_fields__ if name != "example_id"}
+
+
+def linked_texts(example: TableExample, serializer: TextSerializer) -> dict[str, str]:
+    """What the serializer appends to a cell for each of its links."""
+    parts = serializer.appended(example)
+    return {link: " ".join(texts) for link, texts in parts.items()}
+
+
+def cell_lengths(
+    example: TableExample, encoding: TableEncoding, serializer: WordSerializer, additions: dict[str, str]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """(tokens kept, tokens before cutting) of each body cell."""
+    from collections import Counter
+
+    kept = Counter(zip(encoding.row_ids.tolist(), encoding.column_ids.tolist(), strict=True))
+    cells = list(example.table.cells())
+    texts = [" ".join([cell.text, *(additions[x] for x in cell.links if x in additions)]) for _, _, cell in cells]
+    pieces = serializer.tokenizer.pieces(texts)
+    return {(r, c): (kept[r + 1, c + 1], max(1, len(p))) for (r, c, _), p in zip(cells, pieces, strict=True)}
+
+
+def draw_masks(config: ModelConfig, outputs: str, example: TableExample, encoding: TableEncoding) -> Path:
+    """Draw what each group of heads of the configured model sees; returns the PNG file."""
+    from mate_cli.reports.plots.attention_masks import attention_masks_figure
+
+    kinds, rows = encoding.kinds, encoding.row_ids.tolist()
+    title = f"{example.example_id}: who may see whom, {len(kinds)} tokens"
+    figure = attention_masks_figure(head_masks(config, encoding), kinds, rows, title)
+    folder = Path(outputs).expanduser() / "inspect"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{re.sub(r'[^0-9A-Za-z._-]+', '_', example.example_id)}_masks.png"
+    figure.savefig(path, dpi=160, facecolor="white")
+    return path
+
+
+def head_masks(config: ModelConfig, encoding: TableEncoding) -> dict[str, np.ndarray]:
+    """The mask of each group of heads and layers of the configured model, Bool [T, T] by the group's name."""
+    import torch
+    from hydra.utils import instantiate
+
+    from mate_cli.data.loading.collate import collate
+
+    with torch.device("meta"):  # only the pattern is wanted, not the weights
+        model = instantiate(config.model, attention=instantiate(config.attention), vocab_size=1)
+    batch = collate([encoding], reset_positions=False, max_positions=len(encoding))
+    masks: dict[str, np.ndarray] = {}
+    for layers, pattern in model.patterns.items():
+        names = [f"{layers}, {name}" if len(model.patterns) > 1 else name for name in pattern.group_labels()]
+        masks |= zip(names, pattern.group_masks(batch)[0].numpy(), strict=True)
+    return masks

@@ -1,0 +1,161 @@
+"""`mate predict`: answer questions about one's own tables or databases, or those of a dataset's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+from mate_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mate_cli.cli.config.schema import Predict
+    from mate_cli.tables.answered import Session
+
+CONFIG = "predict"
+SEVERAL = ("table", "question")
+"""Keys that may be written more than once."""
+TEXTS = (
+    *SEVERAL,
+    "database",
+    "schema",
+    "questions",
+    "sheet",
+    "text_encoding",
+    "run",
+    "checkpoint",
+    "input",
+    "output",
+)
+"""Keys whose values are taken as they are typed: names of files, and sentences with commas and apostrophes."""
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Quote what people write, which Hydra's grammar would stumble over, and gather what is written more than once."""
+    found: dict[str, list[str]] = {}
+    rest: list[str] = []
+    for word in words:
+        key, sign, value = word.partition("=")
+        if sign and key in TEXTS and not is_grammar(value):
+            found.setdefault(key, []).append(value)
+        else:
+            rest.append(word)
+    given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
+    return [*rest, *(f"{key}={in_grammar(values)}" for key, values in given.items())]
+
+
+def in_grammar(values: Sequence[str]) -> str:
+    """Return one text as such, and several as a list."""
+    return quoted(values[0]) if len(values) == 1 else quoted_list(values)
+
+
+def is_grammar(value: str) -> bool:
+    """Say whether a value is written for Hydra: a list, or what `is_written` knows."""
+    return value[:1] + value[-1:] == "[]" or is_written(value)
+
+
+def run(cfg: Predict) -> None:
+    """Answer, and show or write the answers.
+
+    Raises:
+        ConfigError: keys are missing, or exclude each other.
+    """
+    own = [key for key in ("table", "database", "question", "questions") if getattr(cfg, key) is not None]
+    if cfg.input is not None:
+        if own:
+            raise ConfigError(f"excludes {own[0]}", where="input", remedy="Ask about a dataset or about your own table")
+        predict_dataset(cfg)
+    elif cfg.database is not None and cfg.table is not None:
+        raise ConfigError("excludes table", where="database", remedy="Ask about one of them")
+    elif own:
+        predict_tables(cfg)
+    else:
+        remedy = 'Write table=FILE question="...", database=FILE question="...", or input=FILE'
+        raise ConfigError("needs a value", where="table", remedy=remedy)
+
+
+def predict_dataset(cfg: Predict) -> None:
+    """Write predictions in the official format, a list of {question_id, pred}."""
+    from mate_cli.cli.config.schema import modules
+    from mate_cli.runs.folders import open_run
+
+    if cfg.run is None:
+        raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
+    open_run(cfg.run)  # quick; what follows loads torch
+
+    from mate_cli.pipelines.evaluation.finished import Here, predict_file
+
+    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=modules(cfg.trust))
+    predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Show what is being done, in a terminal; an empty text takes it away."""
+    from mate_cli.terminal.console import Console
+
+    status = Console(stderr=True).status("")
+
+    def say(text: str) -> None:
+        if not text:
+            status.stop()
+        else:
+            status.update(text)
+            status.start()
+
+    try:
+        yield say
+    finally:
+        status.stop()
+
+
+def predict_tables(cfg: Predict) -> None:
+    """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
+    from mate_cli.reports.answers.files import check_output, write_answers
+    from mate_cli.reports.answers.terminal import print_session
+    from mate_cli.reports.terminal.comparison import report_console
+    from mate_cli.runs.folders import open_run
+
+    check_output(cfg.output)
+    if cfg.run is not None and cfg.checkpoint is None and (cfg.question or cfg.questions):
+        open_run(cfg.run)  # quick; what follows loads torch
+    with progress() as say:
+        say("starting")
+        session = answered(cfg, say)
+    console = report_console()
+    print_session(session, console)
+    if cfg.output is not None:
+        console.print(f"answers: {write_answers(session, cfg.output)}", soft_wrap=True)
+
+
+def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
+    """Ask the model that is named about the tables, or the database, that are."""
+    from mate_cli.cli.config.schema import as_list, modules
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.inference.opened import open_model
+
+    here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
+    questions = as_list(cfg.question)
+    if cfg.database is not None:
+        from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database
+
+        about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions)
+        return answer_database(about, lambda: open_model(cfg.run, cfg.checkpoint, here, "databases"), say)
+    from mate_cli.pipelines.inference.own_tables import Asking, answer_tables
+    from mate_cli.tables.formats.encoding import known_encoding
+    from mate_cli.tables.limits import Limits
+
+    asking = Asking(
+        tables=as_list(cfg.table),
+        questions=questions,
+        questions_file=cfg.questions,
+        sheet=None if cfg.sheet is None else str(cfg.sheet),
+        conversation=cfg.conversation,
+        abstain=cfg.abstain,
+        output=cfg.output,
+        encoding=None if cfg.text_encoding is None else known_encoding(cfg.text_encoding),
+        limits=Limits(**cfg.limits.model_dump()),
+    )
+    return answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)

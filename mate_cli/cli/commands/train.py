@@ -1,0 +1,159 @@
+"""`mate train`: train one run, the stages of one, or a sweep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mate_cli.cli.app import hydra_entry
+from mate_cli.cli.flags import split_flags
+from mate_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.plan import Plan
+    from mate_cli.runs.configuration import RunConfig
+
+CONFIG = "train"
+MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
+"""Flags of which Hydra takes one."""
+OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir"}
+"""Flags that are answered here; Hydra answers those that only ask something."""
+NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
+"""Flags that ask for other configurations than those of stages."""
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """The words with what `sweep=NAME` implies."""
+    if not any(word.startswith("sweep=") for word in words):
+        return list(words)
+    from mate_cli.cli.sweeps.sweep_file import expand
+
+    return expand(words)
+
+
+def run_words(words: Sequence[str], argv: list[str]) -> int:
+    """Train what the words say, or show the configuration that would be used.
+
+    Args:
+        words: flags and overrides.
+        argv: what starts this command again.
+
+    Raises:
+        MateError: something the user can mend.
+    """
+    flags, overrides = split_flags(words)
+    if refused := [flag for flag in NOT_OURS if flag in flags]:
+        raise ConfigError("mate train has no such flag", where=refused[0], remedy="Use --config-dir FOLDER")
+    if set(flags) - OURS or len(set(flags) & MODES) > 1:
+        hydra_entry(CONFIG, print)()
+        return 0
+    folder = Path(flags["--config-dir"]) if "--config-dir" in flags else None
+    if "--multirun" in flags:
+        return sweep(overrides, folder, argv)
+
+    from mate_cli.cli.config.plan import compose_plan
+    from mate_cli.cli.config.telling import telling
+
+    plan = compose_plan(overrides, folder)
+    if "--cfg" in flags:
+        print(config_text(plan, flags.get("--package")), end="")
+        return 0
+    sys.argv = list(argv)
+    check_plan(plan, folder)
+    train_plan(telling(plan, folder))
+    return 0
+
+
+def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int:
+    """Hand the overrides to Hydra's sweeper, which makes jobs of them.
+
+    Args:
+        overrides: as typed.
+        folder: the user's configuration; `./conf` when it is None.
+        argv: what starts this command again.
+    """
+    from mate_cli.cli.config.words import for_sweeper
+    from mate_cli.cli.config_dir import user_config_dir
+    from mate_cli.cli.sweeps.sweep import run_job, run_sweep
+
+    own = folder or user_config_dir()
+    sys.argv = [sys.argv[0], "--multirun", *for_sweeper(overrides), *(["--config-dir", str(own)] if own else [])]
+    return run_sweep(hydra_entry(CONFIG, partial(run_job, typed=overrides, folder=folder, program=argv[:2])))
+
+
+def check_plan(plan: Plan, folder: Path | None = None) -> None:
+    """Look at all that can be known before a network is built, the quickest first.
+
+    Args:
+        plan: what is to be trained.
+        folder: the user's configuration, beside which modules may lie; `./conf` when it is None.
+
+    Raises:
+        MateError: data is not there, or a part does not fit its class.
+    """
+    from mate_cli.files.own_modules import find_beside
+    from mate_cli.files.targets import targets
+
+    trained = [stage for stage in plan.stages if not stage.run]
+    for stage in trained:
+        find_beside(targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else []))
+        check_data(stage.config)
+
+    from mate_cli.cli.config.validate import target_problems
+    from mate_cli.pipelines.assembly import check_label  # loads Lightning, which takes seconds
+
+    for stage in trained:
+        where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
+        if problems := list(target_problems(values)):
+            raise ConfigError("\n       ".join(problems), where=where)
+        try:
+            check_label(stage.config)
+        except ConfigError as error:
+            raise ConfigError(str(error), where=where) from error
+
+
+def check_data(config: RunConfig) -> None:
+    """Refuse data that is neither there nor to be fetched.
+
+    Raises:
+        DataError: saying what is missing.
+    """
+    from hydra.utils import instantiate
+
+    if config.data.get("download") is False:
+        dataset = instantiate(config.data)
+        if "train" not in dataset.splits:
+            dataset.examples("train")  # says what is missing
+
+
+def train_plan(plan: Plan) -> None:
+    """Train a plan, in as many processes as its hardware has."""
+    from mate_cli.pipelines.stages import run_plan
+    from mate_cli.runs.launch import together
+
+    with together(plan.last.config.hardware):
+        run_plan(plan)
+
+
+def config_text(plan: Plan, package: str | None = None) -> str:
+    """The configuration of a plan as YAML: what config.yaml of the run will hold.
+
+    Args:
+        plan: what would be trained.
+        package: the part to show; None for all.
+
+    Raises:
+        ConfigError: there is no such part.
+    """
+    from omegaconf import MISSING, OmegaConf
+
+    config: Any = OmegaConf.create(plan.values())
+    if not package or package == "_global_":
+        return OmegaConf.to_yaml(config)
+    part = OmegaConf.select(config, package, default=MISSING)
+    if part is MISSING:
+        raise ConfigError("there is no such part", where=f"--package {package}", remedy="All: mate train --cfg job")
+    return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"

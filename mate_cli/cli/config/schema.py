@@ -1,0 +1,167 @@
+"""The parts of the configuration that no class of ours reads by itself: their keys, types and bounds.
+
+One class per command, one field per top-level key. A part with a `_target_` is checked against its class instead.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
+
+
+def modules(trust: str | list[str] | None) -> list[str]:
+    """The modules that `trust` names: one, a list of them, or none."""
+    return as_list(trust)
+
+
+def as_list(value: str | list[str] | None) -> list[str]:
+    """One text, a list of them, or null as a list."""
+    return [value] if isinstance(value, str) else value or []
+
+
+class StageOptions(Section):
+    """One of `stages`: a run of its own, from its own experiment.
+
+    Args:
+        experiment: what it is composed from.
+        overrides: what it sets otherwise.
+        run: a finished run to take in its place, or an experiment for its newest one.
+        after: what it hands on; predictions where there is a system, else nothing.
+        keeps: groups whose choice it keeps, whatever is typed for all.
+    """
+
+    experiment: str
+    overrides: list[str] = Field(default_factory=list)
+    run: str | None = None
+    after: Literal["weights", "predictions"] | None = None
+    keeps: list[str] = Field(default_factory=list)
+
+
+class Train(RunConfig):
+    """`mate train`, as far as one stage is concerned."""
+
+    name: str | int | None
+    resume: str | None
+    trust: str | list[str] | None
+    stages: dict[str, Node | None] | None
+    system: Node | None
+
+
+class Evaluate(Section):
+    """`mate evaluate`."""
+
+    hardware: Hardware
+    paths: Paths
+    run: str | list[str]
+    split: str | list[str]
+    ensemble: bool
+    whole: bool
+    data: Node
+    analysis: Node | None
+    trust: str | list[str] | None
+
+
+class TableLimits(Section):
+    """The largest table that is read; see `tables/limits.py`."""
+
+    rows: PositiveInt
+    columns: PositiveInt
+    cells: PositiveInt
+    megabytes: PositiveInt
+
+
+class Predict(Section):
+    """`mate predict`."""
+
+    hardware: Hardware
+    paths: Paths
+    run: str | None
+    checkpoint: str | None
+    table: str | list[str] | None
+    database: str | None
+    schema_: str | None = Field(alias="schema")
+    question: str | list[str] | None
+    questions: str | None
+    sheet: str | int | None
+    text_encoding: str | None
+    conversation: bool
+    abstain: float | None = Field(ge=0, le=1)
+    input: str | None
+    output: str | None
+    limits: TableLimits
+    data: Node
+    trust: str | list[str] | None
+
+
+class Compare(Section):
+    """`mate compare`."""
+
+    paths: Paths
+    runs: list[str] | str
+    metric: str | None
+    by: list[str] | str
+    status: list[str] | str
+    ignore: list[str] | str
+    statistic: Literal["median", "mean", "median_dev"]
+    published: bool
+    against: str | None
+    watch: bool
+    watch_seconds: PositiveFloat
+    wandb: bool
+    logger: Logger
+    html: str | None
+    figures: str | None
+    json_: str | None = Field(alias="json")
+    csv: str | None
+    markdown: str | None
+    latex: str | None
+
+
+class Benchmark(Section):
+    """`mate benchmark`."""
+
+    benchmark: Node
+    show: str | None
+    paths: Paths
+    seed: NonNegativeInt
+
+
+class Data(Section):
+    """`mate data`."""
+
+    data: Node
+    paths: Paths
+    action: Literal["list", "check", "download"]
+    report: str | None
+    tokenizer: str | None
+
+
+class Export(Section):
+    """`mate export`."""
+
+    hardware: Hardware
+    paths: Paths
+    run: str
+    to: str
+    overwrite: bool
+    license: str | None
+    trust: str | list[str] | None
+
+
+class Inspect(Train):
+    """`mate inspect`."""
+
+    split: str
+    example: str | int | None
+    tokens: PositiveInt
+    run: str | None
+    checkpoint: str | None
+
+
+SCHEMAS: dict[str, type[Section]] = {
+    schema.__name__.lower(): schema for schema in (Train, Evaluate, Predict, Compare, Benchmark, Data, Inspect, Export)
+}
+"""The schema of each primary configuration in `conf/`."""

@@ -1,0 +1,168 @@
+"""Check a composed configuration before any work: unknown keys, wrong types, values out of bounds.
+
+Hydra accepts whatever an experiment file adds, and whatever stands behind `+`; this does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+
+from mate_cli.cli.config.mistakes import omegaconf_error
+from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
+from mate_cli.errors import ConfigError
+from mate_cli.files.own_modules import find_beside, what_is_missing
+
+RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
+"""Keys of Hydra's own in a part with a `_target_`."""
+
+
+def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
+    """Check the plain parts of a configuration, then each part with a `_target_` against its class.
+
+    Args:
+        config: as composed by Hydra, with or without the `hydra` part.
+        command: the primary configuration, such as `train`.
+
+    Returns:
+        The typed configuration, of the class in `SCHEMAS`.
+
+    Raises:
+        ConfigError: one line per problem, naming key, value and remedy.
+    """
+    values = resolved(config)
+    problems = list(plain_problems(values, command)) or list(target_problems(values))
+    if problems:
+        raise ConfigError("\n       ".join(problems))
+    return SCHEMAS[command].model_validate_json(json.dumps(values))
+
+
+def resolved(config: DictConfig) -> dict[str, Any]:
+    """Return the configuration as plain values, without Hydra's own part.
+
+    Raises:
+        ConfigError: a key still needs a value, or an interpolation leads nowhere.
+    """
+    job = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    try:
+        if missing := sorted(OmegaConf.missing_keys(job)):
+            raise ConfigError("needs a value", where=missing[0], remedy=f"Set it with {missing[0]}=...")
+        return typing.cast(dict[str, Any], OmegaConf.to_container(job, resolve=True, throw_on_missing=True))
+    except OmegaConfBaseException as error:
+        raise omegaconf_error(error) from error
+
+
+def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
+    """Yield the problems of the parts that need no class of ours: quick, and without torch."""
+    try:
+        SCHEMAS[command].model_validate_json(json.dumps(values))
+    except ValidationError as error:
+        yield from validation_messages(error, values, schema=SCHEMAS[command])
+
+
+def target_problems(value: object, path: str = "") -> Iterator[str]:
+    """Yield the problems of all parts with a `_target_`, at any depth."""
+    if isinstance(value, dict):
+        if "_target_" in value:
+            yield from _node_problems(value, path)
+        for key, part in value.items():
+            yield from target_problems(part, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from target_problems(part, f"{path}.{index}")
+
+
+def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
+    try:
+        parameters = Parameters.of(_imported(node["_target_"]))
+    except ConfigError as error:
+        yield str(ConfigError(error.problem, where=f"{path}._target_"))
+        return
+    for key, value in node.items():
+        if key in RESERVED or (parameters.takes_any and key not in parameters.names):
+            continue
+        if key not in parameters.names:
+            yield unknown_key(f"{path}.{key}", parameters.names)
+        elif key in parameters.hints and not _holds_target(value):
+            yield from _mismatches(parameters.hints[key], value, f"{path}.{key}")
+
+
+def _imported(name: str) -> Callable[..., object]:
+    """The class or function that a `_target_` names."""
+    import pydoc
+
+    find_beside([name])
+    try:
+        target = pydoc.locate(name)
+    except pydoc.ErrorDuringImport as error:
+        raise ConfigError(f"cannot import {name} ({error.value})") from error
+    if target is None:
+        raise ConfigError(what_is_missing(name))
+    if not callable(target):
+        raise ConfigError(f"{name} is neither a class nor a function")
+    return target
+
+
+class Parameters(NamedTuple):
+    """What a class or function can be given: names, their types, and whether it takes any other name too."""
+
+    names: list[str]
+    hints: dict[str, Any]
+    takes_any: bool
+
+    @classmethod
+    def of(cls, target: Callable[..., object]) -> Parameters:
+        """Read the signature of a class or function."""
+        parameters = inspect.signature(target).parameters.values()
+        named = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        try:
+            hints = typing.get_type_hints(_annotated(target), include_extras=True)
+        except NameError:  # a type that is imported for the type checker only
+            hints = {}
+        return cls(named, hints, any(p.kind is p.VAR_KEYWORD for p in parameters))
+
+
+def _annotated(target: Callable[..., object]) -> Any:  # noqa: ANN401 - a class or a function
+    """What has the annotations of a target: a dataclass itself, whose fields may come from several modules."""
+    if dataclasses.is_dataclass(target) or not inspect.isclass(target):
+        return target
+    return vars(target).get("__init__", target.__init__)
+
+
+@functools.cache
+def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type at all
+    """The check of one type; None where plain values cannot be of that type."""
+    try:
+        return TypeAdapter(hint, config=ConfigDict(strict=True))
+    except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation):
+        return None
+    except PydanticUserError:  # a dataclass or model brings settings of its own
+        return TypeAdapter(hint)
+
+
+def _mismatches(hint: Any, value: object, place: str) -> Iterator[str]:  # noqa: ANN401 - any type at all
+    adapter = _adapter(hint)
+    if adapter is None:
+        return
+    try:
+        # As JSON, a list can be a tuple and text a path, but "3" is no number: what YAML means too.
+        adapter.validate_json(json.dumps(value))
+    except ValidationError as error:
+        yield from validation_messages(error, value, place)
+
+
+def _holds_target(value: object) -> bool:
+    if isinstance(value, dict):
+        return "_target_" in value or any(map(_holds_target, value.values()))
+    return isinstance(value, list) and any(map(_holds_target, value))

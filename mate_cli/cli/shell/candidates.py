@@ -1,0 +1,168 @@
+"""What the last word of a command line can become, read from `conf/` itself: Hydra would take a second to load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mate_cli.cli.config_dir import config_dir, user_config_dir
+
+FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
+"""What every command takes; `mate train` also the next ones."""
+OF_TRAIN = ("--multirun", "--config-dir")
+RUNS = ("run", "resume", "runs", "show")
+"""Keys whose value is a run folder; so is `stages.NAME.run`."""
+NEWEST = 20
+"""Run folders that are offered."""
+
+
+@dataclass(frozen=True)
+class Completer:
+    """Completes words of one command.
+
+    Args:
+        command: whose configuration it is.
+        words: what stands before.
+    """
+
+    command: str
+    words: Sequence[str]
+
+    def complete(self, word: str) -> list[str]:
+        """What a word can become."""
+        if word.startswith("-"):
+            flags = (*FLAGS, *(OF_TRAIN if self.command == "train" else ()))
+            return [flag for flag in flags if flag.startswith(word)]
+        key, equals, value = word.partition("=")
+        name = key.lstrip("+~")
+        if equals:
+            return [f"{key}={found}" for found in self._values(name, value)]
+        sign = key[: len(key) - len(name)]
+        return sorted({f"{sign}{found}" for found in self._keys(name) if found.startswith(name)})
+
+    def _values(self, key: str, value: str) -> Iterator[str]:
+        """Values of a key; of several parted by commas, the last one is completed."""
+        before, comma, last = value.rpartition(",")
+        groups = self._groups()
+        if key in groups:
+            known: Sequence[str] = _choices(key)
+        elif key in RUNS or (key.startswith("stages.") and key.endswith(".run")):
+            known = newest_runs()
+        else:
+            known = ("true", "false") if isinstance(self._default(key), bool) else ()
+        yield from (f"{before}{comma}{name}" for name in known if name.startswith(last))
+
+    def _keys(self, typed: str) -> Iterator[str]:
+        """Groups, keys and sections; of a section that is typed, what is in it."""
+        section = typed.rpartition(".")[0]
+        if section:
+            node = self._section(section)
+            yield from (f"{section}.{_ended(name, value)}" for name, value in node.items())
+            return
+        groups = self._groups()
+        yield from (f"{group}=" for group in groups)
+        yield from (f"{group}." for group in groups if self._section(group))
+        yield from (_ended(name, value) for name, value in self._own().items() if name not in groups)
+
+    def _section(self, section: str) -> dict[str, Any]:
+        first, *inner = section.split(".")
+        chosen = self._groups().get(first)
+        node: Any = _file(first, chosen) if chosen else self._own().get(first)
+        for part in inner:
+            node = node.get(part) if isinstance(node, dict) else None
+        return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
+
+    def _default(self, key: str) -> object:
+        section, _, name = key.rpartition(".")
+        return (self._section(section) if section else self._own()).get(name)
+
+    def _own(self) -> dict[str, Any]:
+        """The keys at the top of the command's configuration, and of those that it extends."""
+        found: dict[str, Any] = {}
+        for content in _extended(self.command):
+            found |= {name: value for name, value in content.items() if name not in ("defaults", "hydra")}
+        return found
+
+    def _groups(self) -> dict[str, str | None]:
+        """The groups of the command with what is chosen: what is typed, what the experiment says, or the default."""
+        groups: dict[str, str | None] = {}
+        for content in _extended(self.command):
+            groups |= {str(name): value for name, value in _pairs(content) if " " not in str(name)}
+        typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
+        experiment = typed.get("experiment")
+        said = _overridden("experiment", experiment) if experiment and "experiment" in groups else {}
+        return groups | {name: value for name, value in (said | typed).items() if name in groups}
+
+
+def newest_runs(outputs: str = "outputs") -> list[str]:
+    """The newest run folders here, the newest first."""
+    found = [path.parent for path in Path(outputs).glob("*/*/*/record.json")]
+    newest = sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)[:NEWEST]
+    return [str(path) for path in newest]
+
+
+def _ended(name: str, value: object) -> str:
+    """A key as it goes on: with a dot where more is in it."""
+    return f"{name}." if isinstance(value, dict) and value else f"{name}="
+
+
+def _extended(name: str) -> Iterator[dict[str, Any]]:
+    """A primary configuration, after those that it extends."""
+    content = _read(config_dir() / f"{name}.yaml")
+    for entry in content.get("defaults") or []:
+        if isinstance(entry, str) and entry not in ("_self_", "program"):
+            yield from _extended(entry)
+    yield content
+
+
+def _pairs(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for entry in content.get("defaults") or []:
+        if isinstance(entry, dict):
+            yield from entry.items()
+
+
+def _overridden(group: str, name: str) -> dict[str, Any]:
+    """What a file chooses of groups, and those that it extends."""
+    path = _place(group, name)
+    content = _read(path) if path else {}
+    found: dict[str, Any] = {}
+    for entry in content.get("defaults") or []:
+        if isinstance(entry, str) and entry != "_self_":
+            found |= _overridden(group, entry)
+    return found | {key.removeprefix("override /"): value for key, value in _pairs(content)}
+
+
+def _file(group: str, name: str) -> dict[str, Any]:
+    """The content of a choice, with that of the choices that it extends."""
+    path = _place(group, str(name))
+    content = _read(path) if path else {}
+    found: dict[str, Any] = {}
+    for entry in content.pop("defaults", None) or []:
+        if isinstance(entry, str) and entry != "_self_":
+            found |= _file(group, entry)
+    return found | content
+
+
+def _place(group: str, name: str) -> Path | None:
+    places = (folder / group / f"{name}.yaml" for folder in _folders())
+    return next((place for place in places if place.is_file()), None)
+
+
+def _choices(group: str) -> list[str]:
+    return sorted({path.stem for folder in _folders() for path in (folder / group).glob("*.yaml")})
+
+
+def _folders() -> list[Path]:
+    return [folder for folder in (user_config_dir(), config_dir()) if folder]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (OSError, yaml.YAMLError):
+        return {}
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,171 @@
+"""What `mate --help` and `mate <command> --help` print, and the names nearest to a mistyped one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from mate_cli.cli.config_dir import config_dir, user_config_dir
+
+WIDTH = 80
+
+
+def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0.6) -> str | None:
+    """Return a question that offers the known name nearest to a mistyped one; None when none is near."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return f"Did you mean {prefix}{found[0]}?" if found else None
+
+
+def overview(commands: Mapping[str, str]) -> str:
+    """Return the text of `mate --help`.
+
+    Args:
+        commands: description of each sub-command.
+    """
+    return "\n".join(
+        [
+            "mate: train, evaluate and compare table transformers.",
+            "",
+            "Usage: mate COMMAND [group=choice] [key=value] [-m]",
+            "",
+            "Commands",
+            *(f"  {name:<12}{text}" for name, text in commands.items()),
+            "",
+            "mate COMMAND --help      groups, keys and examples of a command",
+            "mate COMMAND --cfg job   the configuration that would be used",
+            "mate --version",
+        ]
+    )
+
+
+def command_help(config_name: str) -> str:
+    """Return the text of `mate <command> --help`, from the command's primary configuration.
+
+    Args:
+        config_name: name of the primary configuration, such as `train`.
+    """
+    config = _load(config_name)
+    texts = config["hydra"]["help"]
+    sections = [
+        texts["header"],
+        f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
+        *_section("Groups: choose a file of conf/", _groups(config["defaults"])),
+        *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
+        "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
+        _closing(texts["app_name"]),
+    ]
+    return "\n\n".join(sections)
+
+
+def choices(group: str) -> list[str]:
+    """Return the names that a group can be set to, of our files and the user's."""
+    folders = [folder / group for folder in _folders()]
+    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+
+
+def nearest_choice(group: str, name: str) -> str | None:
+    """Return the choice of a group nearest to a name that is none.
+
+    One that contains the name comes first, then one that is spelled alike, then one whose file says the word in its
+    first line, as that of `gpu` says CUDA.
+    """
+    known = choices(group)
+    holding = [one for one in known if len(name) > 2 and name in one]
+    alike = difflib.get_close_matches(name, holding, n=1, cutoff=0) or difflib.get_close_matches(name, known, n=1)
+    return next(iter(alike), None) or min(_described(group, name), key=len, default=None)
+
+
+def groups_of(config_name: str) -> list[str]:
+    """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
+    return [group for group, _ in _chosen(_load(config_name)["defaults"])]
+
+
+def keys_of(config_name: str) -> list[str]:
+    """Return the keys at the top of a command's primary configuration that are no groups."""
+    config = _load(config_name)
+    extended = [entry for entry in config["defaults"] if isinstance(entry, str) and entry not in ("_self_", "program")]
+    inherited = [key for entry in extended for key in keys_of(entry)]
+    return [*inherited, *(key for key in config if key not in ("defaults", "hydra"))]
+
+
+def _described(group: str, word: str) -> list[str]:
+    """The choices of a group whose files say a word in their first line."""
+    files = [folder / group / f"{name}.yaml" for name in choices(group) for folder in _folders()]
+    lines = {file.stem: file.open(encoding="utf-8").readline() for file in files if file.is_file()}
+    return [name for name, line in lines.items() if re.search(rf"^#.*\b{re.escape(word)}\b", line, re.IGNORECASE)]
+
+
+def _folders() -> list[Path]:
+    """Where configuration is: ours, and the user's."""
+    return [folder for folder in (config_dir(), user_config_dir()) if folder]
+
+
+def _section(title: str, rows: list[str]) -> list[str]:
+    return ["\n".join([title, *rows])] if rows else []
+
+
+def _groups(defaults: list[object]) -> list[str]:
+    """One wrapped line per group: its choices, the default one in front; also of a configuration that it extends."""
+    return [_group(group, default) for group, default in _chosen(defaults)]
+
+
+def _chosen(defaults: list[object]) -> list[tuple[str, str | None]]:
+    """Groups and what they choose by themselves, also of a configuration that is extended; no optional files."""
+    pairs: list[tuple[str, str | None]] = []
+    for entry in defaults:
+        if isinstance(entry, dict):
+            pairs += entry.items()
+        elif isinstance(entry, str) and entry != "_self_":
+            pairs += _chosen(_load(entry).get("defaults", []))
+    return pairs
+
+
+def _group(group: str, default: str | None) -> str:
+    names = choices(group)
+    others = ", ".join(name for name in names if name != default)
+    text = f"{default} (default)" + (f", {others}" if others else "") if default else others or "none yet"
+    return textwrap.fill(text, WIDTH, initial_indent=f"  {group:<12}", subsequent_indent=" " * 14)
+
+
+def _load(config_name: str) -> dict[str, Any]:
+    """A file of ours at the top of `conf/`, as it stands."""
+    from omegaconf import OmegaConf
+
+    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(config_dir() / f"{config_name}.yaml")))
+
+
+def _keys(source: Path) -> list[str]:
+    """The keys of a primary configuration as they stand in the file, with their comments."""
+    lines = source.read_text(encoding="utf-8").splitlines()
+    own = [line for line in lines if line[:1].isalpha() and not line.startswith(("defaults:", "hydra:"))]
+    pairs = [line.partition("#")[::2] for line in own]
+    width = max((len(key.rstrip()) for key, _ in pairs), default=0)
+    indent = " " * (width + 4)
+    return [
+        textwrap.fill(comment.strip(), WIDTH, initial_indent=f"  {key.rstrip():<{width}}  ", subsequent_indent=indent)
+        for key, comment in pairs
+    ]
+
+
+def topic(words: Sequence[str]) -> str | None:
+    """Return the key that is asked about, as in `--help trainer`; None where no help is asked for, or for all."""
+    for flag in words:
+        if flag.startswith("--help="):
+            return flag.partition("=")[2] or None
+    if not {"--help", "-h"} & set(words):
+        return None
+    return next((word for word in words if "=" not in word and not word.startswith("-")), None)
+
+
+def _closing(name: str) -> str:
+    texts = {
+        "--help KEY": "what a key or group means, as in --help trainer",
+        "--cfg job": "all keys with their values",
+        "-m key=1,2,3": "one run per value",
+        "--hydra-help": "flags of Hydra",
+    }
+    return "\n".join(f"{name} {flag:<16}{text}" for flag, text in texts.items())

@@ -1,0 +1,249 @@
+"""`mate train -m`: every job is a process of its own, so that none can take the others with it.
+
+The job's folder and record are made before its process starts: whatever becomes of it, the record says so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig, open_dict, read_write
+from omegaconf.errors import OmegaConfBaseException
+
+from mate_cli.cli.config.quoting import quoted
+from mate_cli.cli.config.words import of_job, parameters_for_sweeper
+from mate_cli.cli.sweeps.sweep_file import key, typed_parameters
+from mate_cli.errors import ConfigError, MateError
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.plan import Plan
+    from mate_cli.runs.record import RunFolder, RunRecord
+
+FAILED = None
+"""What a job without a result returns: a search counts it as a failed trial and goes on."""
+
+
+class Bookkeeping(Callback):
+    """Keeps in mind where the sweep of this process has its folder, and makes of its parameters what Hydra takes."""
+
+    folder: Path | None = None
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ANN401 - Hydra's signature
+        """Hydra calls this before it makes the jobs."""
+        Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
+        parameters = dict(config.hydra.sweeper.get("params") or {})
+        for name in typed_parameters(parameters, config.hydra.overrides.task):
+            del parameters[name]
+        if "params" in config.hydra.sweeper:
+            with read_write(config.hydra), open_dict(config.hydra):
+                config.hydra.sweeper.params = parameters_for_sweeper(parameters)
+
+
+def run_sweep(start: Callable[[], object]) -> int:
+    """Run a sweep to its end and print what became of its jobs.
+
+    Args:
+        start: Hydra's entry, which hands the jobs to the launcher.
+
+    Returns:
+        0 when every job has finished (or is being trained elsewhere), else 1.
+
+    Raises:
+        MateError: there is no sweep, for the configuration is wrong.
+    """
+    from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
+
+    Bookkeeping.folder, problem = None, None
+    try:
+        start()
+    except (MateError, HydraException, OmegaConfBaseException):
+        raise
+    except Exception as error:  # whatever a launcher raises when a worker of its own is lost
+        if not job_files(Bookkeeping.folder):
+            raise
+        problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
+    finally:
+        files = job_files(Bookkeeping.folder)
+        mistake = common_mistake(files)
+        if files and not mistake:
+            print_summary(files, problem)
+    if mistake:
+        raise MateError(mistake)
+    return 0 if all_well(files) and not problem else 1
+
+
+def job_files(folder: Path | None) -> list[Path]:
+    """The files of a sweep's jobs, in order of their numbers."""
+    return sorted((folder / "jobs").glob("*.json"), key=lambda path: int(path.stem)) if folder else []
+
+
+def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, program: Sequence[str]) -> float | None:
+    """Run one job of a sweep in a process of its own, unless it is done or being done.
+
+    Args:
+        config: the job's configuration, as far as Hydra knows it.
+        typed: overrides of the sweep.
+        folder: the user's configuration; `./conf` when it is None.
+        program: module file and sub-command that start a process.
+
+    Returns:
+        The monitored metric, for a search; None for a job without one.
+    """
+    from mate_cli.cli.config.telling import telling
+    from mate_cli.runs.record import RunFolder
+    from mate_cli.runs.result import result_of
+
+    hydra = HydraConfig.get()
+    known = [*map("{}=".format, hydra.sweeper.get("params") or {}), *typed]
+    overrides, number = of_job(hydra.overrides.task, known), int(hydra.job.num)
+    flags = [f"--config-dir={folder}"] if folder else []
+    words = [*program, *flags, *without(overrides, "resume")]
+    if is_follower():
+        join_job(words)
+        return FAILED
+    note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
+    notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
+    notes.write_json(f"{number}.json", note)
+    try:
+        plan = composed(overrides, folder)
+        check_direction(plan)
+        run, record, before = open_job(telling(plan, folder), number)
+        notes.write_json(f"{number}.json", {**note, "folder": str(run.path.absolute()), "before": before})
+    except MateError as error:  # what it would train is wrong, or a search looks the wrong way
+        notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
+        return FAILED
+    if record.status == "running" and not before:
+        record = follow_job(run, words)
+    found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
+    return found.value if found else FAILED
+
+
+def composed(overrides: Sequence[str], folder: Path | None) -> Plan:
+    """The plan of a job.
+
+    Raises:
+        ConfigError: nothing can be trained so.
+    """
+    from mate_cli.cli.config.mistakes import explained_errors
+    from mate_cli.cli.config.plan import compose_plan
+
+    with explained_errors("train", overrides):
+        return compose_plan(overrides, folder)
+
+
+def check_direction(plan: Plan) -> None:
+    """Refuse a search that looks the wrong way.
+
+    Raises:
+        ConfigError: it minimises what is better when greater, or the other way round.
+    """
+    asked = HydraConfig.get().sweeper.get("direction")
+    if asked is None:
+        return
+    from hydra.utils import get_class
+
+    from mate_cli.metrics.specs.names import spec_to_follow
+
+    judge: Any = get_class((plan.system or plan.last.config.task)["_target_"])
+    wanted = "maximize" if spec_to_follow(judge.monitor).direction > 0 else "minimize"
+    if str(getattr(asked, "name", asked)) != wanted:
+        raise ConfigError(
+            f"a search looks at {judge.monitor}, of which {'more' if wanted == 'maximize' else 'less'} is better",
+            where="hydra.sweeper.direction",
+            remedy=f"Add hydra.sweeper.direction={wanted}",
+        )
+
+
+def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
+    """Open the folder of a job and leave a record in it.
+
+    Returns:
+        Folder, record, and whether it is finished already or being trained by another process.
+    """
+    from mate_cli.files.plain import to_yaml
+    from mate_cli.pipelines.plan import open_plan
+    from mate_cli.runs.folders import find_same, is_running
+    from mate_cli.runs.lock import release
+
+    outputs = Path(plan.last.config.paths.outputs)
+    same = find_same(outputs, "train", plan.names.experiment, plan.values()) if plan.resume == "missing" else None
+    if same and is_running(same):
+        return same, same.read_record(), True
+    folder, record = open_plan(plan, number)
+    try:
+        if record.status == "finished":
+            return folder, record, True
+        record.argv = ["mate", "train", *plan.overrides]
+        folder.write_text("config.yaml", to_yaml(plan.values()))
+        folder.write_record(record)
+        return folder, record, False
+    finally:
+        release(folder.path)  # for the process that trains it
+
+
+def follow_job(folder: RunFolder, words: Sequence[str]) -> RunRecord:
+    """Train a job's run in a process of its own, and complete the record if that could not.
+
+    Args:
+        folder: the run's; `stderr.txt` in it keeps what the process says on stderr.
+        words: module file, sub-command, flags and overrides.
+    """
+    errors = folder.path / "stderr.txt"
+    print(f"job: mate {' '.join(words[1:])}", flush=True)
+    command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]
+    # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
+    with errors.open("wb") as file, subprocess.Popen(command, stderr=file) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:  # the process has been told too, and saves its state
+            wait_or_kill(process)
+            raise
+    said = errors.read_text(encoding="utf-8", errors="replace")
+    if code:
+        sys.stderr.write(said)
+    record = folder.read_record()
+    if record.status == "running":
+        record.status, record.reason = "failed", end_reason(code, said)
+        folder.write_record(record)
+    return record
+
+
+def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a process, and end it where the user would not: it may hang."""
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        process.kill()
+        raise
+
+
+def is_follower() -> bool:
+    """Whether Slurm has started several processes for this job, and this is not the first."""
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
+
+
+def join_job(words: Sequence[str]) -> int:
+    """Take part in a job whose first process keeps the books; what Slurm started on other machines trains with it."""
+    return subprocess.run([sys.executable, *words], check=False).returncode
+
+
+def end_reason(code: int, said: str) -> str:
+    """Why a process ended that could not write its record: its last error, or the signal that killed it."""
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"
+    message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
+    return " ".join(message.split())[:500] or f"ended with exit code {code}"
+
+
+def without(overrides: Sequence[str], name: str) -> list[str]:
+    """The overrides of other keys; neither `sweep` nor `resume` says what is trained."""
+    return [item for item in overrides if key(item) != name]

@@ -1,0 +1,150 @@
+"""What became of the jobs of a sweep."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from rich.table import Table
+from rich.text import Text
+
+from mate_cli.reports.format import plural
+from mate_cli.reports.terminal.comparison import report_console
+from mate_cli.reports.terminal.details import STATE_STYLES, frame
+from mate_cli.runs.result import MonitoredResult, result_of
+
+STYLES = {**STATE_STYLES, "killed": "red"}
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """One line of the summary.
+
+    Args:
+        status: as recorded, or `killed` for a run whose process has gone without a word.
+        result: its monitored metric; None where it has none.
+        before: it was finished, or being trained, before this sweep.
+    """
+
+    number: int
+    overrides: tuple[str, ...]
+    status: str
+    result: MonitoredResult | None
+    reason: str
+    folder: Path | None
+    before: bool
+
+
+def read_job(file: Path) -> SweepJob:
+    """Read a job's file and the record of its run."""
+    from mate_cli.runs.liveness import is_dead
+
+    note = json.loads(file.read_text(encoding="utf-8"))
+    folder = Path(note["folder"]) if note["folder"] else None
+    lost = {"status": "failed", "reason": note["reason"] or "its worker was lost"}
+    record: dict[str, Any] = read_record(folder) if folder else lost
+    status, reason = record.get("status", "unknown"), record.get("reason") or ""
+    if folder and is_dead(folder, record):
+        status, reason = "killed", "its process has gone"
+    metrics: dict[str, float] = record.get("metrics") or {}
+    found = result_of(record.get("monitor") or "", metrics) if status == "finished" else None
+    return SweepJob(
+        number=note["job"],
+        overrides=tuple(note["overrides"]),
+        status=status,
+        result=found,
+        reason=reason.removeprefix("ConfigError: ") or ("before this sweep" if note["before"] else ""),
+        folder=folder,
+        before=note["before"],
+    )
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """A run's record; a damaged one is a failure."""
+    try:
+        return dict(json.loads((folder / "record.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        return {"status": "failed", "reason": f"its record cannot be read: {error}"}
+
+
+def all_well(files: Sequence[Path]) -> bool:
+    """Whether every job has finished, or is being trained by another process."""
+    jobs = [read_job(file) for file in files]
+    return all(job.status == "finished" or (job.status == "running" and job.before) for job in jobs)
+
+
+def common_mistake(files: Sequence[Path]) -> str | None:
+    """What is wrong with every job alike, so that none was begun: a mistake in the sweep itself."""
+    notes = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    problems = [note.get("problem") for note in notes]
+    return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
+
+
+def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
+    """Print a table of the jobs, then how many ended how.
+
+    Args:
+        files: the jobs' files.
+        problem: what stopped the sweep early, if anything did.
+    """
+    console = report_console()
+    jobs = [read_job(file) for file in files]
+    root = common_root(jobs)
+    console.print("", summary_table(jobs, root), "", sep="\n")
+    console.print(f"run folders: {os.path.relpath(root)}", soft_wrap=True)
+    counts = Counter(job.status for job in jobs)
+    before = sum(job.before for job in jobs)
+    earlier = f" ({before} before this sweep)" if before else ""
+    ended = ", ".join(f"{count} {status}" for status, count in counts.items())
+    console.print(f"{plural(len(jobs), 'job')}: {ended}{earlier}")
+    if best := best_of_search(files[0].parents[1], [job.result for job in jobs if job.result]):
+        console.print(best)
+    if problem:
+        console.print(Text(problem, style="red"))
+    if problem or counts["finished"] + sum(job.status == "running" and job.before for job in jobs) < len(jobs):
+        console.print("To run what is missing, type the same again with resume=missing")
+
+
+def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
+    """The line about the best trial of an optuna search, None for other sweeps.
+
+    Args:
+        folder: of the sweep.
+        results: of its jobs, which all have the same metric.
+    """
+    file = folder / "optimization_results.yaml"
+    if not file.is_file() or not results:
+        return None
+    found: Any = OmegaConf.to_container(OmegaConf.load(file))
+    best = " ".join(f"{key.lstrip('+')}={value}" for key, value in found.get("best_params", {}).items())
+    return f"best: {best} ({replace(results[0], value=found['best_value'])})" if best else None
+
+
+def summary_table(jobs: Sequence[SweepJob], root: Path) -> Table:
+    """The table of a sweep; overrides that all jobs share are left out, folders are below the root."""
+    shared = set.intersection(*(set(job.overrides) for job in jobs)) if len(jobs) > 1 else set()
+    table = frame("Sweep")
+    table.add_column("Job", justify="right")
+    table.add_column("Overrides", overflow="fold", ratio=2)
+    table.add_column("Status", no_wrap=True)
+    table.add_column("Result", justify="right", no_wrap=True)
+    table.add_column("Reason", overflow="fold", ratio=3)
+    table.add_column("Folder", overflow="fold", min_width=21)
+    for job in jobs:
+        overrides = " ".join(item for item in job.overrides if item not in shared)
+        folder = str(job.folder.relative_to(root)) if job.folder else ""
+        status = Text(job.status, style=STYLES.get(job.status, ""))
+        table.add_row(str(job.number), Text(overrides), status, str(job.result or ""), Text(job.reason), Text(folder))
+    return table
+
+
+def common_root(jobs: Sequence[SweepJob]) -> Path:
+    """The nearest folder above all run folders."""
+    parents = [str(job.folder.parent) for job in jobs if job.folder]
+    return Path(os.path.commonpath(parents)) if parents else Path.cwd()

@@ -1,0 +1,136 @@
+"""The published format of TAPAS' pre-training data: one interaction a line, as the text form of a protocol buffer.
+
+Source: google-research/tapas, `protos/interaction.proto`; the files are named .txtpb or .txtpb.gz.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.errors import DataError
+from mate_cli.tables.table import Cell, Table
+
+Message = dict[str, list[Any]]
+"""The values of each field in their order: texts as `str`, messages as such, all else as it is written."""
+
+_TOKEN = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[{}<>:]|[^\s{}<>:;,"']+)|[\s;,]+|(.)""")
+_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
+_CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+
+
+def read_interactions(path: Path, source: str = "") -> Iterator[CorpusTable]:
+    """The tables of a file of interactions; the texts of each are its titles and what the format calls questions.
+
+    Args:
+        path: a .txtpb or .txtpb.gz file.
+        source: what the tables' source is called; the file's name where it is empty.
+
+    Raises:
+        DataError: the file cannot be read, or a line is no interaction.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _corpus_table(_interaction(line, f"{path}, line {number}"), source or path.name)
+    except (OSError, EOFError) as error:
+        raise DataError("cannot be read, or is damaged", where=str(path), remedy="Fetch it again") from error
+
+
+def parse_message(text: str) -> Message:
+    """Read the text form of one protocol buffer.
+
+    Raises:
+        ValueError: the text is no such form.
+    """
+    tokens = []
+    for match in _TOKEN.finditer(text):
+        if match[2]:
+            raise ValueError(f"unexpected {match[2]!r}")
+        if match[1]:
+            tokens.append(match[1])
+    tokens.reverse()
+    message = _message(tokens)
+    if tokens:
+        raise ValueError("a bracket closes that was not opened")
+    return message
+
+
+def _message(tokens: list[str]) -> Message:
+    """Fields up to a closing bracket or the end; the next token is the last of the list."""
+    found: Message = {}
+    while tokens and tokens[-1] not in "}>":
+        name = tokens.pop()
+        found.setdefault(name, []).append(_value(tokens, name))
+    return found
+
+
+def _value(tokens: list[str], name: str) -> Any:  # noqa: ANN401 - text, message or word
+    if tokens and tokens[-1] == ":":
+        tokens.pop()
+    if not tokens or tokens[-1] in "}>:":
+        raise ValueError(f"{name} has no value")
+    token = tokens.pop()
+    if token in "{<":
+        inner = _message(tokens)
+        if not tokens:
+            raise ValueError("a bracket is not closed")
+        tokens.pop()
+        return inner
+    if token[0] not in "\"'":
+        return token
+    texts = [token]
+    while tokens and tokens[-1][0] in "\"'":  # texts one after another are one
+        texts.append(tokens.pop())
+    return "".join(_unescaped(part[1:-1]) for part in texts)
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(_escaped_byte, text.encode()).decode(errors="replace")
+
+
+def _escaped_byte(match: re.Match[bytes]) -> bytes:
+    octal, hexadecimal, letter = match.groups()
+    if letter is not None:
+        return _CONTROLS.get(letter, letter)
+    return bytes([int(octal, 8) & 255 if octal else int(hexadecimal, 16)])
+
+
+def _interaction(line: str, where: str) -> Message:
+    try:
+        return parse_message(line)
+    except ValueError as error:
+        raise DataError(f"is no interaction: {error}", where=where, remedy="One interaction a line, as text") from error
+
+
+def _corpus_table(interaction: Message, source: str) -> CorpusTable:
+    fields: Message = (interaction.get("table") or [{}])[0]
+    header = _cells(fields.get("columns", []))
+    rows = [_cells(row.get("cells", [])) for row in fields.get("rows", [])]
+    table = Table(
+        _text(fields, "table_id") or _text(interaction, "id"),
+        header,
+        tuple(row for row in rows if len(row) == len(header)),
+        title=_text(fields, "document_title"),
+        section_title=_text(fields, "caption"),
+    )
+    said = (
+        _text(question, "original_text") or _text(question, "text") for question in interaction.get("questions", [])
+    )
+    return CorpusTable.of(table, source, tuple(said))
+
+
+def _cells(messages: list[Message]) -> tuple[Cell, ...]:
+    return tuple(Cell(_text(message, "text")) for message in messages)
+
+
+def _text(message: Message, field: str) -> str:
+    return str((message.get(field) or [""])[0])

@@ -1,0 +1,134 @@
+"""One statement about each table, every time it comes by: does the table entail it or refute it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.shards import read_shard
+from mate_cli.data.corpora.table_corpus import TableCorpus
+from mate_cli.data.loading.stream import Masks
+from mate_cli.data.synthesis.counterfactual import Rewriting
+from mate_cli.data.synthesis.parts import MAX_CELLS, table_parts
+from mate_cli.data.synthesis.statements import Grammar
+from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC, part_statements
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.serializers.serializer import Serializer
+
+KINDS = (SYNTHETIC, COUNTERFACTUAL)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """How statements are drawn.
+
+    Args:
+        counterfactual: how often one is wanted that rewrites a sentence; else one of the grammar. Where a table is
+            good for no statement of a kind, the other one is taken.
+        max_cells: of the part of a table that a statement is about.
+    """
+
+    counterfactual: float
+    max_cells: int
+
+    def draw(self, one: CorpusTable, generator: np.random.Generator) -> TableExample | None:
+        """A statement about a random part of a table, at even odds a true one; None where there is none."""
+        label = int(generator.random() < 0.5)
+        kinds = KINDS[::-1] if generator.random() < self.counterfactual else KINDS
+        found = (self.of_kind(one, kind, label, generator) for kind in kinds)
+        return next((example for example in found if example), None)
+
+    def of_kind(self, one: CorpusTable, kind: str, label: int, generator: np.random.Generator) -> TableExample | None:
+        """A statement of a kind and a label about a random part of a table, see `draw`."""
+        grammar = Grammar() if kind == SYNTHETIC else None
+        rewriting = Rewriting() if kind == COUNTERFACTUAL else None
+        parts = list(table_parts(one.table, self.max_cells))
+        for place in generator.permutation(len(parts)):
+            begin, part = parts[place]
+            made = part_statements(one, begin, part, generator, grammar, rewriting)
+            fitting = [example for example in made if example.answer and example.answer.label == label]
+            if fitting:
+                return fitting[generator.integers(len(fitting))]
+        return None
+
+
+class StatementMaker:
+    """Makes the examples that are learnt from.
+
+    Args:
+        serializer: encodes a statement and the part of the table that it is about.
+        statements: draws them.
+    """
+
+    def __init__(self, serializer: Serializer, statements: Statements) -> None:
+        self.serializer, self.statements = serializer, statements
+
+    def make(
+        self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
+    ) -> Sequence[TableEncoding]:
+        """One example, or none where no statement can be made of the table or it does not fit."""
+        example = self.statements.draw(table(), generator)
+        encodings = self.serializer.encode([replace(example, example_id=name)]) if example else []
+        return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
+
+
+class StatementTables(TableCorpus):
+    """A corpus whose tables are entailed or refuted by statements made of them ("CS": counterfactual and synthetic).
+
+    The split "dev" has of each table that is held out up to two statements of each kind, one true and one false.
+
+    Args:
+        datasets: see `TableCorpus`, as are all others but these:
+        masks: "dynamic" makes another statement of a table in every epoch, "static" always the same.
+        counterfactual: how often a statement is a sentence about the table, as it is or with an entity exchanged, where
+            there is one; else it is of the grammar.
+        max_cells: tables with more body cells are cut into parts.
+
+    Source: Eisenschlos et al. 2020, "Understanding tables with intermediate pre-training", section 3; google-research/
+    tapas, INTERMEDIATE_PRETRAIN_DATA.md, tells of 4.1 million counterfactual and 3.7 million synthetic statements.
+    """
+
+    def __init__(
+        self,
+        datasets: str | Path,
+        cache: str | Path,
+        sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa"),
+        exclude: Sequence[str] | None = None,
+        shards: Sequence[str] = (),
+        masks: Masks = "dynamic",
+        counterfactual: Annotated[float, Field(ge=0, le=1)] = 0.5,
+        max_cells: Annotated[int, Field(gt=0)] = MAX_CELLS,
+        name: str = "statements",
+    ) -> None:
+        super().__init__(datasets, cache, sources, exclude, shards, masks, name)
+        self.statements = Statements(counterfactual, max_cells)
+
+    def maker(self, serializer: Serializer) -> StatementMaker:  # type: ignore[override]
+        """What makes the examples that are learnt from."""
+        return StatementMaker(serializer, self.statements)
+
+    def examples(self, split: str) -> list[TableExample]:
+        """Statements about the tables that are held out; none of other splits, as what is learnt from is streamed."""
+        return self._held_out if split == "dev" else []
+
+    @cached_property
+    def _held_out(self) -> list[TableExample]:
+        tables = (table for shard in self.shards for table in islice(read_shard(shard.path), shard.held_out))
+        return [example for table in tables for example in self._of_table(table)]
+
+    def _of_table(self, one: CorpusTable) -> Iterator[TableExample]:
+        generator = np.random.default_rng(list(one.key.encode()))
+        for kind in KINDS:
+            pair = [self.statements.of_kind(one, kind, label, generator) for label in (1, 0)]
+            for label, example in zip(("true", "false"), pair, strict=True):
+                if example and all(pair):
+                    yield replace(example, example_id=f"{one.key}/{kind}/{label}")

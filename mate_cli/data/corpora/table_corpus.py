@@ -1,0 +1,253 @@
+"""The tables that networks are pre-trained on: many sources, each table once, none of an evaluation split."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mate_cli.data.check import CheckReport, Sizes
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.corpus_sources import Sources
+from mate_cli.data.corpora.leaks import EvaluationTables
+from mate_cli.data.corpora.masked_tables import MaskedTables
+from mate_cli.data.corpora.shards import Shard, open_shards, read_shard, write_shard
+from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
+from mate_cli.data.loading.stream import Masks, StreamedDataset
+from mate_cli.errors import ConfigError, DataError
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tokenization.serializers.serializer import Serializer
+
+SHARDS = 16
+"""Files of a prepared corpus: as many processes can read it side by side."""
+FEWEST_TABLES = 8
+"""Of a file; a small corpus has fewer files."""
+LONGEST_TEXT = 2000
+"""Characters of what is said of a table that is held out; the rest is not looked at."""
+LAYOUT = 2
+"""Changes when prepared corpora have to be made again."""
+
+
+class TableCorpus(StreamedDataset):
+    """A corpus, prepared once: read from its sources, rid of repeated tables and of those of evaluation splits.
+
+    The record of a run says how many tables were left out and why. One table in a thousand, but 16 of each file
+    where that is less, is not learnt from: these are the split "dev".
+
+    Args:
+        datasets: the folder in which each dataset has a folder of its name.
+        cache: where the prepared corpus is kept.
+        sources: datasets by name, folders or files of tables (csv, tsv, json, jsonl, parquet, xlsx), or published
+            interactions (.txtpb, .txtpb.gz).
+        exclude: the splits whose tables are left out, as `<dataset>/<split>`; those that are not on disk are not. None:
+            the evaluation splits of every dataset that there is.
+        shards: in place of sources, Parquet files that are read as they are, see `shards`: paths or patterns. What is
+            in them is left out by nobody.
+        masks: "dynamic" makes other examples of a table in every epoch, "static" always the same.
+        name: the dataset's name in commands and records.
+    """
+
+    def __init__(
+        self,
+        datasets: str | Path,
+        cache: str | Path,
+        sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa"),
+        exclude: Sequence[str] | None = None,
+        shards: Sequence[str] = (),
+        masks: Masks = "dynamic",
+        name: str = "corpus",
+    ) -> None:
+        self.datasets, self.cache = Path(datasets).expanduser(), Path(cache).expanduser()
+        self.sources, self.patterns = tuple(sources), tuple(shards)
+        self.exclude = evaluation_splits() if exclude is None else tuple(exclude)
+        self.masks, self.name = masks, name
+
+    def maker(self, serializer: Serializer) -> MaskedTables:
+        """What makes the examples that are learnt from.
+
+        Raises:
+            ConfigError: the serializer masks nothing.
+        """
+        return MaskedTables(serializer)
+
+    @cached_property
+    def shards(self) -> list[Shard]:
+        """The files of the corpus; prepared where they are not there yet.
+
+        Raises:
+            DataError: a source is missing or damaged, or no table is left.
+        """
+        if self.patterns:
+            return open_shards([path for pattern in self.patterns for path in _matching(pattern)])
+        if not self._manifest.is_file():
+            self._prepare()
+        return open_shards(sorted(self.folder.glob("*.parquet")))
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where the prepared corpus is."""
+        return self.cache / "corpora" / self.fingerprint
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for corpora of the same tables: the same files, by size and time, and the same options."""
+        folders = {info.name: info.folder for info in all_datasets()}
+        named = {*self.sources, *(name.partition("/")[0] for name in self.exclude)}
+        paths = [self.datasets / folders.get(name, name) for name in named]
+        paths += [Path(source).expanduser() for source in self.sources]
+        files = [file for path in paths for file in _files_below(path)]
+        seen = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})
+        content = [LAYOUT, self.sources, sorted(self.exclude), self.patterns, seen]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a record should say of the corpus."""
+        if self.patterns:
+            return {"corpus": f"{len(self.shards)} files as they are; nobody looked for tables of evaluation splits"}
+        self.shards  # noqa: B018 - prepares it
+        counts: dict[str, Any] = json.loads(self._manifest.read_text())
+        return {f"corpus, {name}": _in_words(found) for name, found in counts.items() if found}
+
+    def tables(self) -> Iterator[CorpusTable]:
+        """All tables, also those held out, in an order that never changes."""
+        for shard in self.shards:
+            yield from read_shard(shard.path)
+
+    def examples(self, split: str) -> list[TableExample]:
+        """The tables that are held out, with what is said of them as the question, a text in each line.
+
+        There are none of other splits: what is learnt from is streamed.
+        """
+        if split != "dev":
+            return []
+        return [_example(table) for shard in self.shards for table in _first(read_shard(shard.path), shard.held_out)]
+
+    def check(self) -> CheckReport:
+        """Prepare the corpus and report what is in it, what was left out and why, and how large the tables are."""
+        sizes = Sizes()
+        count = 0
+        for one in self.tables():
+            count += 1
+            sizes.add_table(one.table)
+            sizes.add("words said of a table", sum(len(text.split()) for text in one.texts))
+        held_out = sum(shard.held_out for shard in self.shards)
+        counts = {"corpus": {"tables": count, "of them held out": held_out}}
+        if not self.patterns:
+            counts |= json.loads(self._manifest.read_text())
+        return CheckReport((), counts, sizes.percentiles())
+
+    @property
+    def _manifest(self) -> Path:
+        return self.folder / "counts.json"
+
+    def _prepare(self) -> None:
+        """Write the corpus, whole or not at all."""
+        partial = self.folder.with_name(f"{self.fingerprint}.{os.getpid()}.partial")
+        try:
+            partial.mkdir(parents=True, exist_ok=True)
+            tables, counts = collect_tables(Sources(self.datasets), self.sources, self.exclude)
+            tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
+            count = max(1, min(SHARDS, len(tables) // FEWEST_TABLES))
+            for number in range(count):
+                write_shard(partial / f"{number:03}.parquet", tables[number::count])
+            (partial / "counts.json").write_text(json.dumps(counts, indent=2))
+            if not self._manifest.is_file():
+                partial.replace(self.folder)
+        except OSError as error:
+            if self._manifest.is_file():  # another process was faster
+                return
+            remedy = "Free space or choose another folder with paths.cache=..."
+            raise DataError(f"cannot be written: {error.strerror}", where=str(partial), remedy=remedy) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def collect_tables(
+    sources: Sources, names: Sequence[str], exclude: Sequence[str]
+) -> tuple[list[CorpusTable], dict[str, dict[str, int]]]:
+    """Read all sources; each table is kept once, and not when it is of an evaluation split.
+
+    Args:
+        sources: reads them.
+        names: of the sources; of equal tables the one of the first source is kept.
+        exclude: the splits whose tables are left out.
+
+    Returns:
+        The tables, and counts of those kept, left out and looked for (0 of a split that is not on disk).
+
+    Raises:
+        ConfigError: there is no such split.
+        DataError: a source is missing or damaged, or nothing is left.
+    """
+    evaluation, looked_for = EvaluationTables(), Counter[str]()
+    known = [f"{info.name}/{split}" for info in all_datasets() for split in info.splits]
+    for name in exclude:
+        if name not in known:
+            remedy = f"Splits are {', '.join(known)}"
+            raise ConfigError(f"{name!r} is no split of a dataset", where="data.exclude", remedy=remedy)
+        dataset, _, split = name.partition("/")
+        looked_for[name] = 0
+        if sources.there(dataset):
+            for table in sources.split(dataset, split):
+                evaluation.add(table)
+                looked_for[name] += 1
+    kept: dict[str, CorpusTable] = {}
+    taken, left_out = Counter[str](), Counter[str]()
+    for source in names:
+        for one in sources.tables(source):
+            reason = _reason(one, kept, evaluation)
+            if reason:
+                left_out[f"{source}: {reason}"] += 1
+            else:
+                kept[one.key] = one
+                taken[source] += 1
+        sources.forget(source)
+    if not kept:
+        raise DataError("no table is left of this corpus", remedy="Name more data.sources, or fewer data.exclude")
+    return list(kept.values()), {"tables": dict(taken), "left out": dict(left_out), "excluded": dict(looked_for)}
+
+
+def _reason(one: CorpusTable, kept: dict[str, CorpusTable], evaluation: EvaluationTables) -> str:
+    """Why a table is left out; "" where it is not."""
+    if not one.table.header or not one.table.rows:
+        return "empty"
+    if one.key in kept:
+        return "repeated"
+    found = evaluation.holds(one.table, one.key)
+    return f"{found} to one of evaluation" if found else ""
+
+
+def _example(one: CorpusTable) -> TableExample:
+    return TableExample(one.key, "\n".join(one.texts)[:LONGEST_TEXT], one.table, Answer(()))
+
+
+def _first(tables: Iterator[CorpusTable], count: int) -> list[CorpusTable]:
+    return [table for table, _ in zip(tables, range(count), strict=False)]
+
+
+def _files_below(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else []
+
+
+def _matching(pattern: str) -> list[Path]:
+    path = Path(pattern).expanduser()
+    found = [path] if path.is_file() else sorted(path.parent.glob(path.name)) if path.name else []
+    found = [file for one in found for file in (sorted(one.glob("*.parquet")) if one.is_dir() else [one])]
+    if not found:
+        raise DataError(
+            "there is no such file", where=pattern, remedy="Name Parquet files, a folder of them or a pattern"
+        )
+    return found
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -1,0 +1,1 @@
+"""From examples to batches: encoded once and kept, in an order that the seed decides."""

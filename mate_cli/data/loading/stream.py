@@ -1,0 +1,244 @@
+"""Training examples that are made while training, from a corpus that is read as it goes.
+
+Which tables a batch holds, and how its examples are made, depend on the seed and the batch's number alone: neither on
+how many processes load, nor on how many train, nor on where a run was resumed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.lanes import Lane, StreamedTable
+from mate_cli.data.corpora.shards import Shard
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.table_data_module import Loading, Selector, TableDataModule
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.fitting.cuts import CUTS
+from mate_cli.tokenization.layout import TableBatch, TableEncoding
+from mate_cli.tokenization.serializers.serializer import Serializer
+
+MOST_LANES = 64
+"""More are not read side by side."""
+SAMPLE = 64
+"""Examples whose lengths stand for all."""
+KNOWN_BY = 1024
+"""Examples of the beginning of a stream that stand for all of it, where new weights depend on the data."""
+
+Masks = Literal["dynamic", "static"]
+
+
+class Maker(Protocol):
+    """Makes training examples of a table."""
+
+    def make(
+        self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
+    ) -> Sequence[TableEncoding]:
+        """The examples of a table; none where it is good for none.
+
+        Args:
+            name: of the table, another one for each; what was worked out of it may be kept under this name.
+            table: reads it.
+            generator: all chance comes from it.
+        """
+
+
+class StreamedDataset(ABC):
+    """A dataset that is not learnt from as a whole, but from examples made of its tables.
+
+    Attributes:
+        masks: whether the examples of a table differ from epoch to epoch ("dynamic").
+        splits: those that are evaluated, and "train".
+    """
+
+    masks: Masks = "dynamic"
+    splits: tuple[str, ...] = ("train", "dev")
+
+    @abstractmethod
+    def examples(self, split: str) -> list[TableExample]:
+        """What is evaluated; none of the split "train"."""
+
+    @property
+    @abstractmethod
+    def shards(self) -> list[Shard]:
+        """The files of the tables."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of them."""
+
+    @abstractmethod
+    def maker(self, serializer: Serializer) -> Maker:
+        """What makes the examples."""
+
+    @property
+    def data_module(self) -> type[TableDataModule]:
+        """What serves it."""
+        return StreamDataModule
+
+
+class TableStream(Dataset[TableBatch]):
+    """Batches of examples made of a corpus, each to be had by its number.
+
+    The files are divided into lanes, and batches are taken from them in turn, so that each of several loading
+    processes reads only its own files wherever their number divides that of the lanes.
+
+    Args:
+        shards: the files of the corpus.
+        maker: makes examples.
+        loading: sizes and positions of batches.
+        masks: "dynamic" makes other examples in every epoch, "static" always the same.
+    """
+
+    def __init__(self, shards: Sequence[Shard], maker: Maker, loading: Loading, masks: Masks = "dynamic") -> None:
+        limit = loading.limit_train
+        if limit is not None:
+            share = -(-limit // len(shards))
+            shards = [replace(shard, tables=min(shard.tables, share)) for shard in shards]
+        numbered = [(number, shard) for number, shard in enumerate(shards) if shard.tables]
+        if not numbered:
+            raise DataError("this corpus has no table to learn from", remedy="Name more data.sources")
+        lanes = max(count for count in range(1, min(MOST_LANES, len(numbered)) + 1) if len(numbered) % count == 0)
+        self.maker, self.loading, self.masks = maker, loading, masks
+        self.lanes = [Lane(numbered[lane::lanes], (loading.seed, 2, lane)) for lane in range(lanes)]
+
+    def in_batches_of(self, size: int) -> TableStream:
+        """The same tables in micro-batches of another size."""
+        other = copy(self)
+        other.loading = replace(self.loading, micro_batch=size)
+        return other
+
+    failures: Mapping[str, str] = {}
+    """None are told of: tables that are good for nothing are passed over as they come."""
+    cuts = np.zeros((0, len(CUTS)), np.int32)
+    """Not counted: a part of each table is all that is wanted."""
+
+    def __len__(self) -> int:
+        """Tables of an epoch."""
+        return sum(lane.size for lane in self.lanes)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens of some examples."""
+        return np.array([len(encoding) for encoding in self.some(SAMPLE)])
+
+    def some(self, count: int) -> list[TableEncoding]:
+        """Examples of the beginning of the first lane."""
+        found = [
+            encoding for row in self.lanes[0].rows(0, min(count, self.lanes[0].size)) for encoding in self._make(row)
+        ]
+        return found[:count]
+
+    def __getitem__(self, number: int) -> TableBatch:
+        """The micro-batch of a number, counted over all processes that train together.
+
+        Where nothing can be made of any of its tables, those that come after them stand in.
+
+        Raises:
+            DataError: nothing can be made of any table.
+        """
+        turn, lane = divmod(number, len(self.lanes))
+        own, size = self.lanes[lane], self.loading.micro_batch
+        for begin in range(turn * size, turn * size + own.size + size, size):
+            made = [encoding for row in own.rows(begin, begin + size) for encoding in self._make(row)]
+            if made:
+                return self.batch(made)
+        raise DataError("nothing can be learnt from these tables", remedy="Name other data.sources")
+
+    def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
+        """Collate and prepare encodings."""
+        own = self.loading
+        batch = collate(encodings, reset_positions=own.reset_positions, max_positions=own.max_positions)
+        return own.prepare(batch) if own.prepare else batch
+
+    def _make(self, row: StreamedTable) -> Sequence[TableEncoding]:
+        epoch = row.epoch if self.masks == "dynamic" else 0
+        generator = np.random.default_rng((self.loading.seed, 3, epoch, row.shard, row.row))
+        return self.maker.make(f"{row.shard}/{row.row}", row.read, generator)
+
+
+class StreamOrder(Sampler[int]):
+    """The numbers of the micro-batches of one process, beginning at `start`.
+
+    Args:
+        schedule: sizes of the run.
+        rank: which of the schedule's processes this is.
+    """
+
+    def __init__(self, schedule: Schedule, rank: int, start: int = 0) -> None:
+        self.schedule, self.rank, self.start = schedule, rank, start
+
+    def __len__(self) -> int:
+        return self.schedule.total_batches
+
+    def __iter__(self) -> Iterator[int]:
+        ranks = self.schedule.ranks
+        return iter(range(self.start * ranks + self.rank, len(self) * ranks, ranks))
+
+
+class StreamDataModule(TableDataModule):
+    """Learns from a stream; all else is served as of any dataset.
+
+    Args:
+        dataset: with a corpus.
+        serializer: encodes what is evaluated.
+        loading: sizes, workers and positions of batches.
+        training_examples: not asked.
+        evaluation_examples: chooses what is predicted.
+    """
+
+    dataset: StreamedDataset
+
+    def __init__(
+        self,
+        dataset: StreamedDataset,
+        serializer: Serializer,
+        loading: Loading,
+        training_examples: Selector,
+        evaluation_examples: Selector,
+    ) -> None:
+        super().__init__(dataset, serializer, loading, training_examples, evaluation_examples)
+
+    @cached_property
+    def stream(self) -> TableStream:
+        """What is learnt from."""
+        return TableStream(self.dataset.shards, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the corpus."""
+        return self.dataset.facts
+
+    def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
+        """The examples of a split that are predicted; none that are learnt from, as these are streamed."""
+        return [] if training else super().examples(split)
+
+    def training(self) -> TableStream:
+        """What is learnt from."""
+        return self.stream
+
+    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+        """Batches of `count` training examples of the beginning, made when they are asked for."""
+        made = self.stream.some(count)
+        for start in range(0, len(made), size):
+            yield self.stream.batch(made[start : start + size])
+
+    def every_batch(self) -> Iterator[TableBatch]:
+        """Batches of so many examples of the beginning that a stream is known by them."""
+        return self.some_batches(KNOWN_BY)
+
+    def train_dataloader(self) -> DataLoader[TableBatch]:
+        """The whole run as one pass, or the rest of it."""
+        order = StreamOrder(self.schedule, self.loading.rank, self._first_batch)
+        return self._batches(self.stream.in_batches_of(self.schedule.micro_batch), order)

@@ -1,0 +1,280 @@
+"""The loaders of any dataset of questions about tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader, Dataset
+
+from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule
+from mate_cli.data.loading.cache import EncodedSplit, encode_split
+from mate_cli.data.loading.collate import collate
+from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializers.serializer import Serializer
+
+PORTION = 128
+"""Examples among which a few are chosen at a time."""
+
+Selector = Callable[[Sequence[TableExample]], list[TableExample]]
+
+
+class TableDataset(Protocol):
+    """A dataset as its authors ship it."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that there are."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the data that are learnt from, in words."""
+
+    def examples(self, split: str) -> list[TableExample]:
+        """All questions of a split."""
+
+
+class TrainingSet(Protocol):
+    """What a run learns from, as far as it has to be told about."""
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why some examples could not be encoded, by name."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of the examples, or of some that stand for all."""
+
+    @property
+    def cuts(self) -> np.ndarray:
+        """What was cut from each table, [N, 4], see `CUTS`; [0, 4] where nobody counted."""
+
+    def __len__(self) -> int:
+        """Examples of an epoch."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How encodings become batches.
+
+    Args:
+        micro_batch: examples per forward pass.
+        workers: processes that collate.
+        seed: of the order of training examples.
+        reset_positions: see `collate`.
+        max_positions: see `collate`.
+        cache: where encodings are kept.
+        prepare: what is done to each batch where it is made, such as planning its attention.
+        pin_memory: keep batches in memory from which copies to a GPU overlap with work.
+        limit_train: use only the first examples of the training split.
+        limit_dev: use only the first examples of every other split, such as dev.
+        limit_test: use only the first examples of the test split.
+        rank: which of `ranks` processes loads, each its share of the batches.
+        ranks: processes that train together.
+    """
+
+    micro_batch: int
+    workers: int
+    seed: int
+    reset_positions: bool
+    max_positions: int
+    cache: Path
+    prepare: Callable[[TableBatch], TableBatch] | None = None
+    pin_memory: bool = False
+    limit_train: int | None = None
+    limit_dev: int | None = None
+    limit_test: int | None = None
+    rank: int = 0
+    ranks: int = 1
+
+    def limit_of(self, split: str) -> int | None:
+        """How many examples of a split are predicted; None for all."""
+        return self.limit_test if split == "test" else self.limit_dev
+
+
+class Batches(Dataset[TableBatch]):
+    """Encodings indexed by lists: each list is a batch."""
+
+    def __init__(self, encodings: EncodedSplit, loading: Loading) -> None:
+        self.encodings, self.loading = encodings, loading
+
+    def __getitem__(self, indices: list[int]) -> TableBatch:
+        """Collate and prepare the encodings at `indices`."""
+        batch = collate(
+            [self.encodings[index] for index in indices],
+            reset_positions=self.loading.reset_positions,
+            max_positions=self.loading.max_positions,
+        )
+        return self.loading.prepare(batch) if self.loading.prepare else batch
+
+
+class TableDataModule(pl.LightningDataModule):
+    """Encode the splits of a dataset once and serve them in batches of similar length.
+
+    Args:
+        dataset: reads the authors' files.
+        serializer: encodes examples.
+        loading: sizes, workers and positions of batches.
+        training_examples: chooses what is learnt from.
+        evaluation_examples: chooses what is predicted.
+    """
+
+    def __init__(
+        self,
+        dataset: TableDataset,
+        serializer: Serializer,
+        loading: Loading,
+        training_examples: Selector,
+        evaluation_examples: Selector,
+    ) -> None:
+        super().__init__()
+        self.dataset, self.serializer, self.loading = dataset, serializer, loading
+        self.training_examples, self.evaluation_examples = training_examples, evaluation_examples
+        self._schedule: Schedule | None = None
+        self._first_batch = 0
+        self._encoded: dict[tuple[str, bool], EncodedSplit] = {}
+
+    def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
+        """The examples of a split that are learnt from or predicted.
+
+        Raises:
+            DataError: the split is empty.
+        """
+        choose = self.training_examples if training else self.evaluation_examples
+        limit = self.loading.limit_train if training else self.loading.limit_of(split)
+        return self._any(first_chosen(choose, self.dataset.examples(split), limit), split)
+
+    def questions(self, split: str) -> list[TableExample]:
+        """The questions of a split as the dataset has them, of which `examples` makes what a task predicts.
+
+        Raises:
+            DataError: the split is empty.
+        """
+        return self._any(self.dataset.examples(split)[: self.loading.limit_of(split)], split)
+
+    def has_examples(self, split: str) -> bool:
+        """Whether there is anything to predict: nothing where a task needs answers and the split has none."""
+        return split in self.dataset.splits and bool(
+            first_chosen(self.evaluation_examples, self.dataset.examples(split), 1)
+        )
+
+    def _any(self, examples: list[TableExample], split: str) -> list[TableExample]:
+        if not examples:
+            raise DataError(
+                f"no usable example in split {split!r}", remedy=f"Splits here: {', '.join(self.dataset.splits)}"
+            )
+        return examples
+
+    def encodings(self, split: str, *, training: bool = False) -> EncodedSplit:
+        """The encodings of a split, from the cache where they are there."""
+        key = (split, training)
+        if key not in self._encoded:
+            examples = self.examples(split, training=training)
+            self._encoded[key] = encode_split(examples, self.serializer, self.loading.cache, split)
+        return self._encoded[key]
+
+    def training(self) -> TrainingSet:
+        """What is learnt from."""
+        return self.encodings("train", training=True)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the data, in words; nothing where the record of the configuration says it all."""
+        return self.dataset.facts
+
+    def some_batches(self, count: int = 64, size: int = 8) -> Iterator[TableBatch]:
+        """Batches of `count` training examples evenly spread over the split, made one by one as they are asked for."""
+        encodings = self.encodings("train", training=True)
+        places = range(0, len(encodings), max(1, len(encodings) // count))
+        batches = Batches(encodings, self.loading)
+        for start in range(0, len(places), size):
+            yield batches[list(places[start : start + size])]
+
+    def every_batch(self) -> Iterator[TableBatch]:
+        """Batches of all training examples, made one by one as they are asked for; the same for any schedule."""
+        return self.some_batches(len(self.training()))
+
+    def follow(self, schedule: Schedule, first_batch: int = 0) -> None:
+        """Serve the training split by a schedule, from one of its micro-batches on; comes before any training."""
+        self._schedule, self._first_batch = schedule, first_batch
+
+    @property
+    def schedule(self) -> Schedule:
+        """Sizes of batches and of the run."""
+        if self._schedule is None:
+            raise RuntimeError("there is no schedule: call `follow` before training")
+        return self._schedule
+
+    def epoch(self, step: int) -> float:
+        """Passes over the training split after `step` optimizer steps."""
+        return round(step * self.schedule.batch_size / len(self.training()), 3)
+
+    def train_dataloader(self) -> DataLoader[TableBatch]:
+        """The whole run as one pass, or the rest of it."""
+        encodings, own = self.encodings("train", training=True), self.loading
+        lengths, first = encodings.lengths.tolist(), self._first_batch
+        order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
+        return self._batches(Batches(encodings, own), order)
+
+    def val_dataloader(self) -> DataLoader[TableBatch]:
+        """The development split."""
+        return self.loader("dev")
+
+    def loader(self, split: str) -> DataLoader[TableBatch]:
+        """A split for evaluation, longest examples first, so that memory runs out at once or never."""
+        return self._evaluation(self.encodings(split))
+
+    def loader_of(
+        self, examples: Sequence[TableExample], name: str, folder: Path | None = None
+    ) -> DataLoader[TableBatch]:
+        """Any examples for evaluation; `name` is what the progress bar calls them, `folder` where encodings go."""
+        return self._evaluation(encode_split(examples, self.serializer, folder or self.loading.cache, name))
+
+    def _evaluation(self, encodings: EncodedSplit) -> DataLoader[TableBatch]:
+        batches = by_length(encodings, 2 * self.loading.micro_batch)
+        own = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
+        return self._batches(Batches(encodings, self.loading), own)
+
+    def _batches(self, dataset: Dataset[TableBatch], order: Any) -> DataLoader[TableBatch]:  # noqa: ANN401
+        """A loader that fetches a batch for each thing that `order` names."""
+        workers = self.loading.workers
+        return DataLoader(
+            dataset,
+            sampler=order,
+            batch_size=None,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            pin_memory=self.loading.pin_memory,
+        )
+
+
+def first_chosen(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
+    """The first examples that are chosen, without choosing among many more: some selectors take their time.
+
+    Args:
+        choose: of each example by itself.
+        examples: all there are.
+        limit: how many are wanted; None for all.
+    """
+    looked_at = len(examples) if limit is None else PORTION * -(-limit // PORTION)
+    while len(chosen := choose(examples[:looked_at])[:limit]) < (limit or 0) and looked_at < len(examples):
+        looked_at *= 2
+    return chosen
+
+
+def by_length(encodings: EncodedSplit, size: int) -> list[list[int]]:
+    """Batches of `size` examples, the longest first."""
+    order = (-encodings.lengths).argsort(kind="stable").tolist()
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def batches_of_rank(batches: list[list[int]], rank: int, ranks: int) -> list[list[int]]:
+    """The batches of one of several processes; all get as many, so some of the last are given twice."""
+    missing = -len(batches) % ranks
+    return (batches + batches[-1:] * missing)[rank::ranks]

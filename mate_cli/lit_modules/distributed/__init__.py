@@ -1,0 +1,1 @@
+"""Several processes at one task: predictions brought together, weights cut in shards."""

@@ -1,0 +1,95 @@
+"""Tell whether evidence entails a statement: every text says a class, and how much it counts.
+
+Source: Zhao et al. 2020, "Transformer-XH", section 4.2 (FEVER); microsoft/Transformer-XH, `model_fever.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import cross_entropy, nll_loss
+
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.entailment import CLASSES, Entailment, Verdict
+from mate_cli.lit_modules.losses.binary import binary
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.evidence import MixtureHead, MixtureOutput
+from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializers.serializer import Label
+
+
+@dataclass(frozen=True)
+class EvidenceVerdict(Verdict):
+    """What a statement was found to be, and by which rows.
+
+    Args:
+        rows: (row, share) of the texts that count most, rows from 0, the first one most.
+    """
+
+    rows: tuple[tuple[int, float], ...] = ()
+
+
+class EvidenceEntailment(Entailment):
+    """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too.
+
+    Args:
+        encoder: any network that reads nodes apart.
+        double_softmax: cross entropy of probabilities as if they were scores, as released.
+        dropout: on pooled states.
+        keep: rows kept of each verdict.
+    """
+
+    label: ClassVar[Label | None] = "rows"
+    transformers_class: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        double_softmax: bool = False,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        keep: Annotated[int, Field(ge=1)] = 5,
+    ) -> None:
+        TableTask.__init__(self, encoder)
+        self.add_heads(lambda one: MixtureHead(one.size.hidden_size, len(CLASSES), dropout))
+        self.double_softmax, self.keep = double_softmax, keep
+
+    def output_loss(self, output: EncoderOutput, head: MixtureHead, encoder: TableEncoder) -> Tensor:  # type: ignore[override]
+        """The mean loss of what one encoder makes of a batch, a scalar."""
+        batch = output.batch
+        assert batch.class_ids is not None
+        assert batch.label_ids is not None
+        found: MixtureOutput = head(output, encoder.pooler)
+        if self.double_softmax:
+            loss = cross_entropy(found.log_probabilities.exp(), batch.class_ids)
+        else:
+            loss = nll_loss(found.log_probabilities, batch.class_ids)
+        right = (batch.label_ids.gather(1, found.tokens) > 0) & found.mask
+        known = right.any(-1)
+        return loss + (binary(found.node_logits, found.mask, right) * known).sum() / known.sum().clamp(min=1)
+
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
+        """The likelier label of each example."""
+        found: MixtureOutput = self.head(output, self.encoder.pooler)
+        shares, labels = found.log_probabilities.exp().max(-1)
+        weights, nodes = found.node_logits.softmax(-1).topk(min(self.keep, found.mask.shape[1]))
+        verdicts: list[Verdict] = []
+        for place, name in enumerate(output.batch.example_ids):
+            rows = self._rows(output.batch, found.mask[place], nodes[place], place)
+            best = tuple(zip(rows, weights[place].tolist(), strict=False))
+            verdicts.append(EvidenceVerdict(name, int(labels[place]), float(shares[place]), best))
+        return verdicts
+
+    def _rows(self, batch: TableBatch, mask: Tensor, nodes: Tensor, place: int) -> Sequence[int]:
+        real = nodes[mask[nodes]]
+        rows: list[int] = (real if batch.node_cells is None else batch.node_cells[place, real, 0]).tolist()
+        return rows
+
+    def details(self, prediction: Verdict) -> dict[str, Any]:
+        """The rows that count most, with their shares."""
+        rows = prediction.rows if isinstance(prediction, EvidenceVerdict) else ()
+        return {**super().details(prediction), "rows": [list(one) for one in rows]}

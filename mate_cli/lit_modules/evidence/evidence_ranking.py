@@ -1,0 +1,35 @@
+"""Choose the cell or document that answers the question, each read by itself and by those that it hops to.
+
+Source: Zhao et al. 2020, "Transformer-XH", section 3; the choice among cells as in the MATE paper, section 4.1.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import CellLogits
+from mate_cli.models.heads.evidence import NodeHead
+from mate_cli.tokenization.serializers.serializer import Label
+
+
+class EvidenceRanking(CellSelection):
+    """A score per node from its pooled first token; all else is as in cell selection.
+
+    Args:
+        **options: those of `CellSelection`; the loss that is released with Transformer-XH is `binary`.
+    """
+
+    label: ClassVar[Label | None] = "evidence"
+    pools: ClassVar[bool] = True
+
+    def build_head(self, encoder: TableEncoder) -> NodeHead:
+        """What scores the nodes of an encoder's output."""
+        return NodeHead(encoder.size.hidden_size, self.dropout.p)
+
+    def cell_logits(self, output: EncoderOutput, head: NodeHead, encoder: TableEncoder) -> CellLogits:  # type: ignore[override]
+        """Scores of the cells that nodes are of."""
+        logits: CellLogits = head(output, encoder.pooler)
+        return logits

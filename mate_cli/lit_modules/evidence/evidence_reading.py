@@ -1,0 +1,176 @@
+"""Read the answer in the best of several documents, and name the sentences that support it.
+
+Source: Zhao et al. 2020, "Transformer-XH", section 4.1; microsoft/Transformer-XH, `model_hotpotqa.py`, which neither
+tells yes from no nor names sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+
+from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
+from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.losses.binary import binary
+from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
+from mate_cli.metrics.accuracy import accuracy
+from mate_cli.metrics.parts import by_subset
+from mate_cli.metrics.supporting import score_supported_answers
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
+from mate_cli.tables.example import Coordinates, TableExample
+from mate_cli.tokenization.evidence.examples import EvidenceExample
+from mate_cli.tokenization.evidence.labels import ANSWER_KINDS
+from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
+
+
+@dataclass(frozen=True)
+class EvidenceAnswer:
+    """An answer and what it was read from.
+
+    Args:
+        start: first token of the answer in the example's encoding, from 0.
+        end: last token of the answer.
+        kind: place in `ANSWER_KINDS`: the tokens, or yes or no.
+        cell: (row, column) of the best node, from 0.
+        probability: of this node, by itself.
+        supporting: (row, sentence) that support the answer, from 0.
+    """
+
+    example_id: str
+    start: int
+    end: int
+    kind: int
+    cell: tuple[int, int]
+    probability: float
+    supporting: Coordinates
+
+
+class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
+    """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half.
+
+    Args:
+        encoder: any network that reads nodes apart.
+        max_span_length: the most word pieces of an answer.
+        answer_kinds: tell answers in a text from yes and no; not released.
+        supporting_sentences: name the sentences that support the answer; not released.
+        dropout: on pooled states.
+        serializer: encoded what is read; says what a span of tokens is in words.
+    """
+
+    monitor = "dev/f1"
+    label = "answer"
+    takes: ClassVar[tuple[str, ...]] = ("serializer",)
+    pools: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        max_span_length: Annotated[int, Field(gt=0)] = 10,
+        answer_kinds: bool = True,
+        supporting_sentences: bool = True,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        *,
+        serializer: SpanSerializer,
+    ) -> None:
+        super().__init__(encoder)
+        self.add_heads(lambda one: ReadingHead(one.size.hidden_size, len(ANSWER_KINDS), dropout))
+        self.head.kind.requires_grad_(answer_kinds)
+        self.head.sentence.requires_grad_(supporting_sentences)
+        self.max_span_length, self.serializer = max_span_length, serializer
+        self.answer_kinds, self.supporting_sentences = answer_kinds, supporting_sentences
+
+    def output_loss(self, output: EncoderOutput, head: ReadingHead, encoder: TableEncoder) -> torch.Tensor:
+        """The mean loss of what one encoder makes of a batch, a scalar."""
+        logits: ReadingLogits = head(output, encoder.pooler)
+        targets = reading_targets(output.batch, logits)
+        losses = binary(logits.nodes, targets.judged, targets.answers) + span_losses(logits, targets)
+        if self.supporting_sentences:
+            losses = losses + sentence_losses(logits, targets)
+        loss = losses.mean()
+        return loss + kind_loss(logits, targets) if self.answer_kinds else loss
+
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[EvidenceAnswer]:
+        """One answer per example."""
+        logits: ReadingLogits = self.head(output, self.encoder.pooler)
+        assert output.batch.node_cells is not None
+        best = logits.nodes.argmax(-1)
+        example = torch.arange(len(best), device=best.device)
+        start, end = best_span(logits.starts[example, best], logits.ends[example, best], self.max_span_length)
+        first = logits.tokens[example, best]
+        kinds = logits.kinds.argmax(-1) if self.answer_kinds else torch.zeros_like(best)
+        cells = output.batch.node_cells
+        chosen = (logits.sentences > 0) & logits.is_sentence & self.supporting_sentences
+        found: list[list[tuple[int, int]]] = [[] for _ in best]
+        for row, node, sentence in chosen.nonzero().tolist():
+            found[row].append((int(cells[row, node, 0]), sentence))
+        columns = (
+            output.batch.encoded_at(first + start).tolist(),
+            output.batch.encoded_at(first + end).tolist(),
+            kinds.tolist(),
+            [(row, column) for row, column in cells[example, best].tolist()],
+            logits.nodes[example, best].sigmoid().tolist(),
+            [tuple(some) for some in found],
+        )
+        return [EvidenceAnswer(*one) for one in zip(output.batch.example_ids, *columns, strict=True)]
+
+    def answers(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, str]:
+        """The text of each answer, by example."""
+        return {p.example_id: self._text(p, examples[p.example_id]) for p in predictions}
+
+    def _text(self, prediction: EvidenceAnswer, example: TableExample) -> str:
+        if prediction.kind:
+            return ANSWER_KINDS[prediction.kind]
+        return self.serializer.span_text(example, prediction.start, prediction.end)
+
+    def right(self, prediction: EvidenceAnswer, example: TableExample) -> bool:
+        """Whether the answer is right, by the official exact match."""
+        return self.score([prediction], {example.example_id: example})["em"] == 1
+
+    def score(self, predictions: Sequence[EvidenceAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
+        """Exact match and F1 of answers, of supporting sentences where they are known and of both; best nodes."""
+        known = {name: example for name, example in examples.items() if example.answer}
+        references = {name: example.answer.texts for name, example in known.items() if example.answer}
+        gold = {n: e.supporting if isinstance(e, EvidenceExample) else () for n, e in known.items()}
+        supporting = {p.example_id: p.supporting for p in predictions} if self.supporting_sentences else {}
+        groups = by_subset(known)
+        shown = gold if self.supporting_sentences else {}
+        scores = score_supported_answers(self.answers(predictions, known), supporting, references, shown, groups)
+        cells = {p.example_id: p.cell for p in predictions}
+        right = [n for n, e in known.items() if e.answer and cells.get(n) in e.answer.coordinates]
+        return {**scores, **accuracy("node_accuracy", right, known, groups)}
+
+    def details(self, prediction: EvidenceAnswer) -> dict[str, Any]:
+        """The best node, and the sentences that support the answer."""
+        return {**super().details(prediction), "supporting": [list(one) for one in prediction.supporting]}
+
+    def selection(self, prediction: EvidenceAnswer) -> Selection | None:
+        """The cell of the best node."""
+        return Selection((prediction.cell,), (prediction.probability,), prediction.probability)
+
+    def baselines(
+        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
+    ) -> dict[str, float]:
+        """How often the node that is best by TF-IDF leads to the answer, nothing learned."""
+        known = {name: example for name, example in examples.items() if example.answer}
+        best = {name: tfidf_cell_ranking(example.table, example.question)[:1] for name, example in known.items()}
+        right = [n for n, e in known.items() if e.answer and set(best[n]) & set(e.answer.coordinates)]
+        return {f"tfidf/{name}": value for name, value in accuracy("node_accuracy", right, known).items()}
+
+
+def best_span(starts: torch.Tensor, ends: torch.Tensor, most: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The best first token, then the best last one of at most `most` tokens; scores and result [B, L] and [B].
+
+    Source: microsoft/Transformer-XH, `utils.py`.
+    """
+    start = starts.argmax(-1)
+    behind = torch.arange(starts.shape[-1], device=starts.device) - start[:, None]
+    end = ends.masked_fill((behind < 0) | (behind >= most), 2 * NO_LOGIT).argmax(-1)
+    return start, end

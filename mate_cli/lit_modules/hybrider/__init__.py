@@ -1,0 +1,1 @@
+"""The stages of Hybrider: rank nodes, hop in their row, read a page."""

@@ -1,0 +1,67 @@
+"""Stage 3 of Hybrider: read the answer in one linked page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from mate_cli.data.links import link_examples
+from mate_cli.data.page_reading import page_example
+from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.labels import reading_pairs
+from mate_cli.tokenization.hybrider.targets import target_of
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
+
+
+class PageReading(SpanReading):
+    """The reader of PointR on pages: each page that holds the answer is an example.
+
+    Args:
+        encoder: any network.
+        max_span_length: the most word pieces of an answer.
+        cells_per_question: pages to learn from per question; None for all.
+        dropout: on the states before the head.
+        serializer: encoded what is read; says what a span of tokens is in words.
+        cache: where links are kept; None for nowhere.
+
+    Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
+    """
+
+    takes: ClassVar[tuple[str, ...]] = ("serializer", "cache")
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        max_span_length: Annotated[int, Field(gt=0)] = 10,
+        cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        *,
+        serializer: SpanSerializer,
+        cache: Path | None = None,
+    ) -> None:
+        super().__init__(encoder, max_span_length, cells_per_question, dropout, serializer=serializer)
+        self.links = cache and cache / "links"
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """Every page with the answer of every question, up to `cells_per_question` each."""
+        return [
+            page_example(example, link, f"{example.example_id}/{place}")
+            for example, links in self._pages(examples)
+            for place, link in enumerate(links[: self.cells_per_question])
+        ]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
+        """The first page with the answer, of every question that has one."""
+        return [page_example(example, links[0]) for example, links in self._pages(examples)]
+
+    def _pages(self, examples: Sequence[TableExample]) -> list[tuple[TableExample, list[str]]]:
+        found = []
+        for example in link_examples(examples, self.links):
+            pairs = reading_pairs(example, target_of(example, example.nodes))
+            found.append((example, [pair.link for pair in pairs]))
+        return [(example, links) for example, links in found if links]

@@ -1,0 +1,89 @@
+"""Stage 2 of Hybrider: hop from a node to the cell of its row, or the page linked there, that holds the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from mate_cli.lit_modules.base import by_source
+from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
+from mate_cli.metrics.accuracy import accuracy
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.examples import LinkedExample
+from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels
+from mate_cli.tokenization.hybrider.nodes import Candidate
+from mate_cli.tokenization.hybrider.targets import target_of
+
+
+class RowHopping(CandidateChoice):
+    """Chooses a cell or page of the row of a node.
+
+    Args:
+        encoder: any network.
+        nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
+        cache: where links are kept; None for nowhere.
+    """
+
+    monitor = "dev/hop_accuracy"
+
+    label = "hops"
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        nodes_per_question: Annotated[int, Field(gt=0)] | None = None,
+        *,
+        cache: Path | None = None,
+    ) -> None:
+        super().__init__(encoder, cache=cache)
+        self.nodes_per_question = nodes_per_question
+
+    def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """The nodes in a row with the answer, each one to hop from."""
+        return [
+            replace(example, example_id=f"{example.example_id}/{place}")
+            for found in self._beginnings(examples)
+            for place, example in enumerate(found[: self.nodes_per_question])
+        ]
+
+    def evaluation_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
+        """The first node in a row with the answer, of every question that has one."""
+        return [found[0] for found in self._beginnings(examples)]
+
+    def _beginnings(self, examples: Sequence[TableExample]) -> list[list[LinkedExample]]:
+        """Of each question that hops are learnt from, one example per node in a row with the answer."""
+        found = []
+        for example in self.linked(examples):
+            target = target_of(example, example.nodes)
+            rows = target.answer_of_row if target.ranks else {}
+            found.append([replace(example, current=node) for node in example.nodes if node.coordinate[0] in rows])
+        return [some for some in found if some]
+
+    def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
+        """The share of right hops."""
+        right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
+        return accuracy("hop_accuracy", right, examples, by_source(examples))
+
+    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
+        """The text of each chosen cell, or the title of the page, by example."""
+        return {choice.example_id: hop_end(choice, examples[choice.example_id]).content for choice in predictions}
+
+    def right(self, prediction: Choice, example: LinkedExample) -> bool:
+        """Whether the chosen cell or page is where the answer is found."""
+        labels = hop_labels(target_of(example, example.nodes), _places(example))
+        return bool(labels) and labels[prediction.place] == 1
+
+
+def hop_end(choice: Choice, example: LinkedExample) -> Candidate:
+    """The cell or page that was chosen."""
+    return _places(example)[choice.place]
+
+
+def _places(example: LinkedExample) -> tuple[Candidate, ...]:
+    assert example.current is not None
+    return hop_candidates(example.table, example.current.coordinate[0])

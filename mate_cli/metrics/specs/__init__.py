@@ -1,0 +1,1 @@
+"""What metrics say of themselves, and the names that scores are logged under."""

@@ -1,0 +1,210 @@
+"""What every network is: embeddings, layers and a pooler, told apart by what its layers see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from torch import nn
+
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.plan import Plans
+from mate_cli.attention.planner import Planner
+from mate_cli.errors import ConfigError
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
+from mate_cli.models.layers.encoder import Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
+from mate_cli.models.layers.extra import Extra, ExtraLayers
+from mate_cli.tokenization.layout import TOKEN_TYPES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mate_cli.tokenization.layout import TableBatch
+
+INITIAL_DEVIATION = 0.02
+"""Of all weights before training, as in BERT."""
+
+
+class Reader(Protocol):
+    """Layers that read one batch."""
+
+    @property
+    def layers(self) -> Sequence[EncoderLayer]:
+        """They, in their order."""
+
+    def plans(self, batch: TableBatch) -> Plans:
+        """What they see of the batch."""
+
+
+class TableEncoder(nn.Module):
+    """A network over tables, with random weights until some are loaded.
+
+    Args:
+        size: a name in `SIZES`, or a size.
+        layers: what each layer sees, made for the number of heads, and how it is computed.
+        vocab_size: word pieces.
+        activation: of the feed-forward layers, by its name in transformers.
+        hidden_dropout: after every dense layer and the embeddings.
+        attention_dropout: on attention weights.
+        layer_norm_epsilon: added to variances; 1e-12 in BERT, 1e-5 in RoBERTa.
+        gradient_checkpointing: recompute layers in the backward pass, to save memory.
+        token_types: those that are embedded.
+        lexical_features: read those of encodings that have them (`encoding.lexical_features`).
+        pooler: have one; where nothing would learn from it, the first token's state is the pooled one.
+        extra: layers that are added behind the others, and the scheme they begin by; None for none.
+        extra_spec: what these see and how, for layers of a size; None where the network cannot have any.
+
+    Raises:
+        ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
+            network that cannot have any.
+    """
+
+    takes: ClassVar[tuple[str, ...]] = ()
+    """What its constructor is given by name beside its own options: `cache`, a folder for what is worked out once."""
+
+    max_tokens: int | None = None
+    """Tokens of the longest input; None where any length will do."""
+
+    shape_remedies: ClassVar[Mapping[str, str]] = {}
+    """What to do when weights of another shape are loaded, by the first part of their name."""
+
+    def __init__(
+        self,
+        size: str | EncoderSize,
+        layers: Sequence[LayerSpec],
+        *,
+        vocab_size: int = 30522,
+        activation: str = "gelu",
+        hidden_dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
+        gradient_checkpointing: bool = False,
+        token_types: Collection[str] = tuple(TOKEN_TYPES),
+        lexical_features: bool = False,
+        pooler: bool = True,
+        extra: Extra | None = None,
+        extra_spec: Callable[[EncoderSize], LayerSpec] | None = None,
+    ) -> None:
+        super().__init__()
+        self.size, self.activation, self.layer_norm_epsilon = encoder_size(size), activation, layer_norm_epsilon
+        self.embeddings = TableEmbeddings(
+            self.size,
+            vocab_size,
+            hidden_dropout,
+            token_types=token_types,
+            lexical_features=lexical_features,
+            epsilon=layer_norm_epsilon,
+        )
+        options = LayerOptions(activation, hidden_dropout, attention_dropout, epsilon=layer_norm_epsilon)
+        built = (spec.build(self.size, options) for spec in layers)
+        self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
+        self.pooler = Pooler(self.size) if pooler else FirstState()
+        self.apply(initialise)
+        self.extra: ExtraLayers | None = None
+        if extra is not None:
+            self.extra = self._added(extra, extra_spec, gradient_checkpointing=gradient_checkpointing)
+
+    def _added(
+        self, extra: Extra, spec: Callable[[EncoderSize], LayerSpec] | None, *, gradient_checkpointing: bool
+    ) -> ExtraLayers:
+        if spec is None:
+            problem = f"{type(self).__name__} cannot have added layers"
+            raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
+        width = self.size.hidden_size
+        return ExtraLayers(extra, width, spec, returned=width, gradient_checkpointing=gradient_checkpointing)
+
+    @property
+    def encoders(self) -> Mapping[str, TableEncoder]:
+        """The encoders that it is made of, itself first, by what the names of their weights begin with."""
+        return {"": self}
+
+    @property
+    def early_learner(self) -> TableEncoder | None:
+        """The encoder inside it whose states (`EncoderOutput.early`) are to learn the task by a head of their own."""
+        return None
+
+    def lend_scores(self, head: nn.Module) -> None:
+        """Let a head of the early learner score by what chooses tokens, as far as both score the same."""
+
+    @property
+    def states_size(self) -> int:
+        """The width of the states that it returns."""
+        return self.size.hidden_size
+
+    @property
+    def layers(self) -> list[EncoderLayer]:
+        """All layers in their order, added ones last."""
+        return self.encoder.layers + (self.extra.encoder.layers if self.extra is not None else [])
+
+    @property
+    def specs(self) -> list[LayerSpec]:
+        """What each layer sees, and how."""
+        return [layer.spec for layer in self.layers]
+
+    @property
+    def planner(self) -> Planner:
+        """What prepares batches for this network where they are made; it takes no weights there."""
+        return Planner(tuple(dict.fromkeys(spec.prepared for spec in self.specs)))
+
+    def reading(self, batch: TableBatch) -> Sequence[tuple[Reader, TableBatch]]:
+        """Which of its layers read what of a batch, as far as work goes: each with as many tokens as it reads."""
+        return [(self, batch)]
+
+    def plans(self, batch: TableBatch) -> Plans:
+        """What the layers see of a batch."""
+        return Plans((spec.pattern for spec in self.specs), batch)
+
+    @property
+    def patterns(self) -> Mapping[str, AttentionPattern]:
+        """What may be seen, by the layers in which it may."""
+        layers: dict[AttentionPattern, list[int]] = {}
+        for place, spec in enumerate(self.specs, 1):
+            layers.setdefault(spec.pattern, []).append(place)
+        return {_said(places, len(self.specs)): pattern for pattern, places in layers.items()}
+
+    @property
+    def backends(self) -> list[AttentionBackend]:
+        """What computes its layers, each once."""
+        return list(dict.fromkeys(backend for _, backend in self.planner.layers if backend is not None))
+
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the work of its backends so far, in words."""
+        return {name: fact for backend in self.backends for name, fact in backend.facts().items()}
+
+    def forward(self, batch: TableBatch) -> EncoderOutput:
+        """Encode a batch; no work is spent on padding, whose states are zero."""
+        plans = self.plans(batch)
+        packed = self.encoder(self.embeddings(batch, plans.packing), plans)
+        if self.extra is not None:
+            packed = self.extra(packed, plans)
+        states = plans.packing.unpack(packed)
+        return EncoderOutput(states, self.pooler(states), batch)
+
+    def extra_inputs(self, batch: TableBatch) -> Iterable[Tensor]:
+        """What added layers are given of a batch, as far as their scheme measures it: real tokens only, [P, width]."""
+        assert self.extra is not None
+        plans = self.plans(batch)
+        return [self.extra.measured(self.encoder(self.embeddings(batch, plans.packing), plans))]
+
+
+def _said(layers: Sequence[int], count: int) -> str:
+    """Layers by their ascending numbers, from 1 to `count`, as people say them."""
+    if len(layers) == count:
+        return "all layers"
+    first, last = layers[0], layers[-1]
+    if len(layers) == 1:
+        return f"layer {first}"
+    run = len(layers) == last - first + 1
+    return f"layers {first} to {last}" if run else f"layers {', '.join(map(str, layers))}"
+
+
+def initialise(module: nn.Module) -> None:
+    """Draw the weights of a dense or embedding layer from a truncated normal; biases are zero."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        bound = 2 * INITIAL_DEVIATION
+        nn.init.trunc_normal_(module.weight, std=INITIAL_DEVIATION, a=-bound, b=bound)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)

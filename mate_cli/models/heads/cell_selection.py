@@ -1,0 +1,87 @@
+"""A score for every cell of a table.
+
+Source: MATE paper, section 4.2; google-research/tapas, `tapas_classifier_model_utils` (token logits, cell means).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from mate_cli.models.base.encoder_output import EncoderOutput
+    from mate_cli.tokenization.layout import TableBatch
+
+NO_LOGIT = -10000.0
+"""The score of what cannot be chosen: a probability of zero, and still finite."""
+
+
+class CellLogits(NamedTuple):
+    """Scores of the body cells of every example, row by row; all are [B, K].
+
+    Args:
+        logits: the mean score of each cell's tokens, `NO_LOGIT` where there is no cell.
+        mask: Bool, True where there is a cell.
+        rows: row ids, from 1; 0 where there is no cell.
+        columns: column ids, from 1; 0 where there is no cell.
+        candidates: Bool, True for cells that hold the answer; all False when labels are not known.
+    """
+
+    logits: Tensor
+    mask: Tensor
+    rows: Tensor
+    columns: Tensor
+    candidates: Tensor
+
+
+class CellSelectionHead(nn.Module):
+    """One score per token, averaged over each body cell; the header row has none.
+
+    Args:
+        hidden_size: width D of the states.
+    """
+
+    choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
+    """What it scores of all tokens, and so could choose among them."""
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.score = nn.Linear(hidden_size, 1)
+
+    def forward(self, output: EncoderOutput) -> CellLogits:
+        """States [B, T, D] to the scores of K cells, as many as the example with most has (at least 1)."""
+        states, batch = output.states, output.batch
+        cells, count = _index_cells(batch)
+        token_logits = self.score(states).squeeze(-1).float()
+
+        def per_cell(values: Tensor, reduce: str) -> Tensor:
+            slots = values.new_zeros(len(values), count + 1)
+            return slots.scatter_reduce(1, cells, values, reduce)[:, :count]
+
+        tokens = per_cell(torch.ones_like(token_logits), "sum")
+        mask = tokens > 0
+        logits = per_cell(token_logits, "sum") / tokens.clamp(min=1)
+        labels = torch.zeros_like(cells) if batch.label_ids is None else batch.label_ids
+        return CellLogits(
+            logits=logits.masked_fill(~mask, NO_LOGIT),
+            mask=mask,
+            rows=per_cell(batch.row_ids, "amax"),
+            columns=per_cell(batch.column_ids, "amax"),
+            candidates=per_cell(labels, "amax") > 0,
+        )
+
+
+def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
+    """Which cell of its example every token is in, Int64 [B, T], and K; tokens outside the body are in cell K."""
+    is_body = batch.in_body
+    names = batch.row_ids * (batch.column_ids.max() + 1) + batch.column_ids
+    names = names.masked_fill(~is_body, int(names.max()) + 1)
+    ordered, order = names.sort(dim=1, stable=True)
+    steps = torch.zeros_like(ordered)
+    steps[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    cells = torch.empty_like(names).scatter(1, order, steps.cumsum(1))
+    count = max(int(cells.masked_fill(~is_body, -1).max()) + 1, 1)
+    return cells.masked_fill(~is_body, count), count

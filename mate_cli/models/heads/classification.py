@@ -1,0 +1,43 @@
+"""One class for a whole example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import Tensor
+
+from mate_cli.models.heads.score import Score
+from mate_cli.models.layers.embeddings import FeatureEmbeddings
+
+if TYPE_CHECKING:
+    from mate_cli.models.base.encoder_output import EncoderOutput
+
+
+class ClassHead(Score):
+    """Scores classes from the pooled state [B, D]: [B, classes].
+
+    Args:
+        hidden_size: D.
+        classes: their number.
+        lexical: embeds the lexical features of cells; the largest numbers of any cell are added to the pooled state:
+            thousands of examples pass before attention brings them there.
+
+    Source: google-research/tapas, `tapas_classifier_model.compute_classification_logits` (one layer; the DoT paper
+        speaks of a hidden one).
+    """
+
+    transformers_names: ClassVar[Mapping[str, str]] = {"weight": "classifier.weight", "bias": "classifier.bias"}
+    """Our parameters, and what they are called there."""
+
+    def __init__(self, hidden_size: int, classes: int = 2, lexical: FeatureEmbeddings | None = None) -> None:
+        super().__init__(hidden_size, classes)
+        self.lexical = lexical
+
+    def forward(self, output: EncoderOutput) -> Tensor:  # type: ignore[override]  # of all that a network makes
+        """The scores."""
+        pooled, batch = output.pooled, output.batch
+        if self.lexical is not None and batch.cell_features is not None:
+            cells: Tensor = self.lexical.features(batch.cell_features)
+            pooled = pooled + cells.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
+        return super().forward(pooled)

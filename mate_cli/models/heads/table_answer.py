@@ -1,0 +1,123 @@
+"""Scores of tokens, columns and aggregations, from which an answer is put together.
+
+Source: google-research/tapas, `models/tapas_classifier_model_utils.py` and `models/tapas_classifier_model.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import Tensor, nn
+
+from mate_cli.models.heads.cell_grid import CellGrid
+from mate_cli.models.heads.cell_selection import NO_LOGIT
+from mate_cli.models.heads.score import Score
+
+if TYPE_CHECKING:
+    from mate_cli.models.base.encoder_output import EncoderOutput
+
+
+@dataclass(frozen=True)
+class HeadOptions:
+    """What the head of table questions scores, and how.
+
+    Args:
+        temperature: token scores are divided by it.
+        select_one_column: choose one column, and cells only there.
+        allow_empty_column_selection: let it choose no column.
+        average_logits_per_cell: give each token the mean score of its cell.
+        zero_cell_head: begin with the same score for all tokens and columns.
+        aggregations: their number, "none" among them; 0 to leave them out.
+        max_rows: R, rows told apart, the header among them; later ones count as the last.
+        max_columns: C, columns told apart, the question's among them; later ones count as the last.
+    """
+
+    temperature: float = 1.0
+    select_one_column: bool = True
+    allow_empty_column_selection: bool = False
+    average_logits_per_cell: bool = False
+    zero_cell_head: bool = False
+    aggregations: int = 0
+    max_rows: int = 64
+    max_columns: int = 32
+
+
+@dataclass(frozen=True)
+class AnswerLogits:
+    """Scores of a batch.
+
+    Args:
+        tokens: [B, T], before one column is chosen.
+        grid: which cell each token is in.
+        columns: [B, C], column 0 meaning none; None where cells are chosen freely.
+        aggregation: [B, A]; None where there is none to choose.
+    """
+
+    tokens: Tensor
+    grid: CellGrid
+    columns: Tensor | None = None
+    aggregation: Tensor | None = None
+
+    def final(self) -> Tensor:
+        """Scores of the tokens [B, T]; with columns, those of cells, far below zero outside the best column."""
+        if self.columns is None:
+            return self.tokens
+        best = self.grid.in_column(self.columns.argmax(-1)) & self.grid.exists
+        best[..., 0] = False
+        return self.grid.spread(self.grid.means(self.tokens) + NO_LOGIT * ~best)
+
+    def probabilities(self) -> Tensor:
+        """That each token belongs to the answer, [B, T]; 0 on padding."""
+        return self.final().sigmoid() * self.grid.real
+
+
+class TableAnswerHead(nn.Module):
+    """Scores every token, every column and every aggregation.
+
+    Args:
+        hidden_size: width D of the states.
+        options: what to score.
+    """
+
+    transformers_names: ClassVar[Mapping[str, str]] = {
+        "cells.weight": "output_weights",
+        "cells.bias": "output_bias",
+        "columns.weight": "column_output_weights",
+        "columns.bias": "column_output_bias",
+        "aggregation.weight": "aggregation_classifier.weight",
+        "aggregation.bias": "aggregation_classifier.bias",
+    }
+    """Our parameters, and what they are called there."""
+
+    choices: ClassVar[Mapping[str, str]] = {"tokens": "cells", "columns": "columns"}
+    """What it scores of all tokens and columns, and so could choose among them."""
+
+    def __init__(self, hidden_size: int, options: HeadOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.cells = Score(hidden_size, 1, zero=options.zero_cell_head)
+        self.columns = Score(hidden_size, 1, zero=options.zero_cell_head) if options.select_one_column else None
+        self.aggregation = Score(hidden_size, options.aggregations) if options.aggregations else None
+
+    def forward(self, output: EncoderOutput) -> AnswerLogits:
+        """What a network makes of a batch, to scores in 32 bits."""
+        options = self.options
+        grid = CellGrid.of(output.batch, options.max_rows, options.max_columns)
+        tokens = self.cells(output.states).squeeze(-1).float() / options.temperature
+        if options.average_logits_per_cell:
+            tokens = grid.spread(grid.means(tokens))
+        return AnswerLogits(
+            tokens,
+            grid,
+            None if self.columns is None else self._column_logits(self.columns(output.states), grid),
+            None if self.aggregation is None else self.aggregation(output.pooled).float(),
+        )
+
+    def _column_logits(self, scores: Tensor, grid: CellGrid) -> Tensor:
+        """The mean over the cells of each column, the header's among them: scores [B, T, 1] to [B, C]."""
+        logits = grid.column_means(scores.squeeze(-1).float())
+        forbidden = ~grid.exists.any(1)
+        forbidden[:, 0] = not self.options.allow_empty_column_selection
+        return logits + NO_LOGIT * forbidden

@@ -1,0 +1,113 @@
+"""How much each token of a table matters to its question, and which of them are kept.
+
+Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021, section
+3; google-research/tapas, `utils/table_pruning.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from mate_cli.models.heads.cell_grid import CellGrid
+from mate_cli.models.heads.score import Score
+
+if TYPE_CHECKING:
+    from mate_cli.models.base.encoder_output import EncoderOutput
+    from mate_cli.tokenization.layout import TableBatch
+
+Selection = Literal["tokens", "columns"]
+DROPOUT = 0.1
+"""On the states before they are scored, as in the reference's heads."""
+
+
+class TokenScores(nn.Module):
+    """The logarithm of the probability that a token matters; those outside the table matter for certain.
+
+    Args:
+        hidden_size: width D of the states.
+        select: score each token by itself, or all tokens of a column alike.
+        max_rows: R, rows told apart where columns are scored, the header among them; later ones count as the last.
+        max_columns: C, columns told apart there, the question's among them; later ones share the score of the last.
+    """
+
+    transformers_names: ClassVar[Mapping[str, str]] = {
+        "tokens.weight": "output_weights",
+        "tokens.bias": "output_bias",
+        "columns.weight": "column_output_weights",
+        "columns.bias": "column_output_bias",
+    }
+    run_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "tokens.weight": ("head.score.weight", "head.cells.weight"),
+        "tokens.bias": ("head.score.bias", "head.cells.bias"),
+        "columns.weight": ("head.columns.weight",),
+        "columns.bias": ("head.columns.bias",),
+    }
+
+    def __init__(self, hidden_size: int, select: Selection, *, max_rows: int = 64, max_columns: int = 32) -> None:
+        super().__init__()
+        self.shape = max_rows, max_columns
+        self.tokens = Score(hidden_size, 1) if select == "tokens" else None
+        self.columns = Score(hidden_size, 1) if select == "columns" else None
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def forward(self, output: EncoderOutput) -> Tensor:
+        """Score the tokens of a batch in 32 bits, [B, T]; those of the header as those of the body."""
+        batch, states = output.batch, self.dropout(output.states)
+        logits = self._column_logits(states, batch) if self.tokens is None else self.tokens(states).squeeze(-1).float()
+        return outside_counts(logsigmoid(logits), batch)
+
+    def lend(self, head: nn.Module) -> bool:
+        """Let a head score tokens or columns by the weights of this; they stay here.
+
+        Returns:
+            Whether the head has such scores (`choices`).
+        """
+        for kind, name in getattr(head, "choices", {}).items():
+            own = getattr(self, kind)
+            if own is not None and getattr(head, name) is not None:
+                delattr(head, name)
+                setattr(head, name, Lent(own))
+                return True
+        return False
+
+    def _column_logits(self, states: Tensor, batch: TableBatch) -> Tensor:
+        """Give every token [B, T] the mean score of the cells of its column, the header's among them."""
+        assert self.columns is not None
+        grid = CellGrid.of(batch, *self.shape)
+        means = grid.column_means(self.columns(states).squeeze(-1).float())
+        return means.gather(1, batch.column_ids.clamp(max=grid.columns - 1))
+
+
+class Lent:
+    """A layer that belongs to another module, and is saved and trained there.
+
+    Args:
+        layer: of the other one.
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        self.layer = layer
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """What the layer makes of states."""
+        made: Tensor = self.layer(states)
+        return made
+
+
+def outside_counts(scores: Tensor, batch: TableBatch) -> Tensor:
+    """The scores [B, T] of what is in a table, with 0, certainty, for what is not, and minus infinity for padding."""
+    outside = scores.masked_fill(batch.column_ids <= 0, 0.0)
+    return outside.masked_fill(batch.attention_mask == 0, -torch.inf)
+
+
+def best_tokens(scores: Tensor, count: int) -> Tensor:
+    """Which tokens have the best scores [B, T], in the order in which they stand: Int64 [B, min(count, T)].
+
+    Of equal ones the earlier is the better.
+    """
+    return scores.argsort(dim=1, descending=True, stable=True)[:, :count].sort(dim=1).values

@@ -1,0 +1,170 @@
+"""Find the likeliest derivation: greedily, or with a beam; only actions that the grammar allows are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mate_cli.models.heads.tree_decoder import NONE, Carried, Frontier, Memory, TreeDecoder
+from mate_cli.sql.derivation import REDUCE, Action, ApplyRule, Derivation, SelectColumn
+from mate_cli.sql.grammar import PRODUCTIONS, TYPES
+from mate_cli.sql.schema import Schema
+
+TYPE_NUMBERS = {name: number for number, name in enumerate(TYPES)}
+
+
+@dataclass(frozen=True)
+class Search:
+    """How derivations are looked for.
+
+    Args:
+        width: of the beam, less one for every derivation that is complete; 1 is greedy.
+        most: steps.
+        column_weight: what the logarithm of the probability of a column is multiplied by; 3 in the released code.
+    """
+
+    width: int = 5
+    most: int = 100
+    column_weight: float = 1.0
+
+
+class Derived(NamedTuple):
+    """A complete derivation and the logarithm of its probability, columns weighed."""
+
+    actions: tuple[Action, ...]
+    score: float
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    """A derivation that is under way.
+
+    Args:
+        example: its place in the batch.
+        derivation: so far.
+        score: so far.
+        rows: of each step so far, the row that it had among the hypotheses of that step.
+    """
+
+    example: int
+    derivation: Derivation
+    score: float = 0.0
+    rows: tuple[int, ...] = ()
+
+
+def best_derivations(
+    decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
+) -> list[Derived | None]:
+    """The best complete derivation of each example, never worse than the greedy one; None where none is complete.
+
+    Args:
+        decoder: in evaluation.
+        memory: of B examples.
+        schemas: theirs, as far as their tables and columns are counted.
+        search: how.
+    """
+    greedy = _Beam(decoder, memory, Search(1, search.most, search.column_weight)).run(schemas)
+    if search.width == 1:
+        return greedy
+    beam = _Beam(decoder, memory, search).run(schemas)
+    pairs = (filter(None, pair) for pair in zip(greedy, beam, strict=True))
+    return [max(pair, key=lambda one: one.score, default=None) for pair in pairs]
+
+
+class _Beam:
+    """The hypotheses of all examples side by side."""
+
+    def __init__(self, decoder: TreeDecoder, memory: Memory, search: Search) -> None:
+        self.decoder, self.memory, self.search = decoder, memory, search
+        self.weights = decoder.step_weights()
+        self.states: list[Tensor] = []
+        self.done: dict[int, list[Derived]] = {}
+
+    @torch.no_grad()
+    def run(self, schemas: Sequence[Schema]) -> list[Derived | None]:
+        open_ = [_Hypothesis(place, Derivation(schema)) for place, schema in enumerate(schemas)]
+        carried = self.decoder.start(len(open_))
+        for _ in range(self.search.most):
+            if not open_:
+                break
+            rows = torch.tensor([one.rows[-1] if one.rows else place for place, one in enumerate(open_)])
+            carried = self._step(open_, Carried(*(tensor.index_select(0, rows) for tensor in carried)))
+            open_ = self._extended(open_, carried)
+        found = (self.done.get(place, []) for place in range(len(schemas)))
+        return [max(some, key=lambda one: one.score, default=None) for some in found]
+
+    def _step(self, open_: Sequence[_Hypothesis], carried: Carried) -> Carried:
+        self.looked_at = self.memory.at(torch.tensor([one.example for one in open_]))
+        frontier = _frontier(one.derivation for one in open_)
+        gates = self.decoder.known_gates(self.looked_at, frontier)[:, 0]
+        parent = carried.state
+        if self.states:
+            parents = zip(frontier.parents[:, 0].tolist(), open_, strict=True)
+            parent = torch.stack([self.states[step][one.rows[step]] for step, one in parents])
+        made = self.decoder.step(self.looked_at, self.weights, gates, parent, carried)
+        self.states.append(made.state)
+        return made
+
+    def _extended(self, open_: Sequence[_Hypothesis], carried: Carried) -> list[_Hypothesis]:
+        """What is under way after one more step; what is complete is put aside."""
+        count = self.looked_at.columns.shape[1]
+        used = torch.zeros(len(open_), 1, count, dtype=torch.bool)
+        for row, one in enumerate(open_):
+            used[row, 0, list(one.derivation.columns)] = True
+        scores = self.decoder.scores(self.looked_at, carried.attended[:, None], used)
+        rules, columns = (values[:, 0].double().numpy() for values in scores)
+        columns = columns * self.search.column_weight
+        after: list[_Hypothesis] = []
+        for example, group in groupby(enumerate(open_), key=lambda numbered: numbered[1].example):
+            done = self.done.setdefault(example, [])
+            room = self.search.width - len(done)
+            found = [
+                (one.score + score, row, one, action)
+                for row, one in group
+                for score, action in _best(one.derivation.legal(), rules[row], columns[row], room)
+            ]
+            for score, row, one, action in sorted(found, key=lambda candidate: -candidate[0])[:room]:
+                derivation = one.derivation.apply(action)
+                if derivation.is_complete:
+                    done.append(Derived(derivation.actions, score))
+                else:
+                    after.append(_Hypothesis(example, derivation, score, (*one.rows, row)))
+        return after
+
+
+def _best(legal: Sequence[Action], rules: np.ndarray, columns: np.ndarray, most: int) -> Iterator[tuple[float, Action]]:
+    """The best of some actions, with their scores."""
+    if isinstance(legal[0], SelectColumn):
+        scores = columns[[action.column for action in legal if isinstance(action, SelectColumn)]]
+    else:
+        scores = rules[[number_of(action) for action in legal]]
+    for place in np.argsort(-scores, kind="stable")[:most]:
+        yield float(scores[place]), legal[place]
+
+
+def _frontier(derivations: Iterator[Derivation]) -> Frontier:
+    """What a decoder is told of the next step of some derivations, [B, 1]."""
+    return Frontier(*torch.tensor([_told(one) for one in derivations])[:, :, None].unbind(1))
+
+
+def _told(derivation: Derivation) -> tuple[int, ...]:
+    if not derivation.actions:
+        return (NONE,) * len(Frontier._fields)
+    last = derivation.actions[-1]
+    rule = number_of(last)
+    column = last.column if isinstance(last, SelectColumn) else NONE
+    assert derivation.parent_step is not None
+    assert derivation.parent_production is not None
+    assert derivation.open_type is not None
+    return rule, column, derivation.parent_step, derivation.parent_production, TYPE_NUMBERS[derivation.open_type]
+
+
+def number_of(action: Action) -> int:
+    """The number of a production, of Reduce behind all of them, or -1 for a column."""
+    return action.production if isinstance(action, ApplyRule) else len(PRODUCTIONS) if action == REDUCE else NONE

@@ -1,0 +1,132 @@
+"""Several runs that differ by their seed, evaluated as one: the mean of their scores, at the cost of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mate_cli.errors import ConfigError
+from mate_cli.files.plain import to_yaml
+from mate_cli.pipelines.assembly import load_best
+from mate_cli.pipelines.evaluation.evaluation import judge, save_result
+from mate_cli.pipelines.evaluation.finished import Here, open_stages
+from mate_cli.pipelines.run import Run, recorded
+from mate_cli.pipelines.stages import joint_throughput, save_answers
+from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.runs.configuration import RunConfig
+from mate_cli.runs.folders import new_folder, open_run
+from mate_cli.runs.names import Names
+from mate_cli.runs.record import RunFolder, RunRecord
+
+
+@dataclass(frozen=True)
+class Ensemble(Trained):
+    """Finished stages of one kind that predict together; the first one stands for all in everything else.
+
+    Args:
+        members: all of them.
+    """
+
+    members: Sequence[Trained] = ()
+
+    @classmethod
+    def of(cls, members: Sequence[Trained]) -> Ensemble:
+        """The members as one.
+
+        Raises:
+            ConfigError: they do not read the same, so that their predictions are of different things.
+        """
+        first = members[0]
+        for one in members[1:]:
+            if (one.config.encoding, one.config.tokenizer) != (first.config.encoding, first.config.tokenizer):
+                raise ConfigError("they do not encode alike", where="run", remedy="Name runs that differ by their seed")
+        return cls(first.name, first.parts, first.config, members)
+
+    def predict(self, examples: Sequence[Any], name: str) -> list[Any]:
+        """The mean of the members' predictions, see `TableTask.joined`."""
+        return self.parts.task.joined([one.predict(examples, name) for one in self.members])
+
+
+def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
+    """Score several finished runs of one task as one, and leave a record with what all of them cost.
+
+    Args:
+        runs: their folders.
+        split: to predict and score.
+        here: the machine and the folders of now.
+
+    Returns:
+        The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.
+
+    Raises:
+        ConfigError: they are not of one task and dataset, do not encode alike, or cannot be joined.
+        RunError: one is not finished.
+        DataError: the split is missing.
+    """
+    folders = [open_run(run) for run in runs]
+    records = [folder.read_record() for folder in folders]
+    if len({(record.task, record.dataset, tuple(record.stages)) for record in records}) > 1:
+        raise ConfigError(
+            "these runs are not of one task and dataset", where="run", remedy="Name runs of one experiment"
+        )
+    run = Run.of(
+        new_folder(Path(here.paths.outputs), "evaluate", records[0].experiment, 0), joint_record(records, split)
+    )
+    members = [str(folder.path) for folder in folders]
+    with recorded(run):
+        answer = _of_systems if records[0].stages else _of_runs
+        metrics, config = answer(folders, run.folder, split, here)
+        run.folder.write_text("config.yaml", to_yaml({**config, "members": members}))
+        run.record.metrics = {f"{split}/{name}": value for name, value in metrics.items()}
+    cost = f"{len(members)} runs as one: {run.record.parameters:,} parameters"
+    run.console.print(results_table(run.record.metrics, f"{cost}, mean of their scores"))
+    run.console.print(f"run folder: {run.folder.path}", soft_wrap=True)
+    return run.folder
+
+
+def joint_record(records: Sequence[RunRecord], split: str) -> RunRecord:
+    """A record of runs as one: what they have in common, and what all of them together cost."""
+    first = records[0]
+    names = Names(**{name: getattr(first, name) for name in Names.__dataclass_fields__})
+    overrides = [f"run=[{len(records)} runs]", f"split={split}"]
+    joint = RunRecord(command="evaluate", overrides=overrides, seed=first.seed, **asdict(names))
+    joint.parameters = sum(record.parameters for record in records)
+    joint.wall_seconds = sum(record.wall_seconds for record in records)
+    joint.throughput = joint_throughput([record.throughput for record in records])
+    joint.data, joint.device = dict(first.data), first.device
+    joint.facts = {"ensemble": f"{len(records)} runs, seeds {', '.join(str(record.seed) for record in records)}"}
+    return joint
+
+
+def _of_runs(
+    folders: Sequence[RunFolder], target: RunFolder, split: str, here: Here
+) -> tuple[Mapping[str, float], Mapping[str, Any]]:
+    configs = [here.config(folder) for folder in folders]
+    pairs = zip(folders, configs, strict=True)
+    joint = Ensemble.of([Trained("", load_best(config, folder), config) for folder, config in pairs])
+    examples = joint.parts.data.examples(split)
+    result = judge(joint.parts.task, examples, joint.predict(examples, split))
+    save_result(target, split, result)
+    return result.metrics, configs[0].model_dump()
+
+
+def _of_systems(
+    folders: Sequence[RunFolder], target: RunFolder, split: str, here: Here
+) -> tuple[Mapping[str, float], Mapping[str, Any]]:
+    opened = [open_stages(folder, here) for folder in folders]
+    system = with_mean([one for one, _ in opened])
+    stages = {name: Ensemble.of([stages[name] for _, stages in opened]) for name in system.stages}
+    examples = stages[system.stages[0]].parts.data.questions(split)
+    answered = system.answer(stages, examples, split)
+    save_answers(target, split, system, examples, answered)
+    config: RunConfig = stages[system.stages[0]].config
+    return system.score(answered, examples), config.model_dump()
+
+
+def with_mean(systems: Sequence[System]) -> System:
+    """A system that knows the mean of what several have learnt."""
+    keys = systems[0].learnt
+    return systems[0].with_learnt({key: sum(one.learnt[key] for one in systems) / len(systems) for key in keys})

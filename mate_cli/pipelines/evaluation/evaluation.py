@@ -1,0 +1,182 @@
+"""Score finished weights on a split, and predict questions without answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader
+
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.metrics.calibration import Calibration, fit_calibration
+from mate_cli.metrics.parts import parts_by_tokens
+from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.evaluation.predictions import save_predictions
+from mate_cli.pipelines.placement import placement
+from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.runs import ranks
+from mate_cli.runs.configuration import ModelConfig
+from mate_cli.runs.record import RunFolder
+from mate_cli.tables.example import Coordinates, TableExample
+from mate_cli.tokenization.layout import TableBatch
+
+
+@dataclass(frozen=True)
+class SplitResult:
+    """Predictions of a split and their metrics.
+
+    Args:
+        examples: every example that counts, by name.
+        predictions: one per example that could be encoded.
+        answers: the predicted text by example.
+        metrics: fractions by name; empty where no answer is known.
+        pruned: what was left of inputs, by example; empty where the network keeps all tokens.
+    """
+
+    task: TableTask[Any, Any]
+    examples: dict[str, TableExample]
+    predictions: list[Any]
+    answers: dict[str, str]
+    metrics: dict[str, float]
+    pruned: dict[str, Pruning] = field(default_factory=dict)
+
+    def table(self) -> tuple[list[str], list[list[Any]]]:
+        """Columns and rows for people: question, answer, prediction, and whether it is right."""
+        rows = []
+        for prediction in self.predictions:
+            example = self.examples[prediction.example_id]
+            answer = " | ".join(example.answer.texts) if example.answer else ""
+            right = self.task.right(prediction, example)
+            rows.append([example.question, answer, self.answers.get(prediction.example_id, ""), right])
+        return ["question", "answer", "prediction", "right"], rows
+
+
+def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
+    """Predict a split of the run's dataset and score it.
+
+    Of conversations, the metrics are those with the model's own previous answers; a part "gold_previous" tells what
+    they are with the right ones, which is what validations during training see. Where inputs are of more than one
+    length, parts by tokens of the uncut input have the metric that chooses weights, and the share of answers kept.
+
+    Raises:
+        DataError: the split is missing or empty.
+    """
+    examples = parts.data.examples(split)
+    loader = ranks.first_then_all(lambda: parts.data.loader(split))
+    predictions = predict(parts.task, loader, cfg)
+    given = judge(parts.task, examples, predictions)
+    tokens = parts.data.encodings(split).uncut_tokens
+    if not any(example.history for example in examples):
+        return with_parts(given, tokens)
+    own = judge(parts.task, examples, predict_in_turn(parts, cfg, examples, predictions))
+    right_before = {f"{name}/gold_previous": value for name, value in given.metrics.items() if "/" not in name}
+    return with_parts(replace(own, metrics={**own.metrics, **right_before}), tokens)
+
+
+def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
+    """A result with the metrics of its parts by tokens.
+
+    Args:
+        result: of a split.
+        tokens: of each input before it is cut, by example; parts are of those whose answer is known.
+    """
+    known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
+    told = (MetricName.parse(result.task.monitor).score, KEPT.name)
+    metrics = dict(result.metrics)
+    for part, names in parts_by_tokens(known).items():
+        chosen = {name: result.examples[name] for name in names}
+        predictions = [prediction for prediction in result.predictions if prediction.example_id in chosen]
+        scores = result.task.score(predictions, chosen)
+        scores |= pruning_scores(result.pruned[name] for name in names if name in result.pruned)
+        metrics |= {f"{name}/{part}": scores[name] for name in told if name in scores}
+    return replace(result, metrics=metrics)
+
+
+def predict_in_turn(
+    parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
+) -> list[Any]:
+    """Predictions of conversations, where each question is given what was predicted for the one before it.
+
+    Args:
+        parts: task and loaders.
+        cfg: the configuration.
+        examples: all questions of the conversations.
+        first: predictions of questions that nothing comes before; those of others are not looked at.
+
+    Source: google-research/tapas, `models/tapas_classifier_model.py`, `compute_prediction_sequence`.
+    """
+    turns = {example.example_id: len(example.history) for example in examples}
+    found = {prediction.example_id: prediction for prediction in first if not turns[prediction.example_id]}
+    names = {(example.conversation, len(example.history)): example.example_id for example in examples}
+    for turn in range(1, max(turns.values()) + 1):
+        asked = [example for example in examples if len(example.history) == turn]
+        before = [found.get(names.get((example.conversation, turn - 1), "")) for example in asked]
+        asked = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(asked, before, strict=True)]
+        with TemporaryDirectory() as folder:  # these encodings depend on the weights: nobody wants them again
+            loader = parts.data.loader_of(asked, f"question {turn + 1}", Path(folder))
+            found |= {prediction.example_id: prediction for prediction in predict(parts.task, loader, cfg)}
+    return list(found.values())
+
+
+def _cells(task: TableTask[Any, Any], prediction: Any | None) -> Coordinates:  # noqa: ANN401 - a task's own type
+    selection = task.selection(prediction) if prediction else None
+    return selection.cells if selection else ()
+
+
+def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictions: list[Any]) -> SplitResult:
+    """Score predictions of examples; those whose answer is unknown are only predicted."""
+    by_name = {example.example_id: example for example in examples}
+    known = {name: example for name, example in by_name.items() if example.answer}
+    scored = [prediction for prediction in predictions if prediction.example_id in known]
+    pruned = task.pruned_of(scored)
+    metrics = task.score(scored, known) | pruning_scores(pruned.values()) if known else {}
+    return SplitResult(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
+
+
+def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
+    """All predictions of a loader."""
+    with quiet_lightning():
+        pl.Trainer(**placement(cfg.hardware), **quiet()).predict(task, loader, return_predictions=False)
+    return task.collected()
+
+
+CALIBRATION = "calibration.json"
+"""What the confidences of a run are worth, learnt from its development split."""
+FEWEST_ANSWERS = 50
+"""With fewer, nothing is learnt about confidences."""
+
+
+def calibrate(result: SplitResult) -> Calibration | None:
+    """What the confidences of predictions are worth; None where there are too few that point at cells or classes."""
+    pairs = []
+    for prediction in result.predictions:
+        example = result.examples[prediction.example_id]
+        selection = result.task.selection(prediction)
+        if selection and example.answer:
+            pairs.append((selection.confidence, result.task.right(prediction, example)))
+    if len(pairs) < FEWEST_ANSWERS:
+        return None
+    confidences, right = zip(*pairs, strict=True)
+    return fit_calibration(confidences, right)
+
+
+def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
+    """Write predictions/<split>.json, and for the development split calibration.json."""
+    calibration = calibrate(result) if split == "dev" else None
+    if calibration:
+        folder.write_json(CALIBRATION, calibration.to_json())
+    own = {prediction.example_id: prediction for prediction in result.predictions}
+
+    def score(example: TableExample) -> dict[str, float]:
+        name = example.example_id
+        left = [result.pruned[name]] if name in result.pruned else []
+        return result.task.score([own[name]] if name in own else [], {name: example}) | pruning_scores(left)
+
+    details = {name: result.task.details(prediction) for name, prediction in own.items()}
+    save_predictions(folder, split, result.examples.values(), result.answers, score, details)

@@ -1,0 +1,215 @@
+"""What can be done with a finished run: score it again, answer new questions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.plain import read_object
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
+from mate_cli.pipelines.stages import LEARNT, save_answers
+from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
+from mate_cli.runs.folders import open_run
+from mate_cli.runs.record import RunFolder
+from mate_cli.tables.example import TableExample
+from mate_cli.terminal.console import Console
+
+Scorer = Callable[[str, RunFolder], dict[str, float]]
+"""Scores a split, and writes predictions into a folder."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where a finished run is used now.
+
+    Args:
+        hardware: the machine.
+        paths: its folders.
+        data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
+        whole: also what `trainer.limit_dev` left out.
+        trust: modules of the user's own that the run's parts may come from.
+    """
+
+    hardware: Hardware
+    paths: Paths
+    data: Mapping[str, Any] = field(default_factory=dict)
+    whole: bool = False
+    trust: Sequence[str] = ()
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What is otherwise than it was in training and changes which questions are scored; empty where nothing is."""
+        changed = {key: value for key, value in self.data.items() if value is not None}
+        return changed | ({"whole": True} if self.whole else {})
+
+    def config(self, folder: RunFolder) -> RunConfig:
+        """What a run was trained with, on the hardware and paths of now."""
+        config = load_config(folder.path, self.trust).on_machine(self.hardware, self.paths)
+        changed = {key: value for key, value in self.data.items() if value is not None}
+        if "root" in changed and "datasets" in config.data:
+            changed["datasets"] = changed.pop("root")
+        if unknown := [key for key in changed if key not in config.data]:
+            remedy = f"Known here: {', '.join(key for key in config.data if not key.startswith('_'))}"
+            raise ConfigError("the data of this run have no such key", where=f"data.{unknown[0]}", remedy=remedy)
+        if changed:
+            config = config.model_copy(update={"data": {**config.data, **changed}})
+        if self.whole:
+            config = config.model_copy(
+                update={"trainer": config.trainer.model_copy(update={"limit_dev": None, "limit_test": None})}
+            )
+        return config
+
+
+def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
+    """Re-compute the metrics of a finished run on splits, with its best weights.
+
+    Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
+    in training, both go below a folder of their own, evaluation/<what they are>, and what training left stays.
+
+    Args:
+        run: its folder.
+        splits: to predict and score.
+        here: the machine and the folders of now.
+
+    Returns:
+        The folder below which predictions are.
+
+    Raises:
+        RunError: there is no finished run.
+        DataError: a split is missing.
+    """
+    folder = open_run(run)
+    record = folder.read_record()
+    score = _system_scorer(folder, here) if record.stages else _scorer(folder, here)
+    to = _results_folder(folder, here)
+    named: dict[str, float] = {}
+    for split in splits:
+        own = {f"{split}/{name}": value for name, value in score(split, to).items()}
+        to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", own)
+        named |= own
+    where = f"{folder.path}{'' if to is folder else f', {to.path.name}'}"
+    Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {where}"))
+    return to
+
+
+def _results_folder(folder: RunFolder, here: Here) -> RunFolder:
+    """The run's own folder; for results on other questions than training's one below it, named after what they are."""
+    if not here.changes:
+        return folder
+    last = [Path(str(value)).name if isinstance(value, str) else key for key, value in here.changes.items()]
+    name = "_".join(filter(None, last)) or "here"
+    for number in itertools.count(1):
+        beside = RunFolder(folder.path / "evaluation" / (name if number == 1 else f"{name}-{number}"))
+        settings = beside.path / "settings.json"
+        if not settings.is_file():
+            beside.write_json("settings.json", here.changes)
+        if read_object(settings, RunError, "Remove it") == here.changes:
+            return beside
+    raise AssertionError
+
+
+def _scorer(folder: RunFolder, here: Here) -> Scorer:
+    """What predicts and scores a split by the weights of one run."""
+    config = here.config(folder)
+    parts = load_best(config, folder)
+
+    def score(split: str, to: RunFolder) -> dict[str, float]:
+        result = evaluate(parts, config, split)
+        save_result(to, split, result)
+        return result.metrics
+
+    return score
+
+
+def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
+    """Answer the questions of a file, whether or not their answers are known.
+
+    Args:
+        run: a finished run's folder.
+        questions: a list of {question_id, question, table_id}.
+        output: where predictions go.
+        here: the machine and the folders of now.
+
+    Returns:
+        The file of predictions, [{question_id, pred}].
+
+    Raises:
+        RunError: there is no finished run.
+        DataError: the file or one of its tables is missing or damaged.
+    """
+    folder = open_run(run)
+    if folder.read_record().stages:
+        system, stages = open_stages(folder, here)
+        examples = _questions(stages[system.stages[0]].parts, questions)
+        answers = system.answer(stages, examples, "questions").texts
+    else:
+        config = here.config(folder)
+        parts = load_best(config, folder)
+        examples = _questions(parts, questions)
+        loader = parts.data.loader_of(examples, "questions")
+        answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
+    rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
+    RunFolder(output.parent).write_text(output.name, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    Console(highlight=False).print(f"{len(rows)} predictions: {output}", soft_wrap=True)
+    return output
+
+
+def open_system(folder: RunFolder, trust: Sequence[str] = ()) -> System:
+    """The system that a run says it is.
+
+    Raises:
+        RunError: it names none that this version has.
+        TrustError: it is neither ours nor of a trusted module.
+    """
+    path = folder.path / "config.yaml"
+    try:
+        system = instantiate(read_parts(folder.path, trust).get("system"))
+    except InstantiationException as error:
+        raise RunError("its system cannot be built", where=str(path), remedy="Train the run again") from error
+    if not isinstance(system, System):
+        raise RunError("names no system", where=str(path), remedy="Give a folder below outputs/")
+    file = folder.path / LEARNT
+    return system.with_learnt(read_object(file, RunError, "Train the run again")) if file.is_file() else system
+
+
+def open_stages(folder: RunFolder, here: Here) -> tuple[System, dict[str, Trained]]:
+    """A system and its stages, found also right after the whole run was moved."""
+    system, stages = open_system(folder, here.trust), folder.read_record().stages
+    found = {}
+    for name in system.stages:
+        below = folder.path / name
+        own = open_run(str(below) if below.exists() else stages[name])
+        config = here.config(own)
+        found[name] = Trained(name, load_best(config, own), config)
+    return system, found
+
+
+def _questions(parts: Parts, path: str) -> list[TableExample]:
+    read = getattr(parts.data.dataset, "examples_from_file", None)
+    if read is None:
+        raise RunError("this dataset cannot read questions from a file", remedy="Use a run trained on data=hybridqa")
+    return list(read(path))
+
+
+def _system_scorer(folder: RunFolder, here: Here) -> Scorer:
+    """What predicts and scores a split by a system of stages."""
+    system, stages = open_stages(folder, here)
+
+    def score(split: str, to: RunFolder) -> dict[str, float]:
+        examples = stages[system.stages[0]].parts.data.questions(split)
+        answered = system.answer(stages, examples, split)
+        save_answers(to, split, system, examples, answered)
+        return system.score(answered, examples)
+
+    return score

@@ -1,0 +1,216 @@
+"""A finished run as a folder that others can load: by `mate`, and by transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import instantiate
+from safetensors import SafetensorError
+from transformers import TapasConfig
+
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.plain import to_yaml
+from mate_cli.files.targets import targets
+from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.export.model_card import Exported, model_card
+from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
+from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset, check_built
+from mate_cli.runs.configuration import Node, RunConfig, read_settings
+from mate_cli.runs.folders import open_run
+from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.weights import write_tensors
+from mate_cli.terminal.console import Console
+from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary
+
+OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
+"""Parts of the configuration that are left out."""
+ANY_MACHINE = {"_target_": "mate_cli.attention.backends.auto.Auto"}
+"""Takes the place of an exact attention backend, which may need a GPU or a compiler."""
+
+
+def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licence: str | None = None) -> Path:
+    """Write the best weights of a run, its tokenizer, its settings and a model card.
+
+    Args:
+        run: a finished run's folder.
+        to: the folder to make.
+        here: the machine and the folders of now.
+        overwrite: replace an export that is there.
+        licence: of the weights, by its name on the Hugging Face hub; None for that of the training data.
+
+    Returns:
+        The folder.
+
+    Raises:
+        RunError: the run is not finished, or is a system of stages.
+        ConfigError: the folder exists and is not empty.
+    """
+    folder = open_run(run)
+    record = folder.read_record()
+    _check_finished(folder, record)
+    target = Path(to).expanduser().absolute()
+    _check_target(target, overwrite=overwrite)
+    config = here.config(folder)
+    if instantiate(config.attention).exact:
+        config = config.model_copy(update={"attention": ANY_MACHINE})
+    settings = exported_settings(config)
+    check_built(settings, str(folder.path / "config.yaml"), here.trust)
+    parts = load_best(config, folder, NoDataset())
+    with _written(target) as partial:
+        name = _write_network(partial, parts, settings)
+        tokenizer = "TapasTokenizer" if name.startswith("Tapas") else "BertTokenizerFast"
+        if isinstance(parts.serializer.tokenizer, ByteVocabulary):
+            tokenizer = "RobertaTokenizerFast"
+        write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
+        (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
+        if (folder.path / CALIBRATION).is_file():
+            shutil.copy(folder.path / CALIBRATION, partial)
+        card = Exported(record, settings, first_init(folder, config), name, parts.task.about_tables, licence)
+        (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
+    _tell(target, to, _loaded_by(name, settings))
+    return target
+
+
+def _check_finished(folder: RunFolder, record: RunRecord) -> None:
+    if record.status != "finished":
+        raise RunError(
+            f"this run is {record.status}",
+            where=str(folder.path),
+            remedy=f"Finish it first: type its command again with resume={folder.path}",
+        )
+    if record.stages:
+        below = ", ".join(f"run={folder.path / name}" for name in record.stages)
+        raise RunError("a system of stages has no weights of its own", where=str(folder.path), remedy=f"Export {below}")
+
+
+def _check_target(target: Path, *, overwrite: bool) -> None:
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise ConfigError("is there already", where=f"to={target}", remedy="Name a new folder, or add overwrite=true")
+    if not (target / SETTINGS).is_file():
+        raise ConfigError(
+            "is no exported model, so it is not replaced", where=f"to={target}", remedy="Name another folder"
+        )
+
+
+def exported_settings(config: RunConfig) -> dict[str, Any]:
+    """A run's configuration without what belongs to the machine; the tokenizer lies beside it."""
+    settings = config.model_dump(exclude=OF_THE_MACHINE)
+    settings["data"] = {"name": settings["data"].get("name")}
+    settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
+    return settings
+
+
+def first_init(folder: RunFolder, config: RunConfig) -> Node:
+    """What the first of a run's stages began with, whose weights the others were handed."""
+    stages = read_settings(folder.path).get("stages") or {}
+    first = next(iter(stages.values()), None)
+    if first is None:
+        return config.init
+    return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
+
+
+def _settings_text(settings: dict[str, Any]) -> str:
+    return f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
+
+
+def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
+    """Write config.json and model.safetensors; return the class of transformers that loads them."""
+    task, serializer = parts.task, parts.serializer
+    name = tapas_class(task)
+    if name:
+        weights = tapas_weights(task)
+        TapasConfig(**tapas_config(task, serializer, settings)).save_pretrained(folder)
+    else:
+        name, weights = MateModel.__name__, task.state_dict()
+        network = settings["model"], settings["attention"], serializer.vocab_size
+        config = MateConfig.of(*network, reset_positions=serializer.reset_positions)
+        config.architectures = [name]
+        config.save_pretrained(folder)
+    whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
+    write_tensors(whole, folder / WEIGHTS, {"format": "pt"})
+    return name
+
+
+def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name: str) -> None:
+    """Write what transformers' tokenizers read; the piece of an empty cell has the name that TAPAS gives it.
+
+    Args:
+        folder: where to.
+        vocabulary: the word pieces.
+        max_tokens: the longest input.
+        name: of the tokenizer's class.
+    """
+    special = {
+        f"{kind}_token": vocabulary.tokens[index]
+        for kind, index in (
+            ("unk", vocabulary.unknown_id),
+            ("sep", vocabulary.sep_id),
+            ("pad", vocabulary.pad_id),
+            ("cls", vocabulary.cls_id),
+            ("mask", vocabulary.mask_id),
+        )
+    }
+    own = {"tokenizer_class": name, "do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens}
+    if isinstance(vocabulary, ByteVocabulary):
+        own["add_prefix_space"] = True
+    for file, values in (("tokenizer_config.json", own | special), ("special_tokens_map.json", special)):
+        (folder / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if isinstance(vocabulary, ByteVocabulary):
+        vocabulary.made_of.write(folder)
+        return
+    tokens = list(vocabulary.tokens)
+    if vocabulary.empty_id != vocabulary.unknown_id:
+        tokens[vocabulary.empty_id] = "[EMPTY]"
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _written(target: Path) -> Iterator[Path]:
+    """A folder beside the target that takes its place when all is written, and vanishes when something fails.
+
+    Raises:
+        ConfigError: the disk is full, or the folder cannot be made there.
+    """
+    partial, before = (target.with_name(f".{target.name}.{os.getpid()}{end}") for end in ("", ".before"))
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        if target.exists():
+            target.replace(before)
+        partial.replace(target)
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"cannot be written: {error}", where=f"to={target}", remedy="Choose another folder"
+        ) from error
+    finally:
+        for folder in (partial, before):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _loaded_by(name: str, settings: dict[str, Any]) -> str:
+    """What loads an export, for people: transformers, unless classes of the user's own are in it."""
+    own = sorted({found.partition(".")[0] for found in targets(settings)} - {"mate_cli", "torch"})
+    if own:
+        return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={own}), or trust="
+    loads = name if name.startswith("Tapas") else "AutoModel, after: import mate_cli.models.auto_classes"
+    return f"loads with transformers: {loads}"
+
+
+def _tell(target: Path, typed: str, loads: str) -> None:
+    console = Console(highlight=False)
+    sizes = {file.name: file.stat().st_size / 1000 for file in sorted(target.iterdir())}
+    console.print(f"{typed}: {len(sizes)} files, {sum(sizes.values()) / 1000:.1f} MB", soft_wrap=True)
+    for file, size in sizes.items():
+        console.print(f"  {file:<24}{size:>12,.1f} kB")
+    console.print(loads, soft_wrap=True)

@@ -1,0 +1,236 @@
+"""Our TAPAS and that of transformers: the same weights under other names, the same options under other keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+from torch import Tensor
+from transformers import TapasConfig
+
+from mate_cli.errors import CheckpointError
+from mate_cli.files.plain import read_object
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
+from mate_cli.models.checkpoints.heads import head_names
+from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
+from mate_cli.models.tapas import Tapas
+from mate_cli.tables.example import AGGREGATIONS
+from mate_cli.tokenization.layout import TOKEN_TYPES
+from mate_cli.tokenization.serializers.serializer import Serializer
+
+QUESTIONS, STATEMENTS = "TapasForQuestionAnswering", "TapasForSequenceClassification"
+TASKS = {
+    QUESTIONS: "mate_cli.lit_modules.table_qa.TableQA",
+    STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
+}
+"""Our tasks by the class of transformers that does the same."""
+OPTIONS = {
+    "temperature": "temperature",
+    "select_one_column": "select_one_column",
+    "allow_empty_column_selection": "allow_empty_column_selection",
+    "average_logits_per_cell": "average_logits_per_cell",
+    "zero_cell_head": "init_cell_selection_weights_to_zero",
+    "cell_selection_preference": "cell_selection_preference",
+    "huber_delta": "huber_loss_delta",
+    "answer_loss_cutoff": "answer_loss_cutoff",
+    "normalise_answer_loss": "use_normalized_answer_loss",
+    "average_approximation": "average_approximation_function",
+    "aggregation_temperature": "aggregation_temperature",
+    "aggregation_importance": "aggregation_loss_weight",
+    "answer_importance": "answer_loss_importance",
+    "positive_weight": "positive_label_weight",
+    "max_rows": "max_num_rows",
+    "max_columns": "max_num_columns",
+}
+"""Options of `TableQA`, with their keys in config.json; a threshold has none there."""
+MOST_TOKENS = 512
+"""What a TAPAS reads where its tokenizer does not say."""
+ENCODER, THEIRS = "encoder.", "tapas."
+
+
+def tapas_class(task: TableTask[Any, Any]) -> str | None:
+    """The class of transformers that computes what a task with its network does; None where there is none."""
+    encoder = task.encoder
+    if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
+        return None
+    return task.transformers_class
+
+
+def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
+    """All weights of a task by the names of transformers; a model there always scores columns, so ours may score 0."""
+    heads, weights = head_names(task), {}
+    for name, tensor in task.state_dict().items():
+        if name in heads:
+            theirs = heads[name]
+            weights[theirs] = tensor if "classifier" in theirs else tensor.squeeze(0)
+        else:
+            weights[THEIRS + name.removeprefix(ENCODER)] = tensor
+    for name, tensor in list(weights.items()):
+        if name.startswith("output_"):
+            weights.setdefault(f"column_{name}", tensor.new_zeros(tensor.shape))
+    return weights
+
+
+def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """config.json of a task as transformers' TAPAS wants it."""
+    size, model = task.encoder.size, settings["model"]
+    return {
+        "model_type": "tapas",
+        "architectures": [tapas_class(task)],
+        "vocab_size": serializer.vocab_size,
+        "hidden_size": size.hidden_size,
+        "num_hidden_layers": size.num_layers,
+        "num_attention_heads": size.num_heads,
+        "intermediate_size": size.intermediate_size,
+        "hidden_act": task.encoder.activation,
+        "hidden_dropout_prob": model.get("hidden_dropout", 0.1),
+        "attention_probs_dropout_prob": model.get("attention_dropout", 0.1),
+        "max_position_embeddings": size.max_positions,
+        "type_vocab_sizes": list(TOKEN_TYPES.values()),
+        "layer_norm_eps": LAYER_NORM_EPSILON,
+        "pad_token_id": serializer.tokenizer.pad_id,
+        "reset_position_index_per_cell": serializer.reset_positions,
+        **(_questions(settings["task"]) if task.transformers_class == QUESTIONS else _statements()),
+    }
+
+
+def _questions(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the heads that choose cells and aggregations."""
+    theirs = {name: options[ours] for ours, name in OPTIONS.items() if ours in options}
+    if options["aggregation"] == "none":
+        return theirs
+    return theirs | {
+        "num_aggregation_labels": len(AGGREGATIONS),
+        "use_answer_as_supervision": options["aggregation"] == "weak",
+        "aggregation_labels": {place: name.upper() for place, name in enumerate(AGGREGATIONS)},
+        "no_aggregation_label_index": AGGREGATIONS.index("none"),
+    }
+
+
+def _statements() -> dict[str, Any]:
+    return {"id2label": dict(enumerate(VERDICTS)), "label2id": {name: place for place, name in enumerate(VERDICTS)}}
+
+
+def is_tapas(folder: Path) -> bool:
+    """Whether config.json says that transformers' TAPAS is in a folder."""
+    path = folder / "config.json"
+    return path.is_file() and json_content(path).get("model_type") == "tapas"
+
+
+def json_content(path: Path) -> dict[str, Any]:
+    """What a JSON file says.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    return read_object(path, CheckpointError, "Fetch it again")
+
+
+def tapas_parts(folder: Path) -> dict[str, Any]:
+    """The parts of our configuration that build what is in a folder of transformers' TAPAS.
+
+    Raises:
+        CheckpointError: it is of another kind, or has no head that answers.
+    """
+    config = _complete(folder)
+    return {
+        "model": _model(config),
+        "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
+        "encoding": _encoding(config, folder),
+        "task": _task(config),
+    }
+
+
+def _complete(folder: Path) -> dict[str, Any]:
+    """config.json with the values that it leaves to transformers."""
+    config = json_content(folder / "config.json")
+    _check_kind(config, folder)
+    try:
+        complete = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
+    except Exception as error:
+        reason = shorten(str(error), 160)
+        raise CheckpointError(
+            f"not the options of a TAPAS: {reason}", where=str(folder), remedy="Fetch it again"
+        ) from error
+    _check_options(complete, folder)
+    return complete
+
+
+def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
+    kind, heads = config.get("model_type"), config.get("architectures") or []
+    if kind == "mate_cli":
+        raise CheckpointError("mate.yaml is missing", where=str(folder), remedy="Fetch or export it again")
+    if kind != "tapas":
+        raise CheckpointError(
+            f"its config.json is of {kind!r}, not of a TAPAS or a mate export",
+            where=str(folder),
+            remedy=f"To train from these weights: mate train init=bert init.checkpoint={folder}",
+        )
+    if not set(heads) & {QUESTIONS, STATEMENTS}:
+        raise CheckpointError(
+            f"a {' or '.join(heads) or 'TAPAS without a head'} cannot answer",
+            where=str(folder),
+            remedy=f"Use one of {QUESTIONS} or {STATEMENTS}, or train from these weights: mate train init=tapas",
+        )
+
+
+def _check_options(config: Mapping[str, Any], folder: Path) -> None:
+    labels = config.get("id2label") or dict(enumerate(VERDICTS))
+    for what, theirs, ours in (
+        ("token types", config["type_vocab_sizes"], list(TOKEN_TYPES.values())),
+        ("aggregations", _aggregations(config), list(AGGREGATIONS)),
+        ("labels", [int(label) for label in labels], list(range(len(VERDICTS)))),
+        ("layer norm's epsilon", [config["layer_norm_eps"]], [LAYER_NORM_EPSILON]),
+    ):
+        if list(theirs) != ours:
+            raise CheckpointError(f"its {what} are {theirs}", where=str(folder), remedy=f"Only {ours} can be read")
+
+
+def _aggregations(config: Mapping[str, Any]) -> list[str]:
+    """What config.json calls them, in the order of their ids; those of the paper where it leaves them nameless."""
+    names = config.get("aggregation_labels")
+    if names:
+        return [names[key].lower() for key in sorted(names, key=int)]
+    return list(AGGREGATIONS[: config.get("num_aggregation_labels") or len(AGGREGATIONS)])
+
+
+def _model(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "_target_": "mate_cli.models.tapas.Tapas",
+        "size": {
+            "_target_": "mate_cli.models.base.sizes.EncoderSize",
+            "hidden_size": config["hidden_size"],
+            "num_layers": config["num_hidden_layers"],
+            "num_heads": config["num_attention_heads"],
+            "intermediate_size": config["intermediate_size"],
+            "max_positions": config["max_position_embeddings"],
+        },
+        "activation": config["hidden_act"],
+        "hidden_dropout": config["hidden_dropout_prob"],
+        "attention_dropout": config["attention_probs_dropout_prob"],
+    }
+
+
+def _encoding(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    path = folder / "tokenizer_config.json"
+    most = json_content(path).get("model_max_length") if path.is_file() else None
+    reset = config["reset_position_index_per_cell"]
+    tokens = most if isinstance(most, int) and most <= 4096 else MOST_TOKENS
+    return {
+        "_target_": "mate_cli.tokenization.serializers.tapas.TapasSerializer",
+        "max_tokens": tokens if reset else min(tokens, config["max_position_embeddings"]),
+        "reset_positions": reset,
+        "sentences": 0,
+    }
+
+
+def _task(config: Mapping[str, Any]) -> dict[str, Any]:
+    if STATEMENTS in config["architectures"]:
+        return {"_target_": TASKS[STATEMENTS]}
+    options = {ours: config[name] for ours, name in OPTIONS.items() if config.get(name) is not None}
+    learnt = "weak" if config.get("use_answer_as_supervision") else "supervised"
+    aggregation = learnt if config.get("num_aggregation_labels") else "none"
+    return {"_target_": TASKS[QUESTIONS], **options, "aggregation": aggregation}

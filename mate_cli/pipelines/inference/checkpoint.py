@@ -1,0 +1,160 @@
+"""Weights that come with all that is needed to use them: what `mate export` wrote, or a TAPAS of Hugging Face."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from mate_cli.errors import CheckpointError
+from mate_cli.files.door import reading
+from mate_cli.files.hub import hub_file
+from mate_cli.files.plain import read_yaml
+from mate_cli.files.targets import check_targets
+from mate_cli.models.checkpoints.files import HUB_FILES
+from mate_cli.pipelines.assembly import Parts, assemble
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
+from mate_cli.runs.configuration import ModelConfig
+from mate_cli.runs.weights import load_module
+from mate_cli.tables.example import TableExample
+
+SETTINGS = "mate.yaml"
+"""The configuration of an exported run, without what belongs to the machine."""
+WEIGHTS = HUB_FILES[0]
+INITIAL_WEIGHTS = "mate_cli.models.initialization.initial_weights.InitialWeights"
+VOCABULARIES = ("vocab.txt", "tokenizer.json")
+DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
+BUILT = ("encoding", "init", "model", "attention", "task")
+"""Parts of the settings that are built; the others say how the weights were trained."""
+AGAIN = "Fetch or export it again"
+
+
+class NoDataset:
+    """The dataset of who brings questions of their own."""
+
+    splits: tuple[str, ...] = ()
+    facts: Mapping[str, str] = MappingProxyType({})
+
+    def examples(self, split: str) -> list[TableExample]:
+        """None at all."""
+        return []
+
+
+def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
+    """Build the parts of a checkpoint and fill them, without a run folder or a dataset.
+
+    Examples of any kind are encoded by `parts.data.loader_of(examples, name)` and predicted by
+    `evaluation.predict(parts.task, loader, config)`, as those of a run are.
+
+    Args:
+        name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
+            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub.
+        here: the machine and the folders of now.
+
+    Returns:
+        The parts, whose dataset is empty, and the configuration that they were made from.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
+    """
+    folder = find_checkpoint(name)
+    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
+    check_built(settings, str(folder), here.trust)
+    weights, is_theirs = _weights(folder), is_tapas(folder)
+    settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
+    if is_theirs:
+        settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
+    config = _typed(settings, folder, here)
+    parts = _assembled(config, folder)
+    if not is_theirs:
+        _load(parts, weights)
+    elif parts.report.new:
+        raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
+    return parts, config
+
+
+def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
+    """Refuse settings that would build anything but parts of ours, or of trusted modules.
+
+    Raises:
+        TrustError: naming it.
+    """
+    check_targets(_built(settings), where, trust or None)
+
+
+def _built(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: settings[key] for key in BUILT if key in settings}
+
+
+def find_checkpoint(name: str) -> Path:
+    """The folder of a checkpoint; one of the Hugging Face hub is fetched first, from its cache when offline.
+
+    Raises:
+        CheckpointError: it is neither here nor reachable, or it is no checkpoint.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_file():
+        raise CheckpointError("a checkpoint is a folder", where=name, remedy=f"Try checkpoint={folder.parent}")
+    if not folder.is_dir():
+        folder = _fetched(name)
+    if (folder / "record.json").is_file():
+        remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
+        raise CheckpointError("this is a run folder, no checkpoint", where=name, remedy=remedy)
+    if not any((folder / file).is_file() for file in (SETTINGS, "config.json")):
+        raise CheckpointError(
+            f"neither {SETTINGS} nor config.json in it",
+            where=name,
+            remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers",
+        )
+    if not any((folder / file).is_file() for file in VOCABULARIES):
+        raise CheckpointError(f"no {VOCABULARIES[0]} in it", where=name, remedy=AGAIN)
+    return folder
+
+
+def _fetched(name: str) -> Path:
+    found = [path for file in DESCRIPTION if (path := hub_file(name, file))]
+    if not found or not any(hub_file(name, file) for file in HUB_FILES):
+        raise CheckpointError(
+            f"{name!r} is not a folder, and not in the Hugging Face cache or not reachable",
+            where="checkpoint",
+            remedy="Check the name, or go online once",
+        )
+    return found[0].parent
+
+
+def _exported(folder: Path) -> dict[str, Any]:
+    return read_yaml(folder / SETTINGS, CheckpointError, AGAIN)
+
+
+def _weights(folder: Path) -> Path:
+    found = [folder / name for name in HUB_FILES if (folder / name).is_file()]
+    if not found:
+        raise CheckpointError(f"no {WEIGHTS} in it", where=str(folder), remedy=AGAIN)
+    return found[0]
+
+
+def _load(parts: Parts, weights: Path) -> None:
+    try:
+        load_module(parts.task, weights)
+    except CheckpointError as error:
+        raise CheckpointError(error.problem, where=error.where, remedy=AGAIN) from error
+
+
+def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig:
+    try:
+        return ModelConfig(
+            **_built(settings), hardware=here.hardware, paths=here.paths, seed=0
+        )  # the seed shapes no prediction
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
+
+
+def _assembled(config: ModelConfig, folder: Path) -> Parts:
+    with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
+        return assemble(config, NoDataset())

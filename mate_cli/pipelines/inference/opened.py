@@ -1,0 +1,105 @@
+"""What answers questions about any table: a finished run or a checkpoint, loaded once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_object
+from mate_cli.metrics.calibration import Calibration
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.inference.checkpoint import NoDataset, find_checkpoint, open_checkpoint
+from mate_cli.runs.configuration import ModelConfig
+from mate_cli.runs.folders import open_run
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network that is ready to answer.
+
+    Args:
+        name: for people.
+        parts: task, serializer and loaders.
+        config: what it was made from, on the hardware of now.
+        calibration: what its confidences are worth; None where nobody knows.
+    """
+
+    name: str
+    parts: Parts
+    config: ModelConfig
+    calibration: Calibration | None
+
+
+def open_model(
+    run: str | None, checkpoint: str | None, here: Here, about: Literal["tables", "databases"] = "tables"
+) -> Model:
+    """Load the run or checkpoint that is named.
+
+    Args:
+        run: a run folder, or None.
+        checkpoint: an exported folder or one of transformers, or None.
+        here: the machine and the folders of now.
+        about: what it will be asked about.
+
+    Raises:
+        ConfigError: neither or both of them are given.
+        RunError: the run is a chain of stages, left no weights, or does not answer about such things.
+        CheckpointError: there is no such checkpoint.
+    """
+    if run is not None and checkpoint is None:
+        model = _of_run(run, here)
+    elif checkpoint is not None and run is None:
+        model = _of_checkpoint(checkpoint, here)
+    else:
+        problem = "needs a value" if run is None else "is given beside checkpoint"
+        raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
+    task = model.parts.task
+    if about == "databases":
+        if task.label != "sql":
+            problem = f"{type(task).__name__} does not answer with SQL"
+            raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
+        return model
+    if task.about_tables is None:
+        raise RunError(
+            f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",
+            where=model.name,
+            remedy="Use a model of a task that does, such as task=table_qa or entailment",
+        )
+    return model
+
+
+def _of_checkpoint(name: str, here: Here) -> Model:
+    parts, config = open_checkpoint(name, here)
+    return Model(name, parts, config, read_calibration(find_checkpoint(name)))
+
+
+def _of_run(run: str, here: Here) -> Model:
+    folder = open_run(run)
+    stages = folder.read_record().stages
+    if stages:
+        raise RunError(
+            "this run is a system of stages, made for tables with linked passages",
+            where=run,
+            remedy=f"Use one of its stages: run={folder.path / next(iter(stages))}",
+        )
+    config = here.config(folder)
+    return Model(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))
+
+
+def read_calibration(folder: Path) -> Calibration | None:
+    """What the confidences of the network in a folder are worth; None where it does not say.
+
+    Raises:
+        DataError: the file is damaged.
+    """
+    path = folder / CALIBRATION
+    if not path.is_file():
+        return None
+    again = "Evaluate the run again"
+    with reading(path, DataError, "this calibration cannot be read", again):
+        return Calibration.from_json(read_object(path, DataError, again))

@@ -1,0 +1,266 @@
+"""Answer questions about one's own tables with a finished run or a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from mate_cli.errors import ConfigError, DataError, MateError
+from mate_cli.files.door import reading
+from mate_cli.lit_modules.base import Selection
+from mate_cli.metrics.calibration import Calibration
+from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
+from mate_cli.pipelines.inference.opened import Model
+from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
+from mate_cli.tables.answered import Session, TableQuestion
+from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
+from mate_cli.tables.computed import compute, needs_all_rows, readable_number
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.formats.grid import numbered
+from mate_cli.tables.limits import Limits
+from mate_cli.tables.read import LIMITS, open_table, valid
+from mate_cli.tables.table import Table
+from mate_cli.tables.table_file import TableFile
+from mate_cli.tokenization.fitting.cuts import CUTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class PreparedQuestion:
+    """A question with what of its table is looked at."""
+
+    example: TableExample
+    file: TableFile
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What is asked of which tables.
+
+    Args:
+        tables: files, folders or patterns.
+        questions: about each of them.
+        questions_file: a file of more, or None.
+        sheet: of workbooks, by name or number from 1; None for the first.
+        conversation: questions build on the answers before them.
+        abstain: answers with less confidence (0 to 1) are withheld; None for none.
+        output: where answers are written, which is no table.
+        limits: the largest table that is read.
+        encoding: of files of text; None to find it out.
+    """
+
+    tables: Sequence[str]
+    questions: Sequence[str] = ()
+    questions_file: str | None = None
+    sheet: str | None = None
+    conversation: bool = False
+    abstain: float | None = None
+    output: str | None = None
+    limits: Limits = LIMITS
+    encoding: str | None = None
+
+
+def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None) -> Session:
+    """Answer all questions about all tables; files that cannot be read are named, and the others answered.
+
+    Args:
+        asking: the questions and tables.
+        load: loads what answers, once the tables are read.
+        say: is told what is being done; nothing once the questions are answered, which has its own progress bar.
+
+    Raises:
+        ConfigError: nothing is asked, or of nothing.
+        DataError: no table can be read.
+        RunError: there is no such run, or it cannot answer questions about any table.
+        CheckpointError: there is no such checkpoint.
+    """
+    seconds: dict[str, float] = {}
+    pairs = _pairs(asking)
+    with noted_time(seconds, "tables"):
+        files, skipped = _open_all(list(pairs), asking, say)
+    say("loading the model")
+    with noted_time(seconds, "model"):
+        model = load()
+    say("choosing rows")
+    with noted_time(seconds, "rows"):
+        questions = _prepare(model, files, pairs, skipped, together=asking.conversation)
+    _check_some(questions, skipped)
+    say("")
+    with noted_time(seconds, "answers"):
+        answers = _answer(model, questions, asking)
+    notes = {str(path): file.notes for path, file in files.items() if file.notes}
+    return Session(model.name, answers, notes, skipped, seconds)
+
+
+@contextmanager
+def noted_time(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Note how long something took."""
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start
+
+
+def _pairs(asking: Asking) -> dict[Path, list[str]]:
+    if not all(map(str.strip, asking.questions)):
+        raise ConfigError("is blank", where="question", remedy='Write question="..."')
+    asked = [Asked(valid(question)) for question in asking.questions]
+    asked += read_questions(asking.questions_file, asking.encoding) if asking.questions_file else []
+    beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
+    # Questions and earlier answers may lie in the folder of the tables.
+    others = {os.path.realpath(Path(file).expanduser()) for file in (asking.questions_file, asking.output) if file}
+    tables = [table for table in find_tables(list(asking.tables)) if os.path.realpath(table) not in others]
+    return pair_up(asked, tables, beside)
+
+
+def _open_all(
+    paths: Sequence[Path], asking: Asking, say: Callable[[str], None]
+) -> tuple[dict[Path, TableFile], dict[str, str]]:
+    files: dict[Path, TableFile] = {}
+    skipped: dict[str, str] = {}
+    for path in paths:
+        say(f"reading {path}")
+        try:
+            files[path] = open_table(path, asking.sheet, asking.limits, asking.encoding)
+        except MateError as error:
+            if len(paths) == 1:
+                raise
+            skipped[str(path)] = str(error)
+    _check_some(files, skipped)
+    return files, skipped
+
+
+def _check_some(found: Collection[object], skipped: Mapping[str, str]) -> None:
+    if not found:
+        first = next(iter(skipped.values()))
+        raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")
+
+
+def _prepare(
+    model: Model,
+    files: Mapping[Path, TableFile],
+    pairs: Mapping[Path, list[str]],
+    skipped: dict[str, str],
+    *,
+    together: bool,
+) -> list[PreparedQuestion]:
+    """The questions with what is looked at of their tables; a table of which nothing can be chosen is skipped."""
+    fitter = RowFitter(model.parts.serializer, model.parts.task)
+    questions: list[PreparedQuestion] = []
+    for path, file in files.items():
+        asked = pairs[path]
+        try:
+            with reading(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
+                chosen = list(fitter.fit(file, asked, together=together))
+        except MateError as error:
+            if len(files) == 1:
+                raise
+            skipped[str(path)] = str(error)
+            continue
+        for turn, (text, seen) in enumerate(zip(asked, chosen, strict=True)):
+            name = f"{len(questions):06}"
+            example = TableExample(name, text, seen.table)
+            if together:
+                example = replace(example, conversation=str(path), history=tuple(asked[:turn]))
+            questions.append(PreparedQuestion(example, file, seen))
+    return questions
+
+
+def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking) -> list[TableQuestion]:
+    examples = [question.example for question in questions]
+    parts = model.parts
+    with TemporaryDirectory() as folder:  # other people's tables are nothing to keep
+        loader = parts.data.loader_of(parts.task.evaluation_examples(examples), "questions", Path(folder))
+        encodings: Any = loader.dataset.encodings  # type: ignore[attr-defined]
+        failures = dict(encodings.failures)
+        names = [name for name in encodings.example_ids if name not in failures]
+        cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
+        found = predict(parts.task, loader, model.config)
+    if asking.conversation:
+        found = predict_in_turn(parts, model.config, examples, found)
+    by_name = {example.example_id: example for example in examples}
+    texts = parts.task.answers(found, by_name)
+    predictions = {prediction.example_id: prediction for prediction in found}
+    answers, about = [], parts.task.about_tables
+    verdict = about is not None and about.verdict
+    for question in questions:
+        name = question.example.example_id
+        answered = _bare(question, asking.abstain, _cut_said(question, cuts.get(name), parts.serializer.max_tokens))
+        if name in predictions:
+            selection = parts.task.selection(predictions[name])
+            answered = _filled(answered, selection, texts.get(name, ""), verdict)
+            answered = _calibrated(answered, model.calibration)
+        else:
+            answered = replace(answered, failure=failures.get(name, "this task has no answer for it"))
+        answers.append(answered)
+    return answers
+
+
+def _bare(question: PreparedQuestion, threshold: float | None, cut: tuple[str, ...]) -> TableQuestion:
+    return TableQuestion(
+        source=str(question.file.path),
+        question=question.example.question,
+        table=question.seen.table,
+        row_numbers=question.seen.numbers,
+        rows_in_file=len(question.file),
+        cut=cut,
+        threshold=threshold,
+    )
+
+
+def _filled(answered: TableQuestion, selection: Selection | None, text: str, verdict: bool) -> TableQuestion:
+    if selection is None:
+        return replace(answered, text=text)
+    table = answered.table
+    value = compute(selection.aggregation, selection.cells, table) if selection.cells else None
+    unseen = answered.rows_in_file - len(table.rows)
+    warnings = []
+    if unseen and needs_all_rows(answered.question, selection.aggregation):
+        warnings.append(
+            f"The answer may depend on all rows, but {unseen:,} of {answered.rows_in_file:,} were not looked at."
+        )
+    if selection.aggregation in ("sum", "average") and selection.cells and value is None:
+        warnings.append(f"Not all chosen cells are numbers, so there is no {selection.aggregation}.")
+    return replace(
+        answered,
+        text=_text(selection, table, text) if value is None else readable_number(value),
+        cells=selection.cells,
+        probabilities=selection.probabilities,
+        aggregation=selection.aggregation,
+        value=value,
+        verdict=verdict,
+        confidence=selection.confidence,
+        warnings=tuple(warnings),
+    )
+
+
+def _calibrated(answered: TableQuestion, calibration: Calibration | None) -> TableQuestion:
+    if calibration is None or answered.confidence is None:
+        return answered
+    return replace(answered, confidence=calibration(answered.confidence), calibrated=True)
+
+
+def _text(selection: Selection, table: Table, text: str) -> str:
+    """The chosen cells, equal ones once; what the task says where it says something else."""
+    if selection.aggregation != "none" or not selection.cells:
+        return text
+    return ", ".join(dict.fromkeys(table.rows[row][column].text for row, column in selection.cells))
+
+
+def _cut_said(question: PreparedQuestion, cut: Sequence[int] | None, max_tokens: int) -> tuple[str, ...]:
+    """What was chosen and cut, as sentences."""
+    said = list(question.seen.said)
+    counts = dict(zip(CUTS, cut or (), strict=False))
+    for kind, noun in (("shortened_cells", "cell"), ("dropped_columns", "column"), ("dropped_rows", "last row")):
+        if count := counts.get(kind):
+            done = "shortened" if noun == "cell" else "left out"
+            said.append(f"{numbered(count, noun)} {done} to fit {max_tokens:,} tokens.")
+    return tuple(said)

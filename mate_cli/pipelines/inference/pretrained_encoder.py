@@ -1,0 +1,270 @@
+"""A trained network in one's own code: tables and questions in, states out. As `Mate` it is what `mate_cli` offers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.data.loading.collate import collate
+from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
+from mate_cli.runs.configuration import Hardware, Paths
+from mate_cli.runs.folders import open_run
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.read import read_table
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
+
+Tables = Any
+"""A table, a data frame of pandas, the path of a file, or a list of these."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a network makes of a batch; names are those of transformers.
+
+    Args:
+        last_hidden_state: of every token of `batch`, [B, T, D]; zero on padding.
+        pooler_output: of every example, [B, D].
+        batch: the tokens that the states are of: row ids and column ids say whose, both from 1; 0 is the question.
+        hidden_states: where they are asked for, what goes into the first layer and what comes out of each, [B, T, D].
+        attentions: where they are asked for, how much query i attends to key j in each layer, [B, N, T, T].
+    """
+
+    last_hidden_state: Tensor
+    pooler_output: Tensor
+    batch: TableBatch
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+    def of_cell(self, row: int, column: int, example: int = 0) -> Tensor:
+        """The mean of the states of a cell's tokens, [D].
+
+        Args:
+            row: of the body, from 0.
+            column: from 0.
+            example: of the batch, from 0.
+
+        Raises:
+            DataError: no token of this cell was read.
+        """
+        rows, columns = self.batch.row_ids[example], self.batch.column_ids[example]
+        tokens = (rows == row + 1) & (columns == column + 1)
+        if not tokens.any():
+            raise DataError(f"no token of row {row}, column {column} was read", remedy="Both are counted from 0")
+        return self.last_hidden_state[example, tokens].mean(0)
+
+
+class PretrainedEncoder(nn.Module):
+    """A network with what encodes tables for it; it moves between devices and types as any module does.
+
+    Args:
+        encoder: the network.
+        serializer: encodes.
+    """
+
+    def __init__(self, encoder: TableEncoder, serializer: Serializer) -> None:
+        super().__init__()
+        self.encoder, self.serializer = encoder, serializer
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        trust: str | Sequence[str] = (),
+    ) -> PretrainedEncoder:
+        """Load a network with its best weights, ready for evaluation.
+
+        Args:
+            name: a folder that `mate export` wrote, a run folder, or a TAPAS of transformers: a folder, or its name on
+                the Hugging Face hub, after which @ and a revision may follow.
+            device: where it goes; the CPU when it is None.
+            dtype: of the weights; float32 when it is None.
+            trust: modules of one's own that a run may be made of; their code is run.
+
+        Raises:
+            CheckpointError: there is no such checkpoint, or it is damaged.
+            RunError: the run is not finished, or is a system of stages.
+            TrustError: it is made of what is neither ours nor trusted.
+        """
+        here = Here(_HARDWARE, _paths(), trust=[trust] if isinstance(trust, str) else trust)
+        with torch.random.fork_rng(devices=[]):  # weights are drawn before others take their place
+            parts = _parts(str(name), here)
+        model = cls(parts.task.encoder, parts.serializer).to(device=device, dtype=dtype)
+        return model.eval()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return next(self.parameters()).dtype
+
+    def batch(self, tables: Tables, questions: str | Sequence[str]) -> TableBatch:
+        """Encode questions about tables; one table or one question stands for as many as there are of the other.
+
+        Args:
+            tables: one or more; see `Tables`.
+            questions: one or more, or statements.
+
+        Returns:
+            The batch, padded to its longest example, on the device of the weights.
+
+        Raises:
+            DataError: there are not as many questions as tables, or one of them cannot be encoded.
+        """
+        examples = _examples(tables, questions)
+        encodings = []
+        for found in self.serializer.encode(examples):
+            if isinstance(found, EncodingFailure):
+                raise DataError(f"cannot be encoded: {found.reason}", where=f"question {found.example_id}")
+            encodings.append(found)
+        positions = self.encoder.size.max_positions
+        made = collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)
+        return made.to(self.device)
+
+    def batches(self, tables: Tables, questions: str | Sequence[str], batch_size: int = 8) -> Iterator[TableBatch]:
+        """Encode many questions, in their order, a few at a time; see `batch`."""
+        examples = _examples(tables, questions)
+        for start in range(0, len(examples), batch_size):
+            some = examples[start : start + batch_size]
+            yield self.batch([one.table for one in some], [one.question for one in some])
+
+    def forward(
+        self,
+        tables: Tables,
+        questions: str | Sequence[str] = "",
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> Encoded:
+        """Encode a batch, or tables and the questions about them.
+
+        Args:
+            tables: a batch, or one or more tables; see `Tables`.
+            questions: about the tables.
+            output_hidden_states: also return the states between layers.
+            output_attentions: also return attention weights, which takes memory for all pairs of tokens.
+
+        Raises:
+            ConfigError: attention weights are asked for of a network that has none for pairs of tokens.
+            DataError: see `batch`.
+        """
+        given = tables if isinstance(tables, TableBatch) else self.batch(tables, questions)
+        made = given.to(self.device)
+        if made.cell_features is not None:
+            made = replace(made, cell_features=made.cell_features.to(self.dtype))
+        with ExitStack() as stack:
+            states = _kept_states(self.encoder, stack) if output_hidden_states else None
+            weights = _kept_weights(self.encoder, stack) if output_attentions else None
+            output = self.encoder(made)
+        return Encoded(
+            output.states,
+            output.pooled,
+            output.batch,
+            None if states is None else tuple(states),
+            None if weights is None else tuple(weights),
+        )
+
+
+_HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)
+
+
+def _paths() -> Paths:
+    cache = os.environ.get("MATE_CACHE", "~/.cache/mate")
+    return Paths(outputs="outputs", cache=cache, data="data", shared="../shared")
+
+
+def _parts(name: str, here: Here) -> Parts:
+    """The parts of a run or a checkpoint."""
+    folder = Path(name).expanduser()
+    if not (folder / "record.json").is_file():
+        if folder.is_dir() and not any(folder.glob("*.json")):
+            raise CheckpointError("neither a run nor an exported model is in it", where=name)
+        return open_checkpoint(name, here)[0]
+    run = open_run(str(folder))
+    if stages := run.read_record().stages:
+        below = run.path / next(iter(stages))
+        raise RunError("this run is a system of stages", where=name, remedy=f"Load one of its stages: {below}")
+    return load_best(here.config(run), run, NoDataset())
+
+
+def _examples(tables: Tables, questions: str | Sequence[str]) -> list[TableExample]:
+    asked = [questions] if isinstance(questions, str) else list(questions)
+    given = list(tables) if isinstance(tables, (list, tuple)) else [tables]
+    count = max(len(asked), len(given))
+    if not given or {len(asked), len(given)} - {1, count}:
+        raise DataError(f"{len(given)} tables and {len(asked)} questions", remedy="Give one question for each table")
+    known = {id(one): _table(one) for one in given}  # equal tables are worked out once
+    pairs = zip(given * (count // len(given)), asked * (count // len(asked)), strict=True)
+    return [TableExample(str(place), text, known[id(one)]) for place, (one, text) in enumerate(pairs)]
+
+
+def _table(given: object) -> Table:
+    if isinstance(given, Table):
+        return given
+    if isinstance(given, (str, Path)):
+        return read_table(given)[0]
+    if hasattr(given, "columns"):
+        return Table.from_pandas(given)
+    raise DataError(f"{type(given).__name__} is no table", remedy="Give a Table, a data frame, or the path of a file")
+
+
+def _kept_states(encoder: TableEncoder, stack: ExitStack) -> list[Tensor]:
+    """Where the states between layers will be while the stack is open; without what is there beside tokens."""
+    kept: list[Tensor] = []
+
+    def keep(states: Tensor, plan: AttentionPlan) -> None:
+        kept.append(plan.packing.unpack(states[: sum(plan.packing.lengths)]))
+
+    def keep_output(module: nn.Module, given: tuple[Any, ...], made: Tensor) -> None:
+        if not kept:
+            keep(given[0], given[1])
+        keep(made, given[1])
+
+    for layer in encoder.layers:
+        stack.callback(layer.register_forward_hook(keep_output).remove)
+    return kept
+
+
+def _kept_weights(encoder: TableEncoder, stack: ExitStack) -> list[Tensor]:
+    """Where attention weights will be while the stack is open, as the patterns define them.
+
+    Raises:
+        ConfigError: a layer attends to something else than tokens, or only nearly as its pattern says.
+    """
+    kept: list[Tensor] = []
+
+    def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
+        own, (states, plan, key_bias) = cast(SelfAttention, module), given
+        weights = Eager().probabilities(own.projections(states).unflatten(-1, own.shape), plan, key_bias)
+        kept.append(weights * plan.mask)  # padding sees nothing
+
+    for layer in encoder.layers:
+        backend = layer.spec.backend
+        if not isinstance(backend, AttentionBackend) or not backend.exact:
+            problem = f"{type(encoder).__name__} has no attention weights for pairs of tokens"
+            raise ConfigError(problem, where="output_attentions", remedy="Leave it out")
+        stack.callback(layer.attention["self"].register_forward_pre_hook(keep).remove)
+    return kept

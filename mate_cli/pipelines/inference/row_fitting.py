@@ -1,0 +1,171 @@
+"""Fit a table that is too large for the network to each question: choose rows and columns, and say which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mate_cli.lit_modules.base import TableTask
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.formats.grid import listed
+from mate_cli.tables.table import Table
+from mate_cli.tables.table_file import TableFile
+from mate_cli.tokenization.fitting.column_selection import choose_columns, similarity, stems
+from mate_cli.tokenization.fitting.row_selection import RowChoice, RowIndex, fit_rows, matching_shares
+from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
+from mate_cli.tokenization.serializers.text_serializer import TextSerializer
+
+CELL_PIECES = 4
+"""So many word pieces of each cell should have room when rows are chosen: with fewer, names are no longer told apart;
+with more, few rows are left."""
+FEWEST_ROWS = 16
+"""So many rows should fit; where they do not, columns are left out."""
+FIRST_COLUMN = 0.25
+"""The first column often names what a row is about; so much nearer to any question it counts."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What of a table a question is asked about.
+
+    Args:
+        table: all rows, or those that were chosen.
+        numbers: of each row, its number below the header, from 1.
+        said: how rows and columns were chosen, as sentences; none where all are there.
+    """
+
+    table: Table
+    numbers: tuple[int, ...]
+    said: tuple[str, ...] = ()
+
+
+class RowFitter:
+    """Chooses rows, and columns where there are too many, for the network that will read them.
+
+    Args:
+        serializer: encodes for it.
+        task: whose head may tell fewer rows and columns apart than the serializer gives.
+    """
+
+    def __init__(self, serializer: Serializer, task: TableTask[Any, Any]) -> None:
+        self.serializer = serializer
+        rows, columns = task.table_limits
+        self.rows = min(rows or MAX_LINES, getattr(serializer, "max_rows", MAX_LINES))
+        self.columns = min(columns or MAX_LINES, getattr(serializer, "max_columns", MAX_LINES))
+
+    def fit(self, file: TableFile, questions: Sequence[str], *, together: bool = False) -> list[Seen]:
+        """What each question is asked about.
+
+        Args:
+            file: the table.
+            questions: asked of it.
+            together: all are asked about the same rows and columns.
+        """
+        asked = [" ".join(questions)] if together else list(questions)
+        whole = Whole(file)
+        too_large = len(file) > self.rows or len(file.header) > self.columns
+        is_cut = [True] * len(asked) if too_large else self._is_cut(whole.seen.table, asked)
+        index = RowIndex(file.header, asked, file) if any(is_cut) else None
+        pairs = zip(asked, is_cut, strict=True)
+        seen = [self._choose(file, one, index) if index and cut else whole.seen for one, cut in pairs]
+        return seen * len(questions) if together else seen
+
+    def _is_cut(self, table: Table, questions: Sequence[str]) -> list[bool]:
+        """Whether the table cannot be encoded with all its rows, for each question."""
+        examples = [TableExample(str(place), question, table) for place, question in enumerate(questions)]
+        encodings = self.serializer.encode(examples)
+        return [isinstance(one, EncodingFailure) or _last_row(one) < len(table.rows) for one in encodings]
+
+    def _choose(self, file: TableFile, question: str, index: RowIndex) -> Seen:
+        choice = index.choose(question)
+        best = choice.order[: self.rows]
+        rows = [file.row(place) for place in best]
+        costs, budget = self._costs([file.header, *rows]), self._budget(question, file.title)
+        nearest = self._choose_columns(file.header, rows, costs, budget, choice)
+        columns = sorted(nearest)
+        costs = costs[:, columns].sum(1)
+        places = fit_rows(best, costs[1:].tolist(), budget - int(costs[0]), self.rows)
+        numbers = tuple(file.rows.numbers[place] for place in places)
+        said = [] if len(places) == len(file) else [_rows_said(choice, len(places), len(file))]
+        if len(columns) < len(file.header):
+            names = listed((file.header[column] for column in nearest), 8)
+            said.append(f"{len(columns)} of {len(file.header)} columns were looked at, the nearest ones: {names}.")
+        return Seen(file.table(places, columns), numbers, tuple(said))
+
+    def _choose_columns(
+        self, header: Sequence[str], rows: Sequence[Sequence[str]], costs: np.ndarray, budget: int, choice: RowChoice
+    ) -> list[int]:
+        """All columns where a few rows of them fit, else the nearest ones to the question, nearest first."""
+        needed = costs[0] + np.ceil(min(FEWEST_ROWS, len(rows)) * costs[1:].mean(0)).astype(int)
+        if needed.sum() <= budget and len(header) <= self.columns:
+            return list(range(len(header)))
+        asked = stems(choice.question)
+        scores = [
+            share + 2 * similarity(stems(name), asked)
+            for name, share in zip(header, matching_shares(choice.question, rows).tolist(), strict=True)
+        ]
+        scores[0] += FIRST_COLUMN
+        if choice.column is not None:
+            scores[choice.column] += 1
+        chosen = choose_columns(scores, needed.tolist(), budget)
+        return list(chosen)[: self.columns] or [int(np.argmax(scores))]
+
+    def _budget(self, question: str, title: str) -> int:
+        """Tokens that are left for header and rows."""
+        most = self.serializer.max_tokens
+        if not isinstance(self.serializer, TextSerializer):
+            return most - 1
+        titled = getattr(self.serializer, "title", False)
+        before = self.serializer.tokenizer.pieces([question, title if titled else ""])
+        return most - 2 - titled - min(sum(map(len, before)), most // 2)
+
+    def _costs(self, rows: Sequence[Sequence[str]]) -> np.ndarray:
+        """Tokens that each cell should have, [R, C]."""
+        if not isinstance(self.serializer, TextSerializer):
+            return np.ones((len(rows), len(rows[0])), int)
+        vocabulary = self.serializer.tokenizer
+        pieces = vocabulary.pieces([cell for row in rows for cell in row])
+        lengths = [max(_first_word(vocabulary.is_continuation[ids]), min(CELL_PIECES, len(ids))) for ids in pieces]
+        return np.array(lengths).reshape(len(rows), -1)
+
+
+class Whole:
+    """A table with all its rows, made when it is first wanted."""
+
+    def __init__(self, file: TableFile) -> None:
+        self._file = file
+
+    @cached_property
+    def seen(self) -> Seen:
+        """All rows."""
+        return Seen(self._file.table(), tuple(self._file.rows.numbers))
+
+
+def _first_word(is_continuation: np.ndarray) -> int:
+    """How many pieces the first word of a cell has, which no cell can do without; a cell without words has one."""
+    begins = np.flatnonzero(~is_continuation[1:])
+    return int(begins[0]) + 1 if len(begins) else max(1, len(is_continuation))
+
+
+def _last_row(encoding: TableEncoding) -> int:
+    """The last row that has tokens, from 1."""
+    rows = encoding.row_ids[encoding.row_ids < SUMMARY_ROW]
+    return int(rows.max(initial=0))
+
+
+def _rows_said(choice: RowChoice, taken: int, rows: int) -> str:
+    """How the rows were chosen, as a sentence."""
+    start = f"{taken:,} of {rows:,} rows were looked at:"
+    order = f", {choice.extreme} first" if choice.extreme else ""
+    if not choice.matching:
+        return f"{start} the first ones{order}, as no row shares a word or number with the question."
+    shared = f"that share words or numbers with the question ({listed(choice.terms)})"
+    if choice.matching > taken:
+        return f"{start} the best fitting ones{order}, of {choice.matching:,} {shared}."
+    rest = f", and the first others{order}" if taken > choice.matching else ""
+    return f"{start} the {choice.matching:,} {shared}{rest}."

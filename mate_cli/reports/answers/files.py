@@ -1,0 +1,107 @@
+"""Answers about one's own tables as files: JSON, JSON lines, CSV or one page of HTML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mate_cli.errors import ConfigError
+from mate_cli.reports.answers.page import render_answers
+from mate_cli.reports.export.data_files import harmless, write_text
+from mate_cli.tables.answered import Session, TableQuestion
+
+FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
+"""The columns of the CSV file, before the cells."""
+
+
+def answers_json(session: Session) -> str:
+    """Writes model, answers, notes on each file, and files that could not be read."""
+    content = {
+        "model": session.model,
+        "answers": [entry(answered) for answered in session.answers],
+        "notes": session.notes,
+        "skipped": session.skipped,
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def answers_jsonl(session: Session) -> str:
+    """Writes an answer per line."""
+    return "".join(json.dumps(entry(answered), ensure_ascii=False) + "\n" for answered in session.answers)
+
+
+def answers_csv(session: Session) -> str:
+    """Writes an answer per line; cells as `row 3, sales: 1,204`, parted by semicolons."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow([*FIELDS, "cells", "remarks"])
+    for answered in session.answers:
+        row = entry(answered)
+        cells = "; ".join(f"row {cell['row']}, {cell['column']}: {cell['text']}" for cell in row["cells"])
+        remarks = " ".join([*row["cut"], *row["warnings"], row["failure"]]).strip()
+        values = ["" if row[name] is None else row[name] for name in FIELDS]
+        writer.writerow(map(harmless, [*values, cells, remarks]))
+    return table.getvalue()
+
+
+def entry(answered: TableQuestion) -> dict[str, Any]:
+    """Returns one answer as plain values; rows are numbered from 1 below the header."""
+    names = [cell.text for cell in answered.table.header]
+    cells = [
+        {
+            "row": answered.row_numbers[row],
+            "column": names[column],
+            "text": answered.table.rows[row][column].text,
+            "probability": round(share, 4),
+        }
+        for (row, column), share in zip(answered.cells, answered.probabilities, strict=True)
+    ]
+    return {
+        "table": answered.source,
+        "question": answered.question,
+        "answer": None if answered.abstained or answered.failure else answered.text,
+        "aggregation": answered.aggregation,
+        "value": answered.value,
+        "cells": cells,
+        "confidence": None if answered.confidence is None else round(answered.confidence, 4),
+        "calibrated": answered.calibrated,
+        "abstained": answered.abstained,
+        "rows_looked_at": len(answered.table.rows),
+        "rows": answered.rows_in_file,
+        "cut": list(answered.cut),
+        "warnings": list(answered.warnings),
+        "failure": answered.failure,
+    }
+
+
+WRITERS: dict[str, Callable[[Session], str]] = {
+    ".json": answers_json,
+    ".jsonl": answers_jsonl,
+    ".csv": answers_csv,
+    ".html": render_answers,
+}
+"""What writes a file, by how its name ends."""
+
+
+def check_output(output: str | None) -> None:
+    """Refuse a file that nothing writes, before any work.
+
+    Raises:
+        ConfigError: its name ends otherwise.
+    """
+    if output is not None and Path(output).suffix.lower() not in WRITERS:
+        raise ConfigError("no such kind of file", where=f"output={output}", remedy=f"Use {', '.join(WRITERS)}")
+
+
+def write_answers(session: Session, output: str) -> Path:
+    """Writes the file that the name asks for and returns its place.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    file = Path(output).expanduser()
+    return write_text(file, WRITERS[file.suffix.lower()](session))

@@ -1,0 +1,151 @@
+"""The part of a table around the cells that were chosen, and an answer in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mate_cli.tables.answered import TableQuestion
+from mate_cli.tables.formats.grid import listed
+
+MOST_TEXTS = 10
+EVEN = 0.5
+"""A confidence below which an answer is more likely wrong than right."""
+_NUMBER = re.compile(r"[-+(]?\s?[$€£¥]?\s?\d[\d.,]*\s?[%$€£¥)]?")
+COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
+
+
+@dataclass(frozen=True)
+class TableWindow:
+    """What of a table is shown.
+
+    Args:
+        rows: places of its rows; None stands for a gap.
+        columns: places of its columns; None stands for a gap.
+        hidden_rows: how many rows are not shown.
+        hidden_columns: how many columns are not shown.
+        hidden_cells: how many chosen cells are not shown.
+    """
+
+    rows: tuple[int | None, ...]
+    columns: tuple[int | None, ...]
+    hidden_rows: int
+    hidden_columns: int
+    hidden_cells: int
+
+
+def window(answered: TableQuestion, most_rows: int, most_columns: int) -> TableWindow:
+    """Choose the rows and columns around the chosen cells; the first column is shown, as it often names the row."""
+    height, width = len(answered.table.rows), len(answered.table.header)
+    rows = around(list(dict.fromkeys(row for row, _ in _best_first(answered))), height, most_rows)
+    columns = around([*dict.fromkeys(column for _, column in _best_first(answered)), 0], width, most_columns)
+    shown_rows, shown_columns = _with_gaps(rows, height), _with_gaps(columns, width)
+    hidden = sum(row not in shown_rows or column not in shown_columns for row, column in answered.cells)
+    hidden_rows, hidden_columns = height - _count(shown_rows), width - _count(shown_columns)
+    return TableWindow(shown_rows, shown_columns, hidden_rows, hidden_columns, hidden)
+
+
+def _count(shown: Sequence[int | None]) -> int:
+    return sum(place is not None for place in shown)
+
+
+def numeric_columns(answered: TableQuestion, shown: TableWindow) -> list[bool]:
+    """Of each shown column, whether all that is shown of it is numbers; people like those on the right."""
+    rows = [answered.table.rows[row] for row in shown.rows if row is not None]
+    return [column is not None and _all_numbers(row[column].text for row in rows) for column in shown.columns]
+
+
+def _all_numbers(texts: Iterable[str]) -> bool:
+    filled = [text for text in texts if text]
+    return bool(filled) and all(map(_NUMBER.fullmatch, filled))
+
+
+def _best_first(answered: TableQuestion) -> list[tuple[int, int]]:
+    pairs = zip(answered.cells, answered.probabilities, strict=True)
+    return [cell for cell, _ in sorted(pairs, key=lambda pair: -pair[1])]
+
+
+def around(wanted: Sequence[int], size: int, most: int) -> list[int]:
+    """At most so many of 0..size-1: the wanted ones, the first of them first, then their neighbours, then the first.
+
+    Args:
+        wanted: in the order of their importance.
+        size: how many there are.
+        most: how many to take.
+    """
+    if size <= most:
+        return list(range(size))
+    taken = dict.fromkeys(wanted[:most])
+    for distance in range(1, size):
+        for place in wanted[:most] or [0]:
+            for near in (place - distance, place + distance):
+                if 0 <= near < size and len(taken) < most:
+                    taken.setdefault(near)
+    if not wanted:
+        return list(range(most))
+    return sorted(taken)
+
+
+def _with_gaps(places: Sequence[int], size: int) -> tuple[int | None, ...]:
+    """Places with None for those that are missing; where a single one is, it takes no more room itself."""
+    shown: list[int | None] = []
+    for before, place in zip([-1, *places], [*places, size], strict=True):
+        if place - before == 2:
+            shown.append(place - 1)
+        elif place - before > 2:
+            shown.append(None)
+        if place < size:
+            shown.append(place)
+    return tuple(shown)
+
+
+def answer_text(answered: TableQuestion) -> str:
+    """The answer in words."""
+    if answered.failure:
+        return f"no answer: {answered.failure}"
+    if answered.abstained:
+        return f"abstained: {answered.confidence or 0:.2f} < {answered.threshold:g}"
+    if answered.verdict:
+        return answered.text
+    if not answered.cells:
+        return answered.text or "no cell is likely enough"
+    if answered.value is None and answered.aggregation == "none":
+        return _few(answered)
+    return answered.text or "(an empty cell)"
+
+
+def _few(answered: TableQuestion) -> str:
+    """The texts of the chosen cells, equal ones once; only the first of many."""
+    texts = dict.fromkeys(answered.table.rows[row][column].text for row, column in answered.cells)
+    return listed((shorten(text) or "(an empty cell)" for text in texts), MOST_TEXTS)
+
+
+def shorten(text: str, most: int = 200) -> str:
+    """A text in one line, cut where it is longer than anyone reads."""
+    line = " ".join(text[: 2 * most].split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def how_sure(answered: TableQuestion) -> Literal["none", "unsure", "given"]:
+    """Whether there is an answer, and one that is more likely right than wrong."""
+    if answered.failure or answered.abstained or not (answered.cells or answered.verdict or answered.text):
+        return "none"
+    return "unsure" if answered.confidence is not None and answered.confidence < EVEN else "given"
+
+
+def computed_text(answered: TableQuestion) -> str:
+    """How the value was computed, such as `sum of 3 cells = 1,204`; empty where it was not."""
+    if answered.aggregation == "none" or not answered.cells or answered.abstained:
+        return ""
+    count = len(answered.cells)
+    result = "" if answered.value is None else f" = {answered.text}"
+    return f"{COMPUTED[answered.aggregation]} {count:,} cell{'' if count == 1 else 's'}{result}"
+
+
+def confidence_text(answered: TableQuestion) -> str:
+    """The confidence and whether it is calibrated; empty where none is known."""
+    if answered.confidence is None or answered.failure:
+        return ""
+    return f"{answered.confidence:.2f}{'' if answered.calibrated else ' (uncalibrated)'}"

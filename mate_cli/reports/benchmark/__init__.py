@@ -1,0 +1,1 @@
+"""What a benchmark measured: tables, figures, a page and the terminal."""

@@ -1,0 +1,149 @@
+"""What a benchmark measured, put together again from the names of its figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mate_cli.errors import RunError
+from mate_cli.reports.runs.load import LoadedRun, clean, load_runs
+
+FORWARD, BOTH, PLAN = "forward", "forward_backward", "plan"
+DIRECTIONS = {FORWARD: "forward", BOTH: "forward+backward"}
+KINDS = {"attention": "Attention", "encoder": "Encoder", "training": "Training step"}
+PARTS = 7
+"""In the name of a figure."""
+BOUND = "bound"
+"""The variant that is no variant: what an exact method could reach at most."""
+NOT_RUN = "not_run"
+
+
+class MeasuredCase(NamedTuple):
+    """What was measured on.
+
+    Args:
+        kind: one of `KINDS`.
+        shape: of the tables.
+        tokens: of the longest example.
+        batch: the number of examples, or "mixed"; in training also their order.
+    """
+
+    kind: str
+    shape: str
+    tokens: int
+    batch: str
+
+    @property
+    def title(self) -> str:
+        """Written out."""
+        batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
+        return f"{KINDS[self.kind]}, {self.shape} tables, {self.tokens:,} tokens, {batch}"
+
+
+Measured = dict[str, dict[str, dict[str, float]]]
+"""Figures by variant, direction and name."""
+
+
+@dataclass
+class BenchmarkResults:
+    """All figures of a record.
+
+    Args:
+        run: the record and its folder.
+        cases: the figures by case, in the order of the record.
+        reasons: why a variant was not run, by case, variant and direction.
+    """
+
+    run: LoadedRun
+    cases: dict[MeasuredCase, Measured] = field(default_factory=dict)
+    reasons: dict[MeasuredCase, dict[str, dict[str, str]]] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """What was measured, one of `KINDS`."""
+        return next(iter(self.cases)).kind
+
+    @property
+    def variants(self) -> list[str]:
+        """All of them, in the order of the record, the bound last."""
+        names = dict.fromkeys(name for measured in self.cases.values() for name in measured)
+        return sorted(names, key=BOUND.__eq__)
+
+    @property
+    def shapes(self) -> list[str]:
+        """All shapes of tables, in the order of the record."""
+        return list(dict.fromkeys(case.shape for case in self.cases))
+
+    @property
+    def threads(self) -> int:
+        """Of PyTorch; 0 when the record does not say."""
+        return int(self.run.metrics.get("machine/threads", 0))
+
+    def figure(self, case: MeasuredCase, variant: str, direction: str, name: str) -> float | None:
+        """One figure, None when it was not measured."""
+        return self.cases[case].get(variant, {}).get(direction, {}).get(name)
+
+    def fact(self, name: str) -> str:
+        """What is known of the machine, as text."""
+        number = self.run.metrics.get(f"machine/{name}")
+        return str(self.run.part("facts").get(f"machine/{name}", "")) if number is None else f"{number:,.0f}"
+
+
+def read_results(folder: str | os.PathLike[str]) -> BenchmarkResults | None:
+    """Read a benchmark's folder; None when it measured none of `KINDS`.
+
+    Raises:
+        RunError: there is no record.
+    """
+    return parse_results(load_runs([folder]).runs[0])
+
+
+def read_benchmark(folder: str | os.PathLike[str]) -> LoadedRun:
+    """Read the record of any benchmark.
+
+    Raises:
+        RunError: there is no record, or it holds no figures of a benchmark.
+    """
+    run = load_runs([folder]).runs[0]
+    if run.record.get("command") != "benchmark" or not measured_figures(run):
+        raise RunError(
+            "holds no figures of a benchmark", where=str(folder), remedy="Give a folder of outputs/benchmark"
+        )
+    return run
+
+
+def measured_figures(run: LoadedRun) -> dict[str, float]:
+    """Return what was measured, without what describes the machine."""
+    return {name: value for name, value in run.metrics.items() if not name.startswith("machine/")}
+
+
+def parse_results(run: LoadedRun) -> BenchmarkResults | None:
+    """Put the figures of a record together; None when there are none of `KINDS`."""
+    results = BenchmarkResults(run)
+    figures: Mapping[str, Any] = {**run.part("facts"), **run.metrics}
+    for name, value in sorted(figures.items(), key=lambda item: isinstance(item[1], str)):
+        if (place := parse_name(name)) is not None:
+            case, variant, direction, figure = place
+            measured = results.cases.setdefault(case, {})
+            if figure == NOT_RUN:
+                measured.setdefault(variant, {})
+                results.reasons.setdefault(case, {}).setdefault(variant, {})[direction] = clean(value)
+            else:
+                measured.setdefault(variant, {}).setdefault(direction, {})[figure] = float(value)
+    return results if results.cases else None
+
+
+def parse_name(name: str) -> tuple[MeasuredCase, str, str, str] | None:
+    """Case, variant, direction and figure of `attention/<variant>/<shape>/<tokens>/<batch>/<direction>/<figure>`.
+
+    In all but `attention/...` the tokens come before the shape.
+    """
+    parts = name.split("/")
+    if len(parts) != PARTS or parts[0] not in KINDS:
+        return None
+    kind, variant, shape, tokens, batch, direction, figure = parts
+    if kind != "attention":
+        shape, tokens = tokens, shape
+    return (MeasuredCase(kind, shape, int(tokens), batch), variant, direction, figure) if tokens.isdigit() else None

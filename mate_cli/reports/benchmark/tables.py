@@ -1,0 +1,223 @@
+"""The tables of a benchmark, as text in rows and columns: what the terminal and the page both draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mate_cli.reports.benchmark.results import BOTH, BOUND, DIRECTIONS, FORWARD, PLAN, BenchmarkResults, MeasuredCase
+from mate_cli.reports.format import NOTHING
+
+Write = Callable[[float], str]
+
+
+class FigureColumn(NamedTuple):
+    """One figure of every variant.
+
+    Args:
+        over: the heading's first line.
+        under: its second line.
+        direction: forward, forward_backward or plan.
+        figure: its name in the record.
+        write: how it is written.
+        best: marks the smallest.
+        minor: left out where there is little room.
+        unless: left out where this figure is known: one reference is enough.
+    """
+
+    over: str
+    under: str
+    direction: str
+    figure: str
+    write: Write
+    best: bool = False
+    minor: bool = False
+    unless: str = ""
+
+
+class BenchmarkTable(NamedTuple):
+    """A table.
+
+    Args:
+        title: above it.
+        heads: two lines for each column but the first one, which names the variant.
+        rows: the variant, the cells, and whether each is the best of its column.
+        notes: below it.
+    """
+
+    title: str
+    heads: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, tuple[str, ...], tuple[bool, ...]], ...]
+    notes: tuple[str, ...] = ()
+
+
+def time_text(value: float) -> str:
+    """Write milliseconds: 0.03, 3.27, 41.9, 866, 12,215."""
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:,.{digits}f}"
+
+
+def ratio_text(value: float) -> str:
+    """Write how many times as fast: 0.83, 4.5, 11.2."""
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
+
+
+def percent_text(value: float) -> str:
+    """Write a share: 0.4%, 58%."""
+    return f"{100 * value:.1f}%" if value < 0.0995 else f"{100 * value:.0f}%"
+
+
+def megabytes_text(value: float) -> str:
+    """Write megabytes."""
+    return f"{value:,.0f}"
+
+
+def error_text(value: float) -> str:
+    """Write an error: 6e-07, 1.1."""
+    return f"{value:.0e}" if value < 0.001 else f"{value:.2g}"
+
+
+def _timed(direction: str, over: str, *references: str) -> tuple[FigureColumn, ...]:
+    first = FigureColumn(over, "ms", direction, "ms", time_text, best=True)
+    compared = [FigureColumn("times", name, direction, f"speedup_vs_{name}", ratio_text) for name in references]
+    return first, FigureColumn("", "CPU ms", direction, "cpu_ms", time_text, minor=True), *compared
+
+
+def _instead(direction: str) -> FigureColumn:
+    """How our own TAPAS compares, where none of transformers was measured."""
+    return FigureColumn("times", "dense", direction, "speedup_vs_dense", ratio_text, unless="speedup_vs_bert")
+
+
+COLUMNS: dict[str, tuple[FigureColumn, ...]] = {
+    "attention": (
+        *_timed(FORWARD, "forward", "dense", "bucketed"),
+        *_timed(BOTH, "fwd+bwd", "dense", "bucketed"),
+        FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", megabytes_text),
+        FigureColumn("max", "error", FORWARD, "max_error", error_text),
+    ),
+    "encoder": (
+        *_timed(FORWARD, "forward", "bert", "tapas"),
+        _instead(FORWARD),
+        *_timed(BOTH, "fwd+bwd", "bert", "tapas"),
+        _instead(BOTH),
+        FigureColumn("examples", "per s, fwd", FORWARD, "examples_per_second", ratio_text, minor=True),
+        FigureColumn("examples", "per s, both", BOTH, "examples_per_second", ratio_text),
+        FigureColumn("GFLOP", "fwd", FORWARD, "gflop", time_text, minor=True),
+        FigureColumn("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
+        FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", megabytes_text),
+        FigureColumn("plan", "ms", PLAN, "ms", time_text, minor=True),
+        FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
+    ),
+    "training": (
+        *_timed(BOTH, "step", "bert", "tapas"),
+        _instead(BOTH),
+        FigureColumn("times", "padded", BOTH, "speedup_vs_padded", ratio_text),
+        FigureColumn("tokens", "per s", BOTH, "tokens_per_second", megabytes_text),
+        FigureColumn("examples", "per s", BOTH, "examples_per_second", ratio_text),
+        FigureColumn("of", "peak", BOTH, "share_of_peak", percent_text, minor=True),
+        FigureColumn("peak", "MB", BOTH, "peak_mb", megabytes_text),
+        FigureColumn("plan", "ms", PLAN, "ms", time_text, minor=True),
+        FigureColumn("of", "step", PLAN, "share_of_forward_backward", percent_text),
+    ),
+}
+"""What is shown of a case, by what was measured."""
+AGAINST = {"attention": "dense", "encoder": "bert", "training": "bert"}
+"""What the overview compares with."""
+
+
+def case_table(results: BenchmarkResults, case: MeasuredCase, *, narrow: bool = False) -> BenchmarkTable:
+    """The table of one case; columns without any figure and, where room is short, minor ones are left out."""
+    columns = [
+        column
+        for column in COLUMNS[case.kind]
+        if not (narrow and column.minor)
+        and is_known(results, case, column.direction, column.figure)
+        and not (column.unless and is_known(results, case, column.direction, column.unless))
+    ]
+    values = {
+        name: [results.figure(case, name, column.direction, column.figure) for column in columns]
+        for name in results.variants
+        if any(results.cases[case].get(name, {}).get(direction) for direction in DIRECTIONS)
+    }
+    best = [
+        min((v for row in values.values() if (v := row[i]) is not None), default=None) if column.best else None
+        for i, column in enumerate(columns)
+    ]
+    rows = tuple(
+        (
+            name,
+            tuple(NOTHING if v is None else column.write(v) for v, column in zip(row, columns, strict=True)),
+            tuple(v is not None and v == least for v, least in zip(row, best, strict=True)),
+        )
+        for name, row in values.items()
+    )
+    return BenchmarkTable(case.title, tuple((c.over, c.under) for c in columns), rows, not_run(results, case))
+
+
+def is_known(results: BenchmarkResults, case: MeasuredCase, direction: str, figure: str) -> bool:
+    """Whether a figure of a case was measured of any variant."""
+    return any(results.figure(case, name, direction, figure) is not None for name in results.variants)
+
+
+def not_run(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
+    """Which variants were not run, and why; the direction is named where the other one was run."""
+    lines = []
+    for name, reasons in results.reasons.get(case, {}).items():
+        where = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
+        lines.append(f"{name}{where} not run: {'; '.join(dict.fromkeys(reasons.values()))}")
+    return tuple(lines)
+
+
+def overview_tables(results: BenchmarkResults, direction: str = BOTH) -> list[BenchmarkTable]:
+    """For each shape of tables, how many times as fast as dense attention (BertModel for encoders) at each length."""
+    return [table for shape in results.shapes if (table := _overview(results, shape, direction)).rows]
+
+
+def _overview(results: BenchmarkResults, shape: str, direction: str) -> BenchmarkTable:
+    against, cases = AGAINST[results.kind], [case for case in results.cases if case.shape == shape]
+    figure = f"speedup_vs_{against}"
+    cells = {
+        name: [results.figure(case, name, direction, figure) for case in cases]
+        for name in results.variants
+        if any(results.figure(case, name, direction, figure) is not None for case in cases)
+    }
+    if not cells.keys() - {BOUND} or len(cases) < 2:
+        cells = {}
+    most = [max((v for n, row in cells.items() if n != BOUND and (v := row[i])), default=0) for i in range(len(cases))]
+    rows = tuple(
+        (
+            name,
+            tuple(NOTHING if value is None else ratio_text(value) for value in values),
+            tuple(value is not None and value == best for value, best in zip(values, most, strict=True)),
+        )
+        for name, values in cells.items()
+    )
+    heads = tuple((f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases)
+    return BenchmarkTable(f"{shape} tables: times as fast as {against}, {DIRECTIONS[direction]}", heads, rows)
+
+
+def how_measured(results: BenchmarkResults) -> str:
+    """What the figures mean, in a few sentences."""
+    sentences = [
+        "Medians of rounds in which the variants take turns in one process; wall time, and time on all CPU cores.",
+        "MB: what the call needs at its peak beyond what was there before it.",
+        "A (query, key) pair counts 4 x head size operations per head forward, and 2.5 times as many more backward;"
+        f" of peak: against matrix products at {results.fact('peak_gflops_per_second')} GFLOP/s.",
+    ]
+    if results.kind == "attention":
+        sentences += [
+            "bound: pairs that dense attention computes, padding included, over pairs that MATE's pattern needs.",
+            "max error: of an output, against float64.",
+        ]
+    else:
+        sentences += [
+            "bert, tapas: BertModel (sdpa) and TapasModel of transformers; dense: TAPAS of ours, with all tokens.",
+            "Plan: made once per batch, not part of the times; of step: its share of one forward+backward pass.",
+        ]
+        if any("@" in name for name in results.variants):
+            sentences.append("@256: reads the first 256 tokens of every example only.")
+        if any(name.endswith("_padded") for name in results.variants):
+            sentences.append("_padded: padding declared real, in short rows that no other token sees but the question.")
+    return " ".join(sentences)

@@ -1,0 +1,175 @@
+"""What compared configurations have in common, and in which settings they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mate_cli.reports.compare.grouping import ABSENT, IGNORED, Configuration, settings, short_labels
+from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.runs.names import of_stage
+
+# What a reader asks first, and how it is said; the rest of the configuration is on the page and in config.yaml.
+TELLING: dict[str, Callable[[str], str]] = {
+    "init": lambda value: f"init {value}",
+    "trainer.max_epochs": lambda value: f"{float(value):g} epoch{'' if float(value) == 1 else 's'}",
+    "trainer.max_steps": lambda value: f"at most {with_commas(value)} steps",
+    "trainer.batch_size": lambda value: f"batch {value}",
+    "optimizer.lr": lambda value: f"lr {value}",
+    "encoding.max_tokens": lambda value: f"{with_commas(value)} tokens",
+    "attention": lambda value: f"attention {value}",
+    "device": lambda value: f"on {value}",
+}
+OF_PIPELINES = ("init", "device")  # a pipeline trains nothing itself, its stages are runs of their own
+NAMED = (
+    "model._target_",
+    "attention._target_",
+    "task._target_",
+    "data._target_",
+    "data.name",
+    "system._target_",
+    "system.compared_by",
+)
+MOST_LABELS = 3
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting that is not the same in all configurations.
+
+    Args:
+        key: its dotted key.
+        values: each value, and the names of the configurations that have it.
+    """
+
+    key: str
+    values: Mapping[str, tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """The values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
+        return "; ".join(f"{value}: {listing(labels)}" for value, labels in self.values.items())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The configurations of one dataset and task, held against each other.
+
+    Args:
+        title: the dataset and the task.
+        common: what all of their runs share, in words.
+        differences: the settings in which they differ, the most telling first.
+        labels: the names of the configurations, no longer than it takes to tell these apart.
+    """
+
+    title: str
+    common: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    labels: tuple[str, ...]
+
+
+def comparisons(groups: Sequence[Configuration]) -> tuple[Comparison, ...]:
+    """Holds the configurations of each dataset and task against each other, in order of appearance."""
+    families: dict[str, list[Configuration]] = {}
+    for group in groups:
+        families.setdefault(family_title(group), []).append(group)
+    return tuple(compare_configurations(title, members) for title, members in families.items())
+
+
+def compare_configurations(title: str, groups: Sequence[Configuration]) -> Comparison:
+    """Holds configurations of one dataset and task against each other."""
+    labels = tuple(short_labels(groups))
+    return Comparison(title, common(groups), differences(groups, labels), labels)
+
+
+def family_title(group: Configuration) -> str:
+    """Names the dataset and the task of a configuration, several of a kind joined."""
+    parts = [", ".join(sorted({run.setting(key) for run in group.runs} - {""})) for key in ("dataset", "task")]
+    return " · ".join(part.replace("_", " ") for part in parts if part)
+
+
+def common(groups: Sequence[Configuration]) -> tuple[str, ...]:
+    """Says which telling settings are the same in all runs."""
+    runs = [run for group in groups for run in group.runs]
+    keys = OF_PIPELINES if any(map(is_pipeline, runs)) else tuple(TELLING)
+    size = shared_value(str(run.part("data").get("train", "")) for run in runs)
+    said = [f"{with_commas(size)} training examples"] if size else []
+    return (*said, *(TELLING[key](value) for key in keys if (value := shared_value(run.setting(key) for run in runs))))
+
+
+def with_commas(number: str) -> str:
+    """Writes `80000` as `80,000`, and what is no whole number as it is."""
+    return f"{int(number):,}" if number.isdecimal() else number
+
+
+def is_pipeline(run: LoadedRun) -> bool:
+    """Says whether a run is made of stages, and not only begins with their weights."""
+    return "system._target_" in run.config
+
+
+def shared_value(values: Iterable[str]) -> str:
+    """Returns the value that all have, empty when they differ or have none."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 and not distinct & {"", "null"} else ""
+
+
+def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple[Difference, ...]:
+    """Lists the settings in which configurations differ, those that are asked for first in front.
+
+    What their names say already (model, attention, init, task) is left out, and so are options that a class has and
+    another class in its place has not, and those of stages that only some of them have.
+    """
+    own = [values_of(group) for group in groups]
+    found = []
+    for key in dict.fromkeys(key for values in own for key in values):
+        values: dict[str, list[str]] = {}
+        for label, settled in zip(labels, own, strict=True):
+            if has_stage(key, settled) and (
+                key in settled or key.endswith("._target_") or not replaced(key, settled, own)
+            ):
+                values.setdefault(setting_shown(key, settled), []).append(label)
+        if len(values) > 1 and not is_named(key):
+            found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
+    telling = list(TELLING)
+    return tuple(sorted(found, key=lambda one: telling.index(one.key) if one.key in telling else len(telling)))
+
+
+def values_of(group: Configuration) -> dict[str, str]:
+    """Returns the settings of a configuration, several values of mixed runs joined."""
+    values: dict[str, dict[str, None]] = {}
+    for run in group.runs:
+        for key, value in settings(run, IGNORED).items():
+            values.setdefault(key, {})[value] = None
+    return {key: ", ".join(found) for key, found in values.items()}
+
+
+def setting_shown(key: str, settled: Mapping[str, str]) -> str:
+    """Returns a value as it is shown: of a class the name alone, and a word where there is none."""
+    value = settled.get(key, ABSENT)
+    return value.rpartition(".")[2] if key.endswith("._target_") else value
+
+
+def is_named(key: str) -> bool:
+    """Says whether the names of configurations tell this setting already, or it only proposes values for others."""
+    own = of_stage(key)[1]
+    return own in NAMED or own.startswith("init.")
+
+
+def has_stage(key: str, settled: Mapping[str, str]) -> bool:
+    """Says whether a configuration has the stage that a setting is of; yes for all other settings."""
+    stage, own = of_stage(key)
+    return not stage or (key in settled if own == "run" else any(other.startswith(stage) for other in settled))
+
+
+def replaced(key: str, settled: Mapping[str, str], others: Iterable[Mapping[str, str]]) -> bool:
+    """Says whether a setting is missing because another class stands in its place."""
+    stage, own = of_stage(key)
+    target = f"{stage}{own.partition('.')[0]}._target_"
+    return any(key in other and other.get(target) != settled.get(target) for other in others)
+
+
+def listing(labels: Sequence[str]) -> str:
+    """Writes `mate, sat and tapas`, or the first few and how many more there are."""
+    if len(labels) > MOST_LABELS + 1:
+        return f"{', '.join(labels[:MOST_LABELS])} and {len(labels) - MOST_LABELS} more"
+    return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))

@@ -1,0 +1,80 @@
+"""Questions that configurations answer differently well, with what each of them answered."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.questions import ScoredQuestion, common_questions, scored_seeds
+
+SHOWN = 20
+"""Questions that are shown where nobody asks for another number."""
+
+
+@dataclass(frozen=True)
+class GivenAnswer:
+    """What a configuration answered to a question.
+
+    Args:
+        label: of the configuration.
+        texts: its predictions with the number of seeds that made them, most frequent first.
+        score: mean over its seeds.
+    """
+
+    label: str
+    texts: tuple[tuple[str, int], ...]
+    score: float
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A question that configurations answer differently well; configurations that were not asked it are left out."""
+
+    question: ScoredQuestion
+    answers: tuple[GivenAnswer, ...]
+
+    @property
+    def spread(self) -> float:
+        """Between the best and the worst score."""
+        scores = [answer.score for answer in self.answers]
+        return max(scores) - min(scores)
+
+    @property
+    def pattern(self) -> tuple[tuple[str, bool], ...]:
+        """Who is nearer to the best than to the worst."""
+        middle = sum(bound(answer.score for answer in self.answers) for bound in (min, max)) / 2
+        return tuple((answer.label, answer.score > middle) for answer in self.answers)
+
+
+def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOWN) -> tuple[Disagreement, ...]:
+    """Lists questions that configurations answer differently well, most telling first.
+
+    Those with the widest spread come first; among equals the patterns of who is right take turns, so that the first
+    few questions do not all tell the same story.
+
+    Args:
+        groups: the configurations; their order is that of the answers.
+        metric: see `scored_seeds`.
+        most: how many questions are returned at most.
+    """
+    asked: dict[ScoredQuestion, list[GivenAnswer]] = {}
+    for group in groups:
+        seeds = scored_seeds(group, metric)
+        for question in common_questions(seeds):
+            asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
+    found = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]
+    found = sorted((one for one in found if one.spread > 0), key=lambda one: (-one.spread, one.question.question_id))
+    turns: Counter[tuple[tuple[str, bool], ...]] = Counter()
+    places = []
+    for one in found:
+        turns[one.pattern] += 1
+        places.append((-one.spread, turns[one.pattern], one.question.question_id))
+    return tuple(one for _, one in sorted(zip(places, found, strict=True), key=lambda pair: pair[0])[:most])
+
+
+def _answer(label: str, made: Sequence[tuple[str, float]]) -> GivenAnswer:
+    texts = Counter(text for text, _ in made)
+    return GivenAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made))

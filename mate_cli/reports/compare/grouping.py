@@ -1,0 +1,233 @@
+"""Puts the runs that differ by their seed alone together: a configuration is a row, its seeds are repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import PurePath
+
+from mate_cli.metrics.specs.names import BASELINE
+from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
+from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.runs.names import REPEATED, is_ignored
+
+FIELDS = ("dataset", "model", "attention", "init", "task", "command")
+IGNORED = REPEATED
+"""Configuration keys that never keep runs apart."""
+SHOWN_DIFFERENCES, MOST_DIFFERENCES = 2, 4
+"""Settings in a name; the greater number where fewer leave two configurations with one name."""
+ABSENT = "absent"
+"""Stands for the value of a setting that a configuration does not have."""
+CHECKPOINT, TARGET = ".checkpoint", "._target_"
+RUN = ".run"
+"""Ends the configuration keys of finished runs that stand in for stages."""
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """The runs of one configuration.
+
+    Args:
+        fields: what the runs were grouped by, and its value.
+        differences: configuration keys that set it apart from its neighbours with equal fields.
+        runs: all of its runs, whatever became of them.
+        counted: the runs whose metrics count: one per seed.
+        label: a short name, unlike any other configuration's in the same comparison.
+        statistic: how repeats are summed up.
+        ranked_by: the metric asked for, None for the one that each run monitors.
+    """
+
+    fields: Mapping[str, str]
+    runs: tuple[LoadedRun, ...]
+    counted: tuple[LoadedRun, ...]
+    differences: Mapping[str, str] = field(default_factory=dict)
+    label: str = ""
+    statistic: Statistic = "median"
+    ranked_by: str | None = None
+
+    def summary(self, metric: str) -> Summary | None:
+        """Summarises a final metric over the runs that count; what a pipeline repeats of its stage counts once."""
+        found = {run: run.metrics[metric] for run in self.counted if metric in run.metrics}
+        values = (value for run, value in found.items() if run.parent is None or found.get(run.parent) != value)
+        summary = summarize(values, self.statistic)
+        chosen = found.get(self.median_run) if self.median_run and self.statistic == "median_dev" else None
+        return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
+
+    @cached_property
+    def median_run(self) -> LoadedRun | None:
+        """The run with the median score on the development split, of two in the middle the lower; None without any."""
+        asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None
+        scores = {run: run.metrics.get(asked or run.text("monitor")) for run in self.counted}
+        known = sorted(
+            (score, place) for place, score in enumerate(scores.values()) if score is not None and is_finite(score)
+        )
+        return self.counted[known[(len(known) - 1) // 2][1]] if known else None
+
+    def cost(self, key: str, inside: str | None = None) -> Summary | None:
+        """Summarises another number of the records, such as `wall_seconds`, over the runs that count."""
+        values = (run.number(key, inside) for run in self.counted)
+        return summarize((value for value in values if value is not None), self.statistic)
+
+    @property
+    def metric_names(self) -> set[str]:
+        """The names of all metrics that count, baselines left out."""
+        return {name for run in self.counted for name in run.metrics if not name.startswith(BASELINE)}
+
+
+def group_runs(
+    runs: Iterable[LoadedRun],
+    *,
+    by: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    count_all: bool = False,
+    statistic: Statistic = "median",
+    ranked_by: str | None = None,
+) -> list[Configuration]:
+    """Groups runs into configurations, in order of appearance.
+
+    Args:
+        runs: the runs to group.
+        by: record entries or dotted configuration keys to group by; runs that differ elsewhere then share a row, but
+            never those of several datasets. Empty: FIELDS, and every configuration key that is not ignored keeps runs
+            apart.
+        ignore: further configuration keys that do not keep runs apart.
+        count_all: count unfinished runs too.
+        statistic: how repeats are summed up.
+        ranked_by: the metric asked for, which chooses a run where the statistic is "median_dev".
+    """
+    runs = list(runs)
+    keys = tuple(by) or FIELDS
+    if "dataset" not in keys and len({run.setting("dataset") for run in runs}) > 1:
+        keys = (*keys, "dataset")
+    families: dict[tuple[str, ...], list[LoadedRun]] = {}
+    for run in runs:
+        identity = tuple(run.setting(key) for key in keys)
+        families.setdefault(identity, []).append(run)
+    groups: list[Configuration] = []
+    for identity, members in families.items():
+        fields = dict(zip(keys, identity, strict=True))
+        parts = [({}, members)] if by else split_by_settings(members, (*IGNORED, *ignore))
+        groups.extend(
+            Configuration(
+                fields,
+                tuple(part),
+                repeats(part, count_all, by_seed=not by),
+                apart,
+                statistic=statistic,
+                ranked_by=ranked_by,
+            )
+            for apart, part in parts
+        )
+    return with_labels(groups, keys, every_field=bool(by))
+
+
+def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[LoadedRun]]]:
+    """Splits runs whose settings differ; each part comes with the settings that set it apart."""
+    differing = differing_settings([settings(run, ignored) for run in runs])
+    parts: dict[tuple[str, ...], list[LoadedRun]] = {}
+    for run in runs:
+        own = settings(run, ignored)
+        parts.setdefault(tuple(own.get(key, ABSENT) for key in differing), []).append(run)
+    return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
+
+
+def settings(run: LoadedRun, ignored: Sequence[str]) -> dict[str, str]:
+    """Returns a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
+    every = dict(run.config) or dict(override_pairs(run))
+    return {key: value for key, value in every.items() if not is_ignored(key, ignored)}
+
+
+def override_pairs(run: LoadedRun) -> Iterable[tuple[str, str]]:
+    """Yields the overrides in a record as (key, value)."""
+    overrides = run.record.get("overrides")
+    for override in overrides if isinstance(overrides, list) else []:
+        key, _, value = str(override).partition("=")
+        yield key.lstrip("+~"), value
+
+
+def differing_settings(all_settings: Sequence[Mapping[str, str]]) -> list[str]:
+    """Lists the keys whose values are not the same everywhere (absent is a value), in order of appearance."""
+    keys = dict.fromkeys(key for one in all_settings for key in one)
+    return [key for key in keys if len({one.get(key) for one in all_settings}) > 1]
+
+
+def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
+    """Keeps the runs whose metrics count; of several runs with one seed, the one that started last."""
+    counted = [run for run in runs if count_all or run.status == "finished"]
+    if not by_seed:
+        return tuple(counted)
+    latest: dict[str, LoadedRun] = {}
+    for run in sorted(counted, key=lambda run: run.text("started")):
+        latest[run.text("seed") or run.name] = run
+    return tuple(run for run in counted if run in latest.values())
+
+
+def short_labels(groups: Sequence[Configuration]) -> list[str]:
+    """Names configurations as if there were no others: for a table of a few, where shorter names do."""
+    keys = tuple(groups[0].fields) if groups else ()
+    return [group.label for group in with_labels(list(groups), keys, every_field=keys != FIELDS)]
+
+
+def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field: bool) -> list[Configuration]:
+    """Names each configuration by its fields that tell it apart, its differences, and a number if need be."""
+    varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
+    shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
+    numbers = range(SHOWN_DIFFERENCES, MOST_DIFFERENCES + 1)
+    tried = [[name_of(group, shown, number) for group in groups] for number in numbers]
+    labels = next((names for names in tried if len(set(names)) == len(names)), tried[0])
+    seen: dict[str, int] = {}
+    labelled: list[Configuration] = []
+    for group, label in zip(groups, labels, strict=True):
+        seen[label] = seen.get(label, 0) + 1
+        unique = label if seen[label] == 1 else f"{label} ({seen[label]})"
+        labelled.append(replace(group, label=unique))
+    return labelled
+
+
+def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
+    """Names a configuration by some of its fields, each value said once, and at most so many differences."""
+    names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)
+    return " · ".join([*names, *short_differences(group.differences, most)])
+
+
+def telling_fields(groups: list[Configuration], varying: Sequence[str]) -> list[str]:
+    """Drops the fields that follow from the others (an attention that goes with its model); the model always stays."""
+    shown = ["model", *(key for key in varying if key != "model")]
+    for key in ("command", "attention", "dataset", "init", "task"):
+        rest = [one for one in shown if one != key]
+        if key in shown and distinct(groups, rest) == distinct(groups, shown):
+            shown = rest
+    return shown
+
+
+def distinct(groups: list[Configuration], keys: Sequence[str]) -> int:
+    """Counts the different values that the configurations have in some fields."""
+    return len({tuple(group.fields[key] for key in keys) for group in groups})
+
+
+def short_differences(differences: Mapping[str, str], most: int = SHOWN_DIFFERENCES) -> list[str]:
+    """Writes settings as `lr=0.0001`, the last part of the key only, and how many more there are.
+
+    What a recipe set in several places is said once, and what a configuration lacks is not. Last come first weights,
+    which go by sizes that are said; of them a checkpoint tells the rest. Of runs the folder's name is said.
+    """
+    known = {key: value for key, value in differences.items() if value != ABSENT}
+    told = [key.rpartition(".")[0] for key in known if key.startswith("init.") and key.endswith(CHECKPOINT)]
+    known = {k: v for k, v in known.items() if k.endswith(CHECKPOINT) or k.rpartition(".")[0] not in told}
+    ordered = sorted(known.items(), key=lambda one: (one[0].endswith(RUN), one[0][:5] == "init.", TARGET in one[0]))
+    texts = list(dict.fromkeys(setting_text(key, value) for key, value in ordered))
+    rest = len(texts) - most
+    return texts[:most] + ([f"+{rest} more"] if rest > 0 else [])
+
+
+def setting_text(key: str, value: str) -> str:
+    """Writes a setting: of a run, or of weights in one, the folder's name; of a class its own."""
+    path = PurePath(value)
+    if key.endswith(CHECKPOINT) and path.parent.name == "checkpoints":
+        value = path.parent.parent.name
+    elif key.endswith(RUN):
+        value = path.name
+    elif key.endswith(TARGET):
+        value = value.rpartition(".")[2]
+    return f"{key.removesuffix(RUN).removesuffix(TARGET).rpartition('.')[2]}={value}"

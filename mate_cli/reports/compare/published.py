@@ -1,0 +1,67 @@
+"""Figures that papers print, to hold against one's own: a file per dataset in `published/`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from mate_cli.metrics.specs.names import MetricName
+
+
+@dataclass(frozen=True)
+class Published:
+    """One row of a paper's table.
+
+    Args:
+        label: its name there.
+        model: the name that `model=` gives the same network or system.
+        metrics: its figures as fractions, under the full names that runs use, such as `dev/em/table`.
+        source: where the figures were read.
+        errors: what is printed behind ± of some of them, likewise.
+    """
+
+    label: str
+    model: str
+    metrics: Mapping[str, float]
+    source: str
+    errors: Mapping[str, float] = field(default_factory=dict)
+
+
+@cache
+def published_for(dataset: str) -> tuple[Published, ...]:
+    """Returns the figures published for a dataset, best first as the file lists them; none for an unknown one."""
+    file = resources.files("mate_cli.reports").joinpath("published", f"{dataset}.yaml")
+    if not dataset.isidentifier() or not file.is_file():
+        return ()
+    content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8")))
+    return tuple(published_row(row, content["sources"]) for row in content["rows"])
+
+
+def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Published:
+    """Returns one entry of a file, its percent turned into fractions and its sources joined."""
+    parts = list(parts_of(row))
+    source = "; ".join(sources[part["source"]] for part in parts)
+    metrics, errors = (fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES)
+    return Published(row["label"], row["model"], metrics, source, errors)
+
+
+FIGURES = ("metrics", "errors")
+"""What an entry has figures under."""
+
+
+def fractions(percent: Mapping[str, float]) -> Mapping[str, float]:
+    """Returns figures by the full names of their metrics, in percent where these are shares, as runs have them."""
+    return MappingProxyType({name: value / MetricName.parse(name).scale for name, value in percent.items()})
+
+
+def parts_of(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yields an entry and, under `also`, what a second source adds to it."""
+    yield row
+    if "also" in row:
+        yield row["also"]

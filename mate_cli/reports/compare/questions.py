@@ -1,0 +1,259 @@
+"""What runs answered, question by question: predictions/<split>.json read into scores that can be set side by side."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import subset_specs
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.statistics import is_finite
+from mate_cli.reports.runs.load import LoadedRun, clean, is_number
+
+SIZES = (0, 20, 50, 100, 200, 500, 1000)
+"""Bounds between tables of different size, in cells."""
+SOURCES = {**{one.name: one.title for one in (IN_TABLE, IN_PASSAGE)}, "missing": "Not found"}
+"""Where the answer of a question stands, in the order shown."""
+
+
+Cell = tuple[int, int]
+"""Row and column of a body cell, both from 0."""
+
+
+@dataclass(frozen=True)
+class ScoredQuestion:
+    """A question of a data set; equal in two runs when its id and its text are.
+
+    Args:
+        question_id: as in the data set.
+        text: the question.
+        answers: the right ones, any of which will do.
+        source: where the answer stands: table, passage, missing, or empty when nobody knows.
+        table_id: the table it is about.
+        cells: rows times columns of that table, None when unknown.
+        candidates: the cells that hold the answer or link to it, as (row, column); none where nobody says.
+    """
+
+    question_id: str
+    text: str
+    answers: tuple[str, ...] = field(default=(), compare=False)
+    source: str = field(default="", compare=False)
+    table_id: str = field(default="", compare=False)
+    cells: int | None = field(default=None, compare=False)
+    candidates: tuple[Cell, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a run answered, and its scores as fractions by name; without scores where the answer is not known.
+
+    Args:
+        text: the answer.
+        scores: by name.
+        cells: the cells that it points at, as (row, column), the best first.
+    """
+
+    text: str
+    scores: Mapping[str, float]
+    cells: tuple[Cell, ...] = ()
+
+
+Questions = Mapping[ScoredQuestion, Prediction]
+"""All that a run answered on a split."""
+Scored = Mapping[ScoredQuestion, tuple[str, float]]
+"""What a run answered, and its score."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """The mean score of some questions, as a fraction.
+
+    Args:
+        mean: over the questions.
+        error: its standard error, None for a single question.
+        count: of questions.
+    """
+
+    mean: float
+    error: float | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some of the questions: what they are called, and the share of each configuration, None where it has none."""
+
+    name: str
+    shares: tuple[Share | None, ...]
+
+    @property
+    def count(self) -> int:
+        """The most questions that a configuration has here."""
+        return max((share.count for share in self.shares if share), default=0)
+
+
+def load_questions(run: LoadedRun, split: str) -> Questions | None:
+    """Reads a run's predictions of a split; None when there are none, or none that can be read."""
+    return _read(version) or None if (version := _version(run, split)) else None
+
+
+def read_predictions(path: Path) -> Questions:
+    """Reads a file of predictions; nothing of one that is not there or cannot be read."""
+    try:
+        return _read(Version(path, path.stat().st_mtime_ns, path.stat().st_size))
+    except (OSError, ValueError):
+        return {}
+
+
+class Version(NamedTuple):
+    """A file as it is now: what was read from it holds for as long as this stays the same."""
+
+    path: Path
+    changed: int
+    size: int
+
+
+def _version(run: LoadedRun, split: str) -> Version | None:
+    """The file of a run's predictions of a split, None when there is none."""
+    path = run.folder / "predictions" / f"{split}.json"
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return Version(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=256)
+def _read(version: Version) -> Questions:
+    try:
+        rows = json.loads(version.path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {_question(row): _prediction(row) for row in rows if row.get("question_id") is not None}
+
+
+def _question(row: Mapping[str, Any]) -> ScoredQuestion:
+    answers, cells = row.get("answer"), row.get("table_cells")
+    return ScoredQuestion(
+        question_id=clean(row["question_id"]),
+        text=_text(row.get("question")),
+        answers=tuple(map(_text, answers)) if isinstance(answers, list) else (),
+        source=_text(row.get("source")),
+        table_id=_text(row.get("table_id")),
+        cells=int(cells) if cells is not None and is_number(cells) and is_finite(cells) else None,
+        candidates=_cells(row.get("answer_cells")),
+    )
+
+
+def _prediction(row: Mapping[str, Any]) -> Prediction:
+    scores = row.get("scores")
+    pairs = scores.items() if isinstance(scores, dict) else ()
+    known = {clean(name): float(value) for name, value in pairs if is_number(value) and is_finite(value)}
+    return Prediction(_text(row.get("pred")), known, _cells(row.get("cells")))
+
+
+def _cells(found: object) -> tuple[Cell, ...]:
+    """Cells of a list of [row, column, ...]; what is none is left out."""
+    lists = (one for one in found if isinstance(one, list)) if isinstance(found, list) else ()
+    return tuple((one[0], one[1]) for one in lists if len(one) >= 2 and all(type(place) is int for place in one[:2]))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else clean(value)
+
+
+def scored_seeds(group: Configuration, metric: str) -> list[Scored]:
+    """Lists what each run of a configuration that counts answered to the questions that it has a score for.
+
+    Args:
+        group: the configuration.
+        metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
+    """
+    split, score, part = taken_apart(metric)
+    versions = [_version(run, split) for run in group.counted if metric in run.metrics]
+    seeds = [_scored(version, score, part) for version in versions if version]
+    return [seed for seed in seeds if seed]
+
+
+@lru_cache(maxsize=128)
+def _scored(version: Version, score: str, part: str) -> Scored:
+    return {
+        question: (made.text, value)
+        for question, made in _read(version).items()
+        if part in ("", question.source) and (value := _score(made, score)) is not None
+    }
+
+
+def taken_apart(metric: str) -> tuple[str, str, str]:
+    """Returns split, score and part of a metric, whose name may have the part before or after the score."""
+    name = MetricName.parse(metric)
+    return (name.split, name.part, name.score) if name.score in subset_specs() else (name.split, name.score, name.part)
+
+
+def _score(made: Prediction, score: str) -> float | None:
+    """A prediction's score; how well a reader reads in the right cell is its exact match or F1."""
+    return made.scores.get(score, made.scores.get(score.removeprefix("gold_")))
+
+
+def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, float]:
+    """Returns the mean score of every question over the seeds, for the questions that all of these seeds have.
+
+    Args:
+        group: the configuration, of which the runs that count and have per-question scores are used.
+        metric: see `scored_seeds`.
+    """
+    seeds = scored_seeds(group, metric)
+    return {question: statistics.fmean(seed[question][1] for seed in seeds) for question in common_questions(seeds)}
+
+
+def common_questions(mappings: Sequence[Mapping[ScoredQuestion, Any]]) -> list[ScoredQuestion]:
+    """Lists the questions that all of the mappings have, in the order of the first."""
+    first, *others = mappings or [{}]
+    return [question for question in first if all(question in other for other in others)]
+
+
+def scores_by_size(groups: Sequence[Configuration], metric: str) -> tuple[Subset, ...]:
+    """Splits a metric by the number of cells of the table; empty where no run says it."""
+    names = [f"{low + 1}-{high}" for low, high in pairwise(SIZES)]
+    names = [f"up to {SIZES[1]}", *names[1:], f"over {SIZES[-1]}"]
+
+    def size(question: ScoredQuestion) -> str | None:
+        return None if question.cells is None else names[sum(question.cells > bound for bound in SIZES[1:])]
+
+    return subsets(groups, metric, names, size)
+
+
+def scores_by_source(groups: Sequence[Configuration], metric: str) -> tuple[Subset, ...]:
+    """Splits a metric by where the answer stands; empty where no run says it."""
+    return subsets(groups, metric, list(SOURCES.values()), lambda question: SOURCES.get(question.source))
+
+
+def subsets(
+    groups: Sequence[Configuration], metric: str, names: Iterable[str], name_of: Callable[[ScoredQuestion], str | None]
+) -> tuple[Subset, ...]:
+    """Splits a metric by what `name_of` calls each question; subsets that nobody has are left out."""
+    parts: list[dict[str, list[float]]] = []
+    for group in groups:
+        parts.append({})
+        for question, score in question_scores(group, metric).items():
+            parts[-1].setdefault(name_of(question) or "", []).append(score)
+    every = (Subset(name, tuple(mean_score(part.get(name, [])) for part in parts)) for name in names)
+    return tuple(subset for subset in every if any(subset.shares))
+
+
+def mean_score(scores: Sequence[float]) -> Share | None:
+    """Averages the scores of questions."""
+    if not scores:
+        return None
+    error = statistics.stdev(scores) / math.sqrt(len(scores)) if len(scores) > 1 else None
+    return Share(statistics.fmean(scores), error, len(scores))

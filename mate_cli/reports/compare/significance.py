@@ -1,0 +1,199 @@
+"""Whether one configuration is better than another: a paired bootstrap over the questions both were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mate_cli.errors import ConfigError
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_seeds, taken_apart
+from mate_cli.reports.format import plural
+
+RESAMPLES = 10_000
+CHUNK = 500
+FEW_VALUES = 100
+SEED = 20_040_725
+FEWEST = 20
+"""Below so many questions a bootstrap says nothing."""
+LEVEL = 0.05
+METHOD = "paired bootstrap over questions (Koehn 2004; two-sided p as in Berg-Kirkpatrick et al. 2012)"
+
+
+class Bootstrap(NamedTuple):
+    """What resampling says about a mean difference.
+
+    Args:
+        difference: the observed one.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        p: how often chance alone makes a difference at least as large, in either direction.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A configuration against the one of reference, as fractions, on the questions that both have.
+
+    Args:
+        label: of the configuration.
+        score: its mean.
+        difference: its mean less that of the reference.
+        low: lower end of the 95 % interval of the difference.
+        high: upper end.
+        p: two-sided.
+        questions: how many both have.
+        seeds: runs behind the configuration's scores.
+    """
+
+    label: str
+    score: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    questions: int
+    seeds: int
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether p is below 0.05."""
+        return self.p < LEVEL
+
+
+@dataclass(frozen=True)
+class Significance:
+    """Every configuration against one of them.
+
+    Args:
+        metric: full name of the metric.
+        against: label of the configuration of reference.
+        differences: the others, in the order of the comparison, as far as they were asked the same questions.
+        notes: what a reader must know.
+    """
+
+    metric: str
+    against: str
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+
+
+def compare_with(groups: Sequence[Configuration], metric: str | None, against: str) -> Significance:
+    """Compares every configuration with one of them.
+
+    Args:
+        groups: the configurations.
+        metric: what is compared, see `scored_seeds`.
+        against: label of the configuration of reference, or words of it that no other label has.
+
+    Raises:
+        ConfigError: no configuration, or more than one, is called so.
+    """
+    reference = find_group(groups, against, metric)
+    if metric is None:
+        return Significance("", reference.label, (), ("no run has a metric to compare yet",))
+    own = question_scores(reference, metric)
+    if not own:
+        split, score, _ = taken_apart(metric)
+        remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
+        note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
+        return Significance(metric, reference.label, (), (note,))
+    others = [group for group in groups if group is not reference]
+    found = [one for group in others if (one := tested_difference(group, own, metric)) is not None]
+    return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
+
+
+def notes(found: Sequence[Difference], others: int) -> list[str]:
+    """Says how the differences were judged, and how many could not be."""
+    lines = [f"{METHOD}, {RESAMPLES:,} samples; scores are means over seeds"] if found else []
+    if len(found) > 1:
+        lines.append(f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} would be the bound")
+    if others > len(found):
+        left = plural(others - len(found), "configuration")
+        lines.append(f"{left} without at least {FEWEST} of the same questions left out")
+    return lines
+
+
+def find_group(groups: Sequence[Configuration], asked: str, metric: str | None = None) -> Configuration:
+    """Finds the configuration with a label, or the only one whose label has all the words asked for.
+
+    Where a chain and its stages have them, those are meant that have the metric, and then the chain.
+
+    Raises:
+        ConfigError: naming the choices.
+    """
+    wanted = label_words(asked)
+    exact = [group for group in groups if label_words(group.label) == wanted]
+    found = exact or [group for group in groups if wanted and all(word in group.label.casefold() for word in wanted)]
+    if len(found) > 1:
+        found = [group for group in found if metric in group.metric_names] or found
+        found = [group for group in found if not any(run.parent for run in group.runs)] or found
+    if len(found) == 1:
+        return found[0]
+    problem = f"{len(found)} configurations match {asked}" if found else f"no configuration is called {asked}"
+    choices = " | ".join(group.label for group in found or groups)
+    raise ConfigError(problem, where="against", remedy=f"Choose one of: {choices}")
+
+
+def label_words(label: str) -> list[str]:
+    """Returns the words of a label without the dots between them."""
+    return [word for word in label.casefold().split() if word != "·"]
+
+
+def tested_difference(group: Configuration, reference: dict[ScoredQuestion, float], metric: str) -> Difference | None:
+    """Compares a configuration with the scores of the reference; None below `FEWEST` common questions."""
+    scores = question_scores(group, metric)
+    common = [question for question in scores if question in reference]
+    if len(common) < FEWEST:
+        return None
+    own = np.array([scores[question] for question in common])
+    found = paired_bootstrap(own - np.array([reference[question] for question in common]))
+    seeds = len(scored_seeds(group, metric))
+    return Difference(group.label, float(own.mean()), *found, questions=len(common), seeds=seeds)
+
+
+def paired_bootstrap(
+    differences: Sequence[float] | np.ndarray, resamples: int = RESAMPLES, seed: int = SEED
+) -> Bootstrap:
+    """Resamples the questions with replacement, both systems together.
+
+    The interval is the percentile one. For p the samples are shifted to a mean difference of nothing, and those at
+    least as far from it as the observed difference are counted, the observed one among them. What other seeds would
+    change is not part of it: seeds are averaged before.
+
+    Source: Koehn 2004, "Statistical significance tests for machine translation evaluation" (pairs);
+        Berg-Kirkpatrick, Burkett and Klein 2012, "An empirical investigation of statistical significance in NLP"
+        (the shift, here in both directions); Davison and Hinkley 1997, "Bootstrap methods and their application",
+        chapter 4 (1 added to both counts).
+
+    Args:
+        differences: [n] per question, one system's score less the other's.
+        resamples: how many samples are drawn.
+        seed: of the draws, so that the same runs give the same table.
+    """
+    scores = np.asarray(differences, dtype=float)
+    observed = float(scores.mean())
+    means = resampled_means(scores, resamples, np.random.default_rng(seed))
+    # A sum in another order may differ in its last digits, and a tie is as extreme as the observed difference.
+    extreme = np.abs(means - observed) >= abs(observed) - 1e-9
+    low, high = np.quantile(means, (LEVEL / 2, 1 - LEVEL / 2))
+    return Bootstrap(observed, float(low), float(high), float((extreme.sum() + 1) / (resamples + 1)))
+
+
+def resampled_means(scores: np.ndarray, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws samples as large as the scores, with replacement, and returns the mean of each, [resamples]."""
+    values, counts = np.unique(scores, return_counts=True)
+    total, parts = len(scores), [min(CHUNK, resamples - start) for start in range(0, resamples, CHUNK)]
+    if len(values) <= FEW_VALUES:  # drawing questions is drawing how often each value occurs, which is quicker
+        means = [rng.multinomial(total, counts / total, size=part) @ values / total for part in parts]
+    else:
+        means = [scores[rng.integers(total, size=(part, total), dtype=np.int32)].mean(axis=1) for part in parts]
+    return np.concatenate(means)

@@ -1,0 +1,243 @@
+"""The tables of a comparison as plain values; the terminal, the page and the files only decide how they look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from mate_cli.metrics.specs.names import BASELINE, MetricName
+from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
+from mate_cli.reports.compare.grouping import Configuration, short_labels
+from mate_cli.reports.compare.published import Published, published_for
+from mate_cli.reports.compare.statistics import Summary, summarize
+from mate_cli.reports.format import center_text
+
+MOST_COLUMNS = 6
+ROUNDING = 1e-12
+Mark = Literal["best", "close", ""]
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A configuration's, a baseline's or a paper's line: one summary per column, None where it has no such metric.
+
+    Args:
+        label: its name, the same in every table.
+        repeats: how many runs the line sums up, None for what is no configuration.
+        cells: the summaries.
+        short: a shorter name, unlike the other configurations' in this table only.
+    """
+
+    label: str
+    repeats: int | None
+    cells: tuple[Summary | None, ...]
+    short: str = ""
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Metrics of one kind on one dataset.
+
+    Args:
+        title: what is measured, on what.
+        columns: the metrics.
+        rows: the configurations, best first.
+        baselines: rows that runs recorded beside their own, never the best.
+        published: rows of papers, never the best.
+    """
+
+    title: str
+    columns: tuple[MetricName, ...]
+    rows: tuple[ResultRow, ...]
+    baselines: tuple[ResultRow, ...] = ()
+    published: tuple[ResultRow, ...] = ()
+
+    @property
+    def one_split(self) -> bool:
+        """Whether the title says the split, so that headings need only say the part of the questions."""
+        return len({column.split for column in self.columns}) == 1 and any(column.part for column in self.columns)
+
+    @property
+    def one_part(self) -> bool:
+        """Whether the title says the part of the questions, so that headings need only say the split."""
+        first = self.columns[0]
+        return {column.part for column in self.columns} == {first.part} and first.is_alone
+
+    @property
+    def one_score(self) -> bool:
+        """Whether the title says the score as well, so that headings need only say the part of the questions."""
+        specs = {column.spec for column in self.columns}
+        return self.one_split and not self.one_part and [spec.table.layout for spec in specs] == ["accuracies"]
+
+    @property
+    def unit(self) -> str:
+        """What the numbers are in: `in percent`, or `shares in percent` beside others; empty where none is a share."""
+        shares = [column.is_share for column in self.columns]
+        return "in percent" if all(shares) else "shares in percent" if any(shares) else ""
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """The marks that occur."""
+        return frozenset(self.mark(column, cell) for row in self.rows for column, cell in enumerate(row.cells))
+
+    def mark(self, column: int, cell: Summary | None) -> Mark:
+        """Says whether a cell is the best of its column, or within the error of the best, or neither.
+
+        Only where at least two configurations compete. What is equal to the best in print is best too; within its
+        error is what lies no further from the best than the best's own spread.
+        """
+        metric = self.columns[column]
+        rivals = [rival for row in self.rows if (rival := row.cells[column]) is not None]
+        if cell is None or len(rivals) < 2 or not metric.direction:
+            return ""
+        best = max(rivals, key=lambda rival: metric.direction * rival.center)
+        if center_text(cell, metric) == center_text(best, metric):
+            return "best"
+        return "close" if abs(best.center - cell.center) <= (best.spread or 0.0) + ROUNDING else ""
+
+
+def result_tables(
+    groups: Sequence[Configuration], main: str | None, *, published: bool = True, wide: bool = False
+) -> list[ResultTable]:
+    """Builds a table per dataset and kind of metrics, rows sorted by the main metric, best first.
+
+    Args:
+        groups: the configurations.
+        main: the metric to sort by.
+        published: add what papers report on the dataset.
+        wide: put all splits beside each other, as papers do, rather than keep tables within a terminal's width.
+    """
+    tables: list[ResultTable] = []
+    datasets = list(dict.fromkeys(dataset_of(group) for group in groups))
+    for dataset in datasets:
+        members = by_metric([group for group in groups if dataset_of(group) == dataset], main)
+        papers = published_for(dataset) if published else ()
+        for table in metric_tables():
+            name = table.title + (f" on {dataset}" if dataset else "")
+            tables.extend(
+                build(members, columns, title, papers) for title, columns in layout(members, table, name, wide=wide)
+            )
+    return tables
+
+
+def units(tables: Sequence[ResultTable]) -> str:
+    """Says what the scores of tables are in: `Scores in percent`; empty where no number is a share."""
+    found = {table.unit for table in tables}
+    if found <= {"in percent"}:
+        return "Scores in percent"
+    return "" if found == {""} else "Shares in percent"
+
+
+def metric_tables() -> list[MetricTable]:
+    """Lists the tables that metrics stand in, in the order of their first metrics; the other metrics come last."""
+    tables = dict.fromkeys(spec.table for spec in metric_specs().values())
+    return [*(table for table in tables if table != OTHER), OTHER]
+
+
+def dataset_of(group: Configuration) -> str:
+    """Returns the dataset its runs used, several joined."""
+    return ", ".join(sorted({run.setting("dataset") for run in group.runs} - {""}))
+
+
+def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:
+    """Sorts configurations by a metric, best first, those without it last in their old order."""
+    if metric is None:
+        return list(groups)
+    sign = 1.0 if MetricName.parse(metric).direction < 0 else -1.0
+
+    def place(group: Configuration) -> tuple[bool, float]:
+        summary = group.summary(metric)
+        return (summary is None, sign * summary.center if summary else 0.0)
+
+    return sorted(groups, key=place)
+
+
+def layout(
+    groups: Sequence[Configuration], table: MetricTable, name: str, *, wide: bool
+) -> Iterator[tuple[str, list[MetricName]]]:
+    """Yields title and columns of each table of some metrics: one per split where parts of questions make it wide."""
+    names = {name for group in groups for name in group.metric_names}
+    metrics = sorted((m for m in map(MetricName.parse, names) if m.spec.table == table), key=MetricName.rank)
+    if table.layout == "one":
+        metrics = [metric for metric in metrics if metric.split == "test"] or metrics
+    elif table.layout == "accuracies" and not wide:
+        tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
+        metrics = [m for m in metrics if m.split == "test" or not m.is_crowded or (m.score, m.part) not in tested]
+    parts: dict[str, list[MetricName]] = {}
+    for metric in metrics:
+        parts.setdefault(part_title(metric, wide=wide), []).append(metric)
+    most = 2 * MOST_COLUMNS if wide else MOST_COLUMNS
+    for part, columns in sorted(parts.items(), key=lambda item: item[0] != ""):
+        title = f"{name} · {part}" if part else name
+        for number, start in enumerate(range(0, len(columns), most), 1):
+            yield (f"{title} ({number})" if number > 1 else title), columns[start : start + most]
+
+
+def part_title(metric: MetricName, *, wide: bool) -> str:
+    """Says which table of its kind a metric belongs to, empty for the first."""
+    layout = metric.spec.table.layout
+    kind = metric.kind if layout in ("subsets", "accuracies") else ""
+    by_split = layout == "splits" or (kind and metric.is_crowded)
+    split = metric.split if not wide and by_split else ""
+    return ", ".join(filter(None, (split, kind)))
+
+
+def build(
+    groups: Sequence[Configuration], columns: list[MetricName], title: str, papers: Sequence[Published]
+) -> ResultTable:
+    """Fills one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
+    cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
+    members = without_copies({group: row for group, row in cells.items() if any(row)})
+    rows = [
+        ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
+        for group, short in zip(members, short_labels(members), strict=True)
+    ]
+    return ResultTable(
+        title, tuple(columns), tuple(rows), tuple(baseline_rows(groups, columns)), tuple(paper_rows(papers, columns))
+    )
+
+
+def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:
+    """Leaves a stage out where the pipeline it ran in repeats its figures: they are one result, not two."""
+    owners = {run: group for group in cells for run in group.runs}
+
+    def is_copy(group: Configuration) -> bool:
+        pipelines = {owners.get(run.parent) if run.parent else None for run in group.runs}
+        return all(pipeline is not None and cells[pipeline] == cells[group] for pipeline in pipelines)
+
+    return [group for group in cells if not is_copy(group)]
+
+
+def paper_rows(papers: Iterable[Published], columns: Sequence[MetricName]) -> Iterator[ResultRow]:
+    """Yields a row per published result that has a figure for any of the columns."""
+    for paper in papers:
+        cells = tuple(paper_cell(paper, column.full) for column in columns)
+        if any(cells):
+            yield ResultRow(paper.label, None, cells)
+
+
+def paper_cell(paper: Published, metric: str) -> Summary | None:
+    """Returns a published figure with its own error, None where there is none."""
+    if metric not in paper.metrics or (summary := summarize([paper.metrics[metric]])) is None:
+        return None
+    return replace(summary, half_range=paper.errors.get(metric))
+
+
+def baseline_rows(groups: Iterable[Configuration], columns: Sequence[MetricName]) -> list[ResultRow]:
+    """Builds a row per baseline that any run recorded, such as `baseline/tfidf/dev/hits@1`."""
+    recorded: dict[str, dict[str, list[float]]] = {}
+    for run in (run for group in groups for run in group.counted):
+        for name, value in run.metrics.items():
+            if name.startswith(BASELINE):
+                baseline, _, metric = name.removeprefix(BASELINE).partition("/")
+                recorded.setdefault(baseline, {}).setdefault(metric, []).append(value)
+    rows = [
+        ResultRow(
+            f"{name.replace('_', ' ')} baseline",
+            None,
+            tuple(summarize(sorted(set(values.get(column.full, [])))) for column in columns),
+        )
+        for name, values in recorded.items()
+    ]
+    return [row for row in rows if any(row.cells)]

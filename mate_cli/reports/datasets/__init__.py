@@ -1,0 +1,1 @@
+"""Datasets in the terminal: which there are, and what a check has found."""

@@ -1,0 +1,1 @@
+"""A comparison for other programs: JSON and CSV, LaTeX, Markdown, W&B."""

@@ -1,0 +1,134 @@
+"""A comparison as JSON and CSV, for other programs."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mate_cli.errors import RunError
+from mate_cli.reports.compare.grouping import FIELDS, Configuration
+from mate_cli.reports.compare.report import Report, reason_text
+from mate_cli.reports.runs.load import LoadedRun
+
+CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
+
+OF_THE_PLACE = ("paths.", "logger.", "seed")
+"""Keys of a configuration that say nothing of what is computed, or stand in a column of their own."""
+
+_BEGIN_FORMULAS = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")
+_SIGNED = re.compile(r"[-+\s]*(?:[$€£]?\s?\d[\d.,' \u00a0\u202f]*(?:[eE][-+]?\d+)?\s?[%$€£]?)?")
+
+
+def report_json(report: Report) -> str:
+    """Writes configurations (median, mean, spreads and n per metric) and runs as JSON; NaN becomes null."""
+    content = {
+        "schema": 1,
+        "created": report.created.isoformat(timespec="seconds"),
+        "folders": report.folders,
+        "metric": report.metric,
+        "statistic": report.statistic,
+        "configurations": [configuration_entry(group) for group in report.groups],
+        "comparisons": [asdict(comparison) for comparison in report.comparisons],
+        "published": [
+            vars(row) | {"metrics": dict(row.metrics), "errors": dict(row.errors)} for row in report.published
+        ],
+        "significance": report.significance and asdict(report.significance),
+        "runs": [run_entry(run, report) for run in report.runs],
+        "notes": report.notes,
+        "warnings": report.warnings,
+    }
+    return json.dumps(without_nan(content), indent=2, ensure_ascii=False) + "\n"
+
+
+def configuration_entry(group: Configuration) -> dict[str, Any]:
+    """Returns one configuration as plain values."""
+    names = sorted(group.metric_names)
+    return {
+        "label": group.label,
+        **group.fields,
+        "differences": dict(group.differences),
+        "runs": [run.name for run in group.runs],
+        "n": len(group.counted),
+        "metrics": {name: asdict(summary) for name in names if (summary := group.summary(name)) is not None},
+    }
+
+
+def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
+    """Returns one run as plain values."""
+    entry = {key: run.record.get(key) for key in ("experiment", "seed", "parameters", "wall_seconds")}
+    fields = {key: run.setting(key) for key in FIELDS}
+    reason = None if run.status == "finished" else reason_text(run, report.created)
+    return {"run": run.name, "status": run.status, "reason": reason} | entry | fields | {"metrics": run.metrics}
+
+
+def without_nan(value: object) -> object:
+    """Replaces NaN and infinities, which JSON cannot say, by null."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def report_csv(report: Report) -> str:
+    """Writes a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
+    own = [run_settings(run) for run in report.runs]
+    keys = dict.fromkeys(key for one in own for key in one)
+    rates = sorted({f"throughput/{name}" for run in report.runs for name in _throughput(run)})
+    names = sorted({name for run in report.runs for name in run.metrics})
+    table = io.StringIO()
+    fields = list(dict.fromkeys([*CSV_FIELDS, *keys, *rates, *names]))
+    writer = csv.DictWriter(table, fields, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for run, settings in zip(report.runs, own, strict=True):
+        measured = {f"throughput/{name}": value for name, value in _throughput(run).items()}
+        row = settings | run_entry(run, report) | measured | run.metrics
+        writer.writerow({name: harmless(value) for name, value in row.items()})
+    return table.getvalue()
+
+
+def run_settings(run: LoadedRun) -> dict[str, str]:
+    """Returns the configuration of a run, by dotted key; of places and names of the machine nothing."""
+    return {key: str(value) for key, value in run.config.items() if not key.startswith(OF_THE_PLACE)}
+
+
+def _throughput(run: LoadedRun) -> dict[str, Any]:
+    found = run.record.get("throughput")
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def harmless(value: object) -> object:
+    """Returns a cell of a CSV file so that no spreadsheet program computes it: what would begin a formula is quoted.
+
+    Signs before a number, and signs alone, stay as they are.
+    """
+    if isinstance(value, str) and value.startswith(_BEGIN_FORMULAS) and not _SIGNED.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def write_text(file: Path, text: str) -> Path:
+    """Writes a file in one step: a reader sees the old content or the new, never half of it.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8", errors="replace")  # a name of a file can hold what UTF-8 cannot
+        draft.replace(file)
+    except OSError as error:
+        raise RunError(f"cannot write {file}: {error.strerror}", remedy="Choose another place for it") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+    return file

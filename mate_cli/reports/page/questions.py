@@ -1,0 +1,73 @@
+"""Questions that configurations answer differently, side by side."""
+
+from __future__ import annotations
+
+from mate_cli.metrics.specs.names import MetricName, subset_title
+from mate_cli.reports.compare.disagreements import Disagreement, GivenAnswer, disagreements
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.format import NOTHING, plural
+from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.page.page_data import score_names
+
+MOST_QUESTIONS, MOST_GROUPS, MOST_TEXTS, FIRST = 40, 8, 2, 6
+
+
+def questions_section(report: Report) -> Markup | None:
+    """Returns the questions on which the best configurations disagree most, with a field to search them."""
+    groups = report.groups[:MOST_GROUPS]
+    names = (name for name in score_names(report) if MetricName.parse(name).is_share)
+    every = ((name, disagreements(groups, name, MOST_QUESTIONS)) for name in names)
+    metric, found = next(((name, questions) for name, questions in every if questions), ("", ()))
+    if not found:
+        return None
+    field = element("input", type="search", id="question-filter", placeholder="words in question or answer")
+    count = element("output", plural(len(found), "question"), id="question-count", role="status")
+    note = f"The {plural(len(found), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
+    note += f"best {MOST_GROUPS} configurations at most. ✓ right, ✗ wrong, ◐ partly or for some seeds."
+    return element(
+        "section",
+        element("h2", "Where they disagree"),
+        element("div", element("label", "Search ", field, class_="control"), count, class_="controls script"),
+        element("ol", [question_card(one) for one in found], class_="questions", id="question-list", data_first=FIRST),
+        element("button", "Show more", type="button", class_="more script", id="question-more"),
+        element("p", note, class_="note"),
+        id="questions",
+    )
+
+
+def question_card(found: Disagreement) -> Markup:
+    """Returns one question: its text, the right answer, and what each configuration said."""
+    question = found.question
+    gold = " / ".join(question.answers) or NOTHING
+    facts = [subset_title(question.source), question.table_id.replace("_", " ")]
+    detail = " · ".join(fact for fact in facts if fact)
+    return element(
+        "li",
+        element("p", question.text or question.question_id, class_="question"),
+        element("p", "Answer ", element("strong", gold), element("small", detail) if detail else None, class_="gold"),
+        element("dl", [answer_row(answer) for answer in found.answers]),
+    )
+
+
+def answer_row(answer: GivenAnswer) -> Markup:
+    """Returns what one configuration said, with a mark that does not rely on colour."""
+    kind, mark, word = verdict(answer.score)
+    said = [element("span", prediction_text(text, count, answer)) for text, count in answer.texts[:MOST_TEXTS]]
+    more = len(answer.texts) - MOST_TEXTS
+    rest = element("small", f"and {more} more") if more > 0 else None
+    sign = element("span", mark, class_="mark", role="img", aria_label=word, title=f"{word}, {100 * answer.score:.0f}")
+    return element("div", element("dt", answer.label), element("dd", sign, element("span", said, rest)), class_=kind)
+
+
+def verdict(score: float) -> tuple[str, str, str]:
+    """Says how right an answer is: its class, its mark, its word."""
+    if score >= 1.0:
+        return ("right", "✓", "right")
+    return ("wrong", "✗", "wrong") if score <= 0.0 else ("partly", "◐", "partly right")
+
+
+def prediction_text(text: str, count: int, answer: GivenAnswer) -> list[object]:
+    """Returns a prediction, with the number of seeds that made it where they differ."""
+    seeds = sum(number for _, number in answer.texts)
+    tail = element("small", f" {count} of {seeds} seeds") if len(answer.texts) > 1 else None
+    return [text or NOTHING, tail]

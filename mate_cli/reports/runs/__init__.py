@@ -1,0 +1,1 @@
+"""Run folders read from disk, finished or still at work."""

@@ -1,0 +1,216 @@
+"""Reads run folders from disk, forgiving what an interrupted run may have left behind."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from mate_cli.errors import RunError
+from mate_cli.files.plain import read_yaml
+
+STATUSES = ("finished", "running", "interrupted", "failed")
+LARGEST = 10**300
+NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedRun:
+    """One run folder: its record, and its resolved configuration as flat `dotted.key: text`.
+
+    Args:
+        folder: the folder itself.
+        name: the folder as shown to people, starting from the folder they asked for.
+        record: the content of record.json, whatever it holds.
+        config: config.yaml, flattened; empty when there is none.
+        parent: for a stage inside a pipeline's folder, the pipeline's own run.
+        touched: when the folder was last written, in seconds since the epoch.
+    """
+
+    folder: Path
+    name: str
+    record: Mapping[str, Any]
+    config: Mapping[str, str] = field(default_factory=dict)
+    parent: LoadedRun | None = None
+    touched: float = 0.0
+
+    @property
+    def status(self) -> str:
+        """One of STATUSES, or `unknown`."""
+        status = self.text("status")
+        return status if status in STATUSES else "unknown"
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The final metrics that are numbers (NaN included), by name."""
+        return {clean(name): float(value) for name, value in self.part("metrics").items() if is_number(value)}
+
+    def text(self, key: str) -> str:
+        """Returns a record entry as one clean line, empty when absent."""
+        value = self.record.get(key)
+        return "" if value is None else clean(value)
+
+    def part(self, key: str) -> dict[str, Any]:
+        """Returns a record entry that should be a mapping, empty when it is anything else."""
+        value = self.record.get(key)
+        return value if isinstance(value, dict) else {}
+
+    def number(self, key: str, inside: str | None = None) -> float | None:
+        """Returns a numeric record entry (`inside` names the mapping that holds it), None when absent."""
+        value = (self.part(inside) if inside else self.record).get(key)
+        return float(value) if value is not None and is_number(value) else None
+
+    def setting(self, key: str) -> str:
+        """Returns a record entry, or the configuration value with this dotted key, empty when neither exists."""
+        if key == "task" and self.parent is not None:
+            return (
+                f"{self.text('task') or self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
+            )
+        return self.text(key) or self.config.get(key, "")
+
+
+@dataclass(frozen=True)
+class LoadedRuns:
+    """The runs found, in order of their folders, one line for each thing left out, and the folders searched."""
+
+    runs: tuple[LoadedRun, ...]
+    warnings: tuple[str, ...]
+    folders: tuple[Path, ...]
+
+
+def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
+    """Reads every run below the folders; a folder that is itself a run counts, and none counts twice.
+
+    Args:
+        folders: folders, or patterns of folders such as `outputs/train/hybridqa_*`.
+
+    Raises:
+        RunError: a folder does not exist, nothing matches a pattern, or there is no readable run in any of them.
+    """
+    found: dict[Path, LoadedRun] = {}
+    warnings: list[str] = []
+    asked = [root for folder in folders for root in matching_folders(str(folder), warnings)]
+    for root in asked:
+        for folder in run_folders(root):
+            key = folder.resolve()
+            if key not in found and (run := read_run(folder, found.get(key.parent), warnings)) is not None:
+                found[key] = run
+    if not found:
+        raise RunError(nothing_found(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
+    return LoadedRuns(tuple(found.values()), tuple(warnings), tuple(asked))
+
+
+def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
+    """Returns the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
+
+    Raises:
+        RunError: there is no such folder, or nothing matches the pattern.
+    """
+    if Path(asked).is_dir():
+        return [Path(asked)]
+    if Path(asked).is_file():
+        warnings.append(f"{asked}: left out, it is no folder")
+        return []
+    if not glob.has_magic(asked):
+        raise RunError(f"no such folder: {asked}", remedy="Give a folder that holds runs, such as outputs/")
+    found = sorted(glob.glob(asked, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    matches = [Path(match) for match in found if Path(match).is_dir()]
+    if not matches:
+        raise RunError(f"no folder matches {asked}", remedy=f"Look into {above_pattern(asked)}/ for what there is")
+    return matches
+
+
+def above_pattern(asked: str) -> Path:
+    """Returns the folder itself, or of a pattern the part above its first wildcard."""
+    folder = Path(asked)
+    while glob.has_magic(str(folder)) and not folder.is_dir():
+        folder = folder.parent
+    return folder
+
+
+def nothing_found(asked: list[Path], warnings: list[str]) -> str:
+    """Says where runs were looked for, and that some were there but unreadable."""
+    if not asked:
+        return f"nowhere to look for runs ({'; '.join(warnings)})" if warnings else "nowhere to look for runs"
+    places = ", ".join(f"{str(folder).rstrip('/')}/" for folder in asked)
+    damaged = f" ({len(warnings)} damaged: {warnings[0]})" if warnings else ""
+    return f"no runs below {places}{damaged}"
+
+
+def run_folders(root: Path) -> Iterator[Path]:
+    """Yields every folder at or below root that holds a record.json, sorted, parents first."""
+    for folder, inner, files in os.walk(root):
+        inner[:] = sorted(name for name in inner if name not in NEVER_RUNS)
+        if "record.json" in files:
+            yield Path(folder)
+
+
+def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
+    """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
+    record_file = folder / "record.json"
+    try:
+        record = json.loads(record_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        warnings.append(f"{record_file}: left out, cannot be read ({clean(error)})")
+        return None
+    if not isinstance(record, dict):
+        warnings.append(f"{record_file}: left out, it holds a {type(record).__name__} where an object is expected")
+        return None
+    return LoadedRun(
+        folder=folder,
+        name=clean(folder),
+        record=record,
+        config=read_flat_config(folder / "config.yaml", warnings),
+        parent=parent,
+        touched=max(file.stat().st_mtime for file in (record_file, folder / "metrics.jsonl") if file.is_file()),
+    )
+
+
+def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
+    """Reads config.yaml as flat `dotted.key: text`, empty (with a warning when damaged) if unreadable."""
+    if not file.is_file():
+        return {}
+    try:
+        status = file.stat()
+        return dict(_settings(file, status.st_mtime_ns, status.st_size))
+    except Exception as error:  # of whatever kind: a report must outlive all of them
+        warnings.append(f"{file}: ignored, cannot be read ({clean(error)[:120]})")
+        return {}
+
+
+@lru_cache(maxsize=1024)
+def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
+    """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
+    return dict(flat_settings(read_yaml(file, RunError, "")))
+
+
+def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf."""
+    if isinstance(tree, dict) and tree:
+        for key, value in tree.items():
+            yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
+    elif prefix:
+        yield prefix, {None: "null", True: "true", False: "false"}.get(tree, "") if is_word(tree) else clean(tree)
+
+
+def is_word(value: object) -> TypeGuard[bool | None]:
+    """Says whether YAML writes a value as a word of its own: null, true or false."""
+    return value is None or isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Says whether a JSON value is a number (true and false are not), and one that fits a float."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < LARGEST
+    return isinstance(value, float)
+
+
+def clean(value: object) -> str:
+    """Returns a value as one line without control characters, so that no file can steer a terminal."""
+    text = str(value)
+    return (text if text.isprintable() else "".join(one if one.isprintable() else " " for one in text)).strip()

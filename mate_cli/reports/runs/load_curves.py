@@ -1,0 +1,86 @@
+"""Reads what a run logged step by step."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mate_cli.reports.compare.statistics import is_finite
+from mate_cli.reports.runs.load import clean, is_number
+
+FINAL = ("final/", "baseline/")
+"""How metrics begin that are measured once, at the end."""
+CLOCK_POINTS = 48
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One logged metric of one run: values (fractions or losses) at optimizer steps, both of the same length."""
+
+    steps: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """What a run logged: its metrics, and how many epochs and seconds had passed at some of its steps."""
+
+    curves: dict[str, Curve]
+    epochs: Curve
+    seconds: Curve
+
+
+def load_curves(folder: Path, *, points: int = 240) -> dict[str, Curve]:
+    """Reads metrics.jsonl into one curve per metric, each thinned to at most `points` points."""
+    return load_log(folder, points=points).curves
+
+
+def load_log(folder: Path, *, points: int = 240) -> RunLog:
+    """Reads metrics.jsonl.
+
+    A line that is not a JSON object (the last one of a run that was killed, say) is skipped, and so are final metrics:
+    they are a single point, not a curve.
+    """
+    collected: dict[str, list[tuple[float, float]]] = {}
+    for row in logged_rows(folder / "metrics.jsonl"):
+        for name, value in row.items():
+            if name != "step" and is_number(value) and is_finite(value) and not name.startswith(FINAL):
+                collected.setdefault(clean(name), []).append((float(row["step"]), float(value)))
+    epochs, seconds = (thinned_clock(collected.pop(name, [])) for name in ("epoch", "time"))
+    return RunLog({name: thin(sorted(pairs), points) for name, pairs in collected.items()}, epochs, seconds)
+
+
+def thinned_clock(pairs: list[tuple[float, float]]) -> Curve:
+    """Picks (step, value) pairs evenly, first and last among them; a clock that runs backwards stands still instead."""
+    rising = sorted(pairs)
+    for index in range(1, len(rising)):
+        rising[index] = (rising[index][0], max(rising[index][1], rising[index - 1][1]))
+    kept = rising[:: math.ceil(len(rising) / CLOCK_POINTS)] if rising else []
+    kept += rising[-1:] if kept and kept[-1] != rising[-1] else []
+    return Curve(tuple(step for step, _ in kept), tuple(value for _, value in kept))
+
+
+def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
+    """Yields the readable lines of a metrics.jsonl that say which step they belong to."""
+    if not file.is_file():
+        return
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict) and is_number(row.get("step")) and is_finite(row["step"]):
+                yield row
+
+
+def thin(pairs: list[tuple[float, float]], points: int) -> Curve:
+    """Averages neighbouring (step, value) pairs until at most `points` are left."""
+    width = math.ceil(len(pairs) / points)
+    bins = [pairs[start : start + width] for start in range(0, len(pairs), width)]
+    steps = tuple(sum(step for step, _ in part) / len(part) for part in bins)
+    return Curve(steps, tuple(sum(value for _, value in part) / len(part) for part in bins))

@@ -1,0 +1,1 @@
+"""A comparison, and jobs that are watched, in the terminal."""

@@ -1,0 +1,1 @@
+"""Fit a table into an input: choose rows, columns and cells, shorten cells, and say what was left out."""

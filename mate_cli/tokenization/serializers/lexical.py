@@ -1,0 +1,72 @@
+"""One token per cell: known by the features of its words, not by the words themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.layout import TableEncoding, TokenArrays
+from mate_cli.tokenization.serializers.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+
+
+@dataclass(eq=False)
+class LexicalSerializer(Serializer):
+    """Turns a question about a table into [CLS] and one token per body cell, each with `FEATURES`.
+
+    Args:
+        tokenizer: names [CLS] and the empty word, the only words there are.
+        max_tokens: the longest encoding; last rows that do not fit are dropped.
+        reset_positions: only noted, as the tokens of cells have no order.
+    """
+
+    max_tokens: Annotated[int, Field(ge=8)] = 4096
+    reset_positions: bool = True
+
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
+        """The cells of an answer."""
+        return "cells"
+
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples; the result has their order and number."""
+        known: dict[int, LexicalTable] = {}
+        results: list[TableEncoding | EncodingFailure] = []
+        for example in examples:
+            reason = self._misfit(example.table)
+            if reason:
+                results.append(EncodingFailure(example.example_id, reason))
+                continue
+            if id(example.table) not in known:
+                known[id(example.table)] = LexicalTable(example.table)
+            results.append(self._lay_out(example, known[id(example.table)]))
+        return results
+
+    def _misfit(self, table: Table) -> str:
+        width = len(table.header)
+        if not width or not table.rows:
+            return "the table has no columns" if not width else "the table has no rows"
+        if any(len(row) != width for row in table.rows):
+            return "the table has rows of different lengths"
+        if width > min(MAX_LINES, self.max_tokens - 1):
+            return f"too many columns: {width}, at most {min(MAX_LINES, self.max_tokens - 1)}"
+        return ""
+
+    def _lay_out(self, example: TableExample, table: LexicalTable) -> TableEncoding:
+        width = table.width
+        rows = min(len(example.table.rows), MAX_LINES, (self.max_tokens - 1) // width)
+        cells = np.arange(rows * width)
+        tokens = TokenArrays(1 + len(cells))
+        tokens.fill(end=1, input_ids=self.tokenizer.cls_id)
+        tokens.fill(1, input_ids=self.tokenizer.empty_id, segment_ids=1)
+        tokens.fill(1, column_ids=cells % width + 1, row_ids=cells // width + 1)
+        answers = example.answer.coordinates if example.answer else ()
+        tokens.fill(1, label_ids=np.isin(cells, [row * width + column for row, column in answers]))
+        features = table.features(example.question)[: 1 + len(cells)]
+        return tokens.encoding(example.example_id, cell_features=features)

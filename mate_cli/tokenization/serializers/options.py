@@ -1,0 +1,83 @@
+"""A text, a question and its options, each option an input of its own.
+
+Source: Yu et al. 2020, "ReClor", section 4; Xu et al. 2021, appendix D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from mate_cli.tables.example import ChoiceExample, TableExample
+from mate_cli.tokenization.layout import TableEncoding, TokenArrays
+from mate_cli.tokenization.pieces.pieces import PieceCache
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
+
+
+@dataclass(eq=False)
+class OptionSerializer(Serializer):
+    """[CLS] context [SEP] question option [SEP], for every option; row ids number the options from 1.
+
+    The context is of segment 0, what follows of segment 1. Of an input that is too long the context loses its end.
+
+    Args:
+        max_tokens: of all options together.
+        option_tokens: each input is cut at so many.
+        reset_positions: positions restart in every input, as they must.
+    """
+
+    max_tokens: Annotated[int, Field(ge=8)] = 1024
+    reset_positions: bool = True
+    option_tokens: Annotated[int, Field(ge=8)] = 256
+
+    def __post_init__(self) -> None:
+        self._pieces = PieceCache(self.tokenizer)
+
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
+        """The right option."""
+        return "options"
+
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples; the result has their order and number."""
+        options = [text for example in examples if isinstance(example, ChoiceExample) for text in example.options]
+        self._pieces.add([*options, *(text for one in examples for text in (_context(one), one.question))])
+        return [self._encode(example) for example in examples]
+
+    def _encode(self, example: TableExample) -> TableEncoding | EncodingFailure:
+        if not isinstance(example, ChoiceExample) or not example.options:
+            return EncodingFailure(example.example_id, "has no options to choose from")
+        tokens = min(self.option_tokens, self.max_tokens // len(example.options))
+        laid_out = [self._lay_out(example, text, tokens) for text in example.options]
+        if None in [cut for _, cut in laid_out]:
+            return EncodingFailure(example.example_id, f"the question with an option has more than {tokens} tokens")
+        ids, segments = np.concatenate([array for array, _ in laid_out], axis=1)
+        owner = np.repeat(np.arange(len(laid_out)), [array.shape[1] for array, _ in laid_out])
+        arrays = TokenArrays(len(ids))
+        arrays.fill(input_ids=ids, segment_ids=segments, column_ids=1, row_ids=owner + 1)
+        if example.answer is not None and example.answer.label is not None:
+            arrays.fill(label_ids=(owner == example.answer.label).astype(np.int32))
+        cut = np.array([any(cut for _, cut in laid_out), 0, 0, 0], np.int32)
+        return arrays.encoding(example.example_id, cut=cut)
+
+    def _lay_out(self, example: ChoiceExample, option: str, tokens: int) -> tuple[np.ndarray, int | None]:
+        """Word pieces and segments of one input, Int32 [2, tokens], and how many pieces of the context it lacks.
+
+        None in place of this number where the rest alone is too long.
+        """
+        begin, between, end = self.tokenizer.pair_marks
+        context, asked = self._pieces[_context(example),], self._pieces[example.question, option]
+        kept = tokens - len(begin) - len(between) - len(asked) - len(end)
+        ids = np.concatenate([begin, context[: max(0, kept)], between, asked, end])
+        segments = np.zeros_like(ids)
+        segments[len(ids) - len(asked) - len(end) :] = 1
+        return np.stack([ids, segments]).astype(np.int32), None if kept < 0 else max(0, len(context) - kept)
+
+
+def _context(example: TableExample) -> str:
+    """The text of the one cell; of a table with more of them, all."""
+    return " ".join(cell.text for _, _, cell in example.table.cells())

@@ -1,0 +1,176 @@
+"""Serialise a question and a table as SAT does: [CLS] question [SEP] caption #, the rows that fit the question, counts.
+
+Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table,
+`sat_main.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tokenization.fitting.truncation import fit_table, smallest_table
+from mate_cli.tokenization.layout import SUMMARY_ROW, TableEncoding, TokenArrays
+from mate_cli.tokenization.pieces.pieces import TablePieces
+from mate_cli.tokenization.pieces.table_facts import TableFacts
+from mate_cli.tokenization.serializers.serializer import Label
+from mate_cli.tokenization.serializers.text_serializer import Reading, TextSerializer
+
+ALWAYS_WANTED = 3
+"""What the header and the counts have ahead of other lines, in pieces of the question."""
+
+
+class SatLines(NamedTuple):
+    """The pieces of all lines: header, body and, last, the counts.
+
+    Args:
+        ids: of each piece, [P].
+        cells: the cell of each piece, counted in reading order, [P].
+        word_starts: where in its cell the word of each piece begins, [P].
+    """
+
+    ids: np.ndarray
+    cells: np.ndarray
+    word_starts: np.ndarray
+
+
+class SatFacts(TableFacts):
+    """A table with the counts of its values."""
+
+    @cached_property
+    def counts(self) -> list[str]:
+        """What `count_values` says of each column; the header's cell is one of the values."""
+        rows = ([cell.text for cell in line] for line in (self.table.header, *self.table.rows))
+        return [count_values(column) for column in zip(*rows, strict=False)]
+
+    def texts(self) -> Iterator[str]:
+        """All texts that are split into pieces, whatever the question."""
+        yield from super().texts()
+        yield from self.counts
+
+
+@dataclass(eq=False)
+class SatSerializer(TextSerializer):
+    """Turns a question about a table into its text alone: no ranks, no relations of numbers.
+
+    Rows and columns are there for attention and for who selects cells. Where lines do not fit, cells are shortened as
+    little as possible, then the lines that fit the question worst are left out; the best body row always stays.
+
+    Args:
+        rows: the most lines to keep, header and counts among them; None for as many as fit.
+
+    The other options are those of `TextSerializer`.
+    """
+
+    facts_of: ClassVar[type[TableFacts]] = SatFacts
+
+    rows: Annotated[int, Field(ge=3)] | None = 5
+
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
+        """The cells of an answer."""
+        return "cells"
+
+    def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
+        return (example.question, " ".join(filter(None, (example.table.title, example.table.section_title))))
+
+    def _lay_out(self, reading: Reading) -> TableEncoding:
+        facts, example = reading.facts, reading.example
+        assert isinstance(facts, SatFacts)
+        lines, count = self._lines(reading), len(facts.rows) + 2
+        numbers = lines.cells // facts.width
+        question = self._pieces[example.question,]
+        ranks = rank_lines(question[question != self.tokenizer.empty_id], lines.ids, numbers, count)[numbers]
+        prefix = self._prefix(reading, smallest_table(lines.word_starts, ranks))
+        kept = self._kept(lines, ranks, self.max_tokens - len(prefix))
+        cells = lines.cells[kept]
+        row, column = np.divmod(cells, facts.width)
+        row[row == count - 1] = SUMMARY_ROW
+        start, tokens = len(prefix), TokenArrays(len(prefix) + len(cells))
+        tokens.fill(end=start, input_ids=prefix)
+        tokens.fill(start, input_ids=lines.ids[kept], segment_ids=1, column_ids=column + 1, row_ids=row)
+        tokens.fill(start, label_ids=np.isin(cells, _answer_cells(example.answer, facts)))
+        described = np.where(row == SUMMARY_ROW, -1, cells)
+        return self._with_features(tokens.encoding(example.example_id), reading, described)
+
+    def _lines(self, reading: Reading) -> SatLines:
+        facts = reading.facts
+        assert isinstance(facts, SatFacts)
+        table = facts.pieces(self._pieces, reading.changes)
+        counted = np.flatnonzero([bool(text) for text in facts.counts])
+        if not len(counted):
+            return SatLines(table.ids, table.cells, table.word_starts)
+        texts = [self._pieces[facts.counts[column],] for column in counted]
+        counts = TablePieces.of(texts, self.tokenizer.is_continuation)
+        cells = len(facts.parts) + counted[counts.cells]
+        both = ((table.ids, counts.ids), (table.cells, cells), (table.word_starts, counts.word_starts))
+        return SatLines(*(np.concatenate(pair) for pair in both))
+
+    def _prefix(self, reading: Reading, room: int) -> np.ndarray:
+        """[CLS] question [SEP] caption #; cut from the end where the table needs the room."""
+        question, caption = reading.prefix
+        caption_ids = self._pieces[caption,] if caption else np.zeros(0, np.int32)
+        begin, middle = np.array([self.tokenizer.cls_id]), np.array([self.tokenizer.sep_id])
+        ids = np.concatenate([begin, self._pieces[question,], middle, caption_ids])
+        (end,) = self.tokenizer.pieces(["#"])
+        return self._cut_prefix(ids, int(end[0]), room)
+
+    def _kept(self, lines: SatLines, ranks: np.ndarray, budget: int) -> np.ndarray:
+        """Which pieces are kept, Bool [P]."""
+        wanted = ranks < (self.rows or len(ranks) + 2)
+        starts = lines.word_starts[wanted]
+        fit = fit_table(starts, ranks[wanted], budget, cell_trim_length=None, drop_rows=True)
+        if fit is None:
+            raise self._does_not_fit(budget, smallest_table(lines.word_starts, ranks), "the two best lines")
+        return wanted & (lines.word_starts < fit.pieces) & (ranks <= fit.rows)
+
+
+def count_values(values: Sequence[str]) -> str:
+    """How often each value occurs that is there more than once, most frequent first; empty when all values differ.
+
+    Among equals the one that is seen first comes first.
+    """
+    repeated = [f"{value} {count}" for value, count in Counter(values).most_common() if count > 1]
+    return f"count : {', '.join(repeated)}" if repeated else ""
+
+
+def rank_lines(question: np.ndarray, pieces: np.ndarray, lines: np.ndarray, count: int) -> np.ndarray:
+    """The place of each line by how many pieces of the question it has, the best body row before all others.
+
+    The first line is the header and the last one the counts, which are `ALWAYS_WANTED`. Among equals the counts come
+    first, then the header, then whatever has an earlier piece of the question, as in the authors' code.
+
+    Args:
+        question: pieces of the question, repeated ones counting each time.
+        pieces: of all lines, [P].
+        lines: the line of each piece, [P].
+        count: lines, L, at least 3.
+
+    Returns:
+        Int64 [L].
+    """
+    found = np.zeros((len(question) + 1, count), bool)
+    asked, places = np.nonzero(question[:, None] == pieces)
+    found[asked, lines[places]] = True
+    scores = found.sum(0)
+    scores[[0, -1]] += ALWAYS_WANTED
+    found[-1] = True  # so that a line without any piece has its first one behind the question
+    first = found.argmax(0)
+    first[[0, -1]] = -1, -2
+    order = np.lexsort((first, -scores))
+    best = next(line for line in order if 0 < line < count - 1)
+    order = np.concatenate([[best], order[order != best]])
+    return order.argsort()
+
+
+def _answer_cells(answer: Answer | None, facts: TableFacts) -> list[int]:
+    """The answer's cells, counted in reading order; rows that are not read have none."""
+    coordinates = answer.coordinates if answer else ()
+    return [(row + 1) * facts.width + column for row, column in coordinates if row < len(facts.rows)]

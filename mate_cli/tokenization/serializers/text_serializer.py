@@ -1,0 +1,186 @@
+"""What serializers share that lay out the words of a table: reading texts, cutting the question, refusing tables."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from itertools import chain
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.expansion import Expander
+from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
+from mate_cli.tokenization.pieces.table_facts import TableFacts
+from mate_cli.tokenization.serializers.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
+
+_TABLES_AT_ONCE = 64
+
+Lines = Annotated[int, Field(gt=0, le=MAX_LINES)]
+Additions = Callable[[str], Mapping[str, Parts]]
+
+
+class CannotEncodeError(Exception):
+    """An example cannot be encoded; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An example whose texts are known but not split yet."""
+
+    example: TableExample
+    facts: TableFacts
+    prefix: tuple[str, ...]
+    changes: Mapping[int, Parts]
+    lexical: Callable[[], LexicalTable]
+
+    def texts(self) -> Iterator[str]:
+        """All that is not in the facts of the table."""
+        yield from self.prefix
+        for parts in self.changes.values():
+            yield from parts
+        if self.example.answer:
+            yield from self.example.answer.texts
+
+
+@dataclass(eq=False)
+class TextSerializer(Serializer):
+    """Lays out the words of a question and of a table's cells.
+
+    Args:
+        sentences: how many sentences of linked passages to append to cells; 0 for none.
+        entity_titles: put the title of each linked page before its sentences.
+        max_rows: body rows, at most 255.
+        max_columns: columns, at most 255; a wider table is a failure.
+        lexical_features: also say how well the words of each cell, its row and its column fit the question; those of
+            passages count where passages are read.
+    """
+
+    facts_of: ClassVar[type[TableFacts]] = TableFacts
+    """What is worked out of each table."""
+
+    sentences: Annotated[int, Field(ge=0)] = 5
+    entity_titles: bool = False
+    max_rows: Lines = MAX_LINES
+    max_columns: Lines = MAX_LINES
+    lexical_features: bool = False
+
+    def __post_init__(self) -> None:
+        self._pieces = PieceCache(self.tokenizer)
+
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples; the result has their order and number.
+
+        Examples of one table are encoded together, so that what is known of the table is worked out once.
+        """
+        results: dict[int, TableEncoding | EncodingFailure] = {}
+        for places in _by_table(examples):
+            readings = self._read([examples[place] for place in places])
+            results.update((place, self._encode(reading)) for place, reading in zip(places, readings, strict=True))
+        return [results[place] for place in range(len(examples))]
+
+    def additions(self, table: Table) -> Additions:
+        """What a question appends to the cells of a table for each of their links."""
+        if self.sentences and table.passages:
+            return Expander(table.passages, self.sentences, titles=self.entity_titles).chosen
+        return lambda question: {}
+
+    def read_of(self, example: TableExample) -> Table:
+        """What of a question's table is read: all of it, unless a serializer chooses rows."""
+        return example.table
+
+    def appended(self, example: TableExample) -> Mapping[str, Parts]:
+        """What is appended to cells for each link, for a question."""
+        return self.additions(self.read_of(example))(example.question)
+
+    @property
+    def reads_passages(self) -> bool:
+        """Whether words of linked passages are appended to cells."""
+        return self.sentences > 0
+
+    def _seen(self, table: Table) -> Table:
+        return table if self.reads_passages else replace(table, passages={})
+
+    @abstractmethod
+    def _prefix_texts(self, example: TableExample) -> tuple[str, ...]:
+        """The texts before the table."""
+
+    @abstractmethod
+    def _lay_out(self, reading: Reading) -> TableEncoding:
+        """Encode an example.
+
+        Raises:
+            CannotEncodeError: it cannot be encoded.
+        """
+
+    def _read(self, examples: Sequence[TableExample]) -> list[Reading]:
+        tables = {id(example.table): example.table for example in examples}
+        facts = {key: self.facts_of(table, self.max_rows) for key, table in tables.items()}
+        additions = {key: self.additions(table) for key, table in tables.items()}
+        lexical = {key: cache(partial(LexicalTable, self._seen(table))) for key, table in tables.items()}
+        readings = []
+        for example in examples:
+            key = id(example.table)
+            whole = self.read_of(example) is example.table
+            changes = facts[key].changes(additions[key](example.question) if whole else self.appended(example))
+            readings.append(Reading(example, facts[key], self._prefix_texts(example), changes, lexical[key]))
+        self._pieces.add(chain(*(known.texts() for known in facts.values()), *(one.texts() for one in readings)))
+        return readings
+
+    def _encode(self, reading: Reading) -> TableEncoding | EncodingFailure:
+        try:
+            self._check_size(reading.facts.table)
+            return self._lay_out(reading)
+        except CannotEncodeError as error:
+            return EncodingFailure(reading.example.example_id, str(error))
+
+    def _check_size(self, table: Table) -> None:
+        if not table.header or not table.rows:
+            raise CannotEncodeError("the table has no columns" if not table.header else "the table has no rows")
+        ragged = next((n for n, row in enumerate(table.rows) if len(row) != len(table.header)), None)
+        if ragged is not None:
+            raise CannotEncodeError(f"row {ragged} has {len(table.rows[ragged])} cells, the header {len(table.header)}")
+        if len(table.header) > self.max_columns:
+            raise CannotEncodeError(f"too many columns: {len(table.header)}, at most {self.max_columns}")
+
+    def _cut_prefix(self, ids: np.ndarray, end: int, room: int) -> np.ndarray:
+        """The pieces before the table and the one that ends them; cut where the table needs `room` pieces."""
+        limit = max(self.max_tokens // 2, self.max_tokens - 1 - room)
+        return np.append(ids[:limit], end)
+
+    def _does_not_fit(self, budget: int, needed: int, lines: str = "header and first row") -> CannotEncodeError:
+        left = f"{budget} of {self.max_tokens} tokens are left"
+        return CannotEncodeError(f"the table does not fit: {left}, {lines} need {needed}")
+
+    def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
+        """The encoding with the lexical features of its cells, where they are wanted.
+
+        Args:
+            encoding: without them.
+            reading: what was encoded.
+            cells: the cell of each token of the table, -1 where it is none of the table's.
+        """
+        if not self.lexical_features:
+            return encoding
+        features = reading.lexical().features(reading.example.question, header=True)
+        described = np.concatenate([np.zeros(len(encoding) - len(cells), int), 1 + cells])
+        starts = np.flatnonzero(np.diff(encoding.cells, prepend=-1))
+        return replace(encoding, cell_features=features[described[starts]])
+
+
+def _by_table(examples: Sequence[TableExample]) -> Iterator[list[int]]:
+    """Places of the examples of a few tables at a time."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, example in enumerate(examples):
+        places[id(example.table)].append(place)
+    groups = list(places.values())
+    for start in range(0, len(groups), _TABLES_AT_ONCE):
+        yield [place for group in groups[start : start + _TABLES_AT_ONCE] for place in group]
