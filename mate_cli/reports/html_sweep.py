@@ -15,7 +15,7 @@ from mate_cli.reports.report import Report
 from mate_cli.reports.tables import dataset_of
 
 FEWEST_RUNS, MOST_PANELS, MOST_VALUES, FAR = 4, 6, 8, 20
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 320, 190, 40, 306, 10, 150
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 
 
 class Scored(NamedTuple):
