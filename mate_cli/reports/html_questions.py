@@ -25,9 +25,9 @@ def questions_section(report: Report) -> Markup | None:
     if not found:
         return None
     labels = list(dict.fromkeys(answer.label for one in found for answer in one.answers))
-    every = options([("", "any"), *((label, label) for label in labels)])
+    choices = options([("", "any"), *((label, label) for label in labels)])
     menus = [
-        element("label", f"{word} ", element("select", every, id=f"question-{word.lower()}"), class_="control")
+        element("label", f"{word} ", element("select", choices, id=f"question-{word.lower()}"), class_="control")
         for word in ("Right", "Wrong")
     ]
     field = element("input", type="search", id="question-filter", placeholder="words in question or answer")

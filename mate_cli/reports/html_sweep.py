@@ -21,7 +21,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 class Scored(NamedTuple):
     """A run: the place of its configuration, its settings, and its score as it is printed."""
 
-    index: int
+    place: int
     settings: Mapping[str, str]
     score: float
 
@@ -61,11 +61,11 @@ def of_dataset(report: Report, dataset: str, metric: MetricName, named: bool) ->
     return element("div", title, element("div", [drawn(one, runs) for one in found], class_="charts"))
 
 
-def scored(index: int, group: Configuration, metric: MetricName) -> list[Scored]:
+def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]:
     """Returns the runs of a configuration that have a score; shares are percent."""
     factor = 100 if metric.is_share else 1
     known = [run for run in group.counted if metric.full in run.metrics]
-    return [Scored(index, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full]) for run in known]
+    return [Scored(place, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full]) for run in known]
 
 
 def panels(runs: Sequence[Scored]) -> list[Panel]:
@@ -122,7 +122,7 @@ def drawn(panel: Panel, runs: Sequence[Scored]) -> Markup:
             cx=f"{ticks[value]:.1f}",
             cy=f"{y(run.score):.1f}",
             r=4,
-            style=f"fill:{paint_of(run.index)}",
+            style=f"fill:{paint_of(run.place)}",
             class_="shape",
         )
         for run, value in zip(runs, panel.values, strict=True)
