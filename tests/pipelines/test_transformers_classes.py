@@ -1,6 +1,8 @@
 """Exports are models of transformers: its common model tests as far as they apply, its pipelines, and ours."""
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -241,3 +243,19 @@ def test_pushed_is_what_is_saved(exports, monkeypatch):
     monkeypatch.setattr(hub.PushToHubMixin, "_upload_modified_files", upload)
     ForTables.from_pretrained(exports("cells")).push_to_hub("me/tables")
     assert {"config.json", "model.safetensors"} <= sent["me/tables"]
+
+
+@pytest.mark.long
+def test_the_page_does_what_it_says(exports, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    section = page.partition("## With transformers")[2].partition("## TAPAS without mate")[0]
+    theirs, ours, scores = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    shutil.copytree(exports("cells"), tmp_path / "exported")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for program in (theirs, ours):
+        exec(program, names)
+    assert isinstance(names["answers"], TableAnswering)
+    capsys.readouterr()
+    exec(scores, names)
+    assert capsys.readouterr().out in section
