@@ -137,7 +137,6 @@ class PassageQuestions(Release):
 
     def check(self) -> CheckReport:
         """Read everything to its end and report every problem, the counts and the sizes."""
-        
         from mate_cli.data.datasets.passage_check import check_passages
 
         return check_passages(self)

@@ -136,7 +136,6 @@ class Release(ABC):
 
     def check(self) -> CheckReport:
         """Read everything to its end and report every problem, the counts and the sizes."""
-        
         from mate_cli.data.datasets.release_check import check_release
 
         return check_release(self)

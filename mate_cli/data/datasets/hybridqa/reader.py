@@ -94,7 +94,6 @@ class HybridQA(Release):
 
     def check(self) -> CheckReport:
         """Read everything to its end and report every problem, the counts and the sizes."""
-        
         from mate_cli.data.datasets.hybridqa.check import check_hybridqa
 
         return check_hybridqa(self)
