@@ -200,7 +200,8 @@ class AttentionBenchmark(BenchmarkOptions):
         call = partial(attend_and_back if backward else forward_pass, ready, qkv)
         work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
         flops = work_flops(work, self.head_size, backward=backward)
-        return Variant(call, flops / 1e9)
+        backend = ready.attention.backend
+        return Variant(call, flops / 1e9, not (isinstance(backend, AttentionBackend) and backend.exact))
 
 
 @torch.no_grad()

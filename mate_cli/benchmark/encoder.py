@@ -227,11 +227,17 @@ class EncoderBenchmark(BenchmarkOptions):
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
         gflop = job_flops(job, self.shape, backward=backward) / 1e9
-        return Variant(partial(encode_and_back if backward else encode, job, self._autocast), gflop)
+        call = partial(encode_and_back if backward else encode, job, self._autocast)
+        return Variant(call, gflop, is_approximate(job.model))
 
     def _autocast(self) -> AbstractContextManager[object]:
         half = self.torch_dtype != torch.float32
         return torch.autocast(self.device, self.torch_dtype) if half else nullcontext()
+
+
+def is_approximate(model: nn.Module) -> bool:
+    """Whether a network's attention is only near to what its pattern says."""
+    return isinstance(model, TableEncoder) and any(not backend.exact for backend in model.backends)
 
 
 def known_variants() -> dict[str, tuple[str, str]]:

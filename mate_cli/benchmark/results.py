@@ -21,10 +21,12 @@ class Variant(NamedTuple):
     Args:
         call: does it once.
         gflop: the operations it takes, counted, in 10**9.
+        approximate: what it computes is only near to what its pattern says.
     """
 
     call: Call
     gflop: float
+    approximate: bool = False
 
 
 @dataclass
@@ -109,6 +111,8 @@ def _costs(variant: Variant, timing: Timing, peak: float) -> Iterator[tuple[str,
     yield "gflop", variant.gflop
     yield "gflops_per_second", speed(variant, timing)
     yield "share_of_peak", speed(variant, timing) / peak
+    if variant.approximate:
+        yield "approximate", 1.0
 
 
 def _ratios(

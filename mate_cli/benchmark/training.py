@@ -19,6 +19,7 @@ from mate_cli.benchmark.encoder import (
     Autocast,
     EncoderBenchmark,
     EncoderJob,
+    is_approximate,
     job_flops,
     output_of,
     packing_gains,
@@ -132,7 +133,7 @@ class TrainingBenchmark(EncoderBenchmark):
         learners, plans = self._learners(batches, pace.device)
         work = {name: self._steps(learner) for name, learner in learners.items()}
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
-        per_step = {name: Variant(one.call, one.gflop / self.steps) for name, one in work.items()}
+        per_step = {name: one._replace(gflop=one.gflop / self.steps) for name, one in work.items()}
         place = f"training/{{}}/{case}/forward_backward".format
         named: Figures = {"machine/peak_gflops_per_second": pace.peak}
         named |= named_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
@@ -179,7 +180,7 @@ class TrainingBenchmark(EncoderBenchmark):
 
     def _steps(self, learner: Learner) -> Variant:
         gflop = sum(job_flops(job, self.shape, backward=True) for job in learner.jobs) / 1e9
-        return Variant(partial(take_steps, learner, self._autocast), gflop)
+        return Variant(partial(take_steps, learner, self._autocast), gflop, is_approximate(learner.jobs[0].model))
 
     def _per_step(self, timing: Timing | NotRun) -> Timing | NotRun:
         if isinstance(timing, NotRun):

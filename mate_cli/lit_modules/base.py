@@ -123,6 +123,9 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     transformers_class: ClassVar[str | None] = None
     """The class of transformers that does the same with a TAPAS."""
 
+    auto_class: ClassVar[str | None] = None
+    """What transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it."""
+
     pools: ClassVar[bool] = False
     """Whether the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is."""
 
@@ -170,7 +173,10 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
     def loss(self, batch: TableBatch) -> torch.Tensor:
         """The mean loss of a batch, a scalar; with that of an earlier stage where one learns the task itself."""
-        output: EncoderOutput = self.encoder(batch)
+        return self.loss_of(self.encoder(batch))
+
+    def loss_of(self, output: EncoderOutput) -> torch.Tensor:
+        """The mean loss of what the network makes of a batch, as `loss`."""
         loss = self.output_loss(output, self.head, self.encoder)
         learner = self.encoder.early_learner
         if learner is None or output.early is None:
@@ -180,6 +186,20 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def predict(self, batch: TableBatch) -> list[Prediction]:
         """One prediction per example of a batch."""
         return self.predictions(self.encoder(batch), batch)
+
+    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
+        """The scores of the head as the models of transformers return them, those of tokens [B, length].
+
+        Args:
+            output: what the network makes of a batch.
+            length: tokens of what it was given.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no class of transformers")
+
+    @property
+    def auto_config(self) -> dict[str, Any]:
+        """What the pipelines of transformers ask a configuration for."""
+        return {}
 
     def joined(self, members: Sequence[Sequence[Prediction]]) -> list[Prediction]:
         """One prediction per example, of those of several networks that were trained alike: the mean of their scores.

@@ -19,7 +19,7 @@ from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.parts import by_subset
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.heads.cell_selection import CellLogits, CellSelectionHead
+from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits, CellSelectionHead, chosen_above_zero
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import Label
@@ -57,6 +57,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     monitor = "dev/hits@1"
     label: ClassVar[Label | None] = "cells"
     about_tables = AboutTables()
+    auto_class: ClassVar[str | None] = "TableQuestionAnswering"
 
     def __init__(
         self,
@@ -105,6 +106,19 @@ class CellSelection(TableTask[TableExample, CellRanking]):
             shares = tuple(values[index, :count].tolist())
             rankings.append(CellRanking(name, tuple((row - 1, column - 1) for row, column in best), shares))
         return rankings
+
+    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
+        """Of the tokens of each cell [B, length], so shifted that those of the best cell alone are above zero.
+
+        A softmax over cells is not changed by that.
+        """
+        logits = chosen_above_zero(self.cell_logits(output, self.head, self.encoder), output.batch)
+        return {"logits": output.spread_out(logits, length, NO_LOGIT)}
+
+    @property
+    def auto_config(self) -> dict[str, Any]:
+        """That there are no aggregations."""
+        return {"aggregation_labels": None}
 
     def joined(self, members: Sequence[Sequence[CellRanking]]) -> list[CellRanking]:
         """Rank cells by the mean of their probabilities; a cell that a member did not keep has none of that member."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -51,6 +51,7 @@ class Entailment(TableTask[TableExample, Verdict]):
     monitor = "dev/accuracy"
     about_tables = AboutTables("the north sold most", verdict=True)
     transformers_class: ClassVar[str | None] = "TapasForSequenceClassification"
+    auto_class: ClassVar[str | None] = "SequenceClassification"
     pools: ClassVar[bool] = True
 
     def __init__(self, encoder: TableEncoder) -> None:
@@ -71,6 +72,15 @@ class Entailment(TableTask[TableExample, Verdict]):
         shares, labels = self.head(output).float().softmax(-1).max(-1)
         found = zip(output.batch.example_ids, labels.tolist(), shares.tolist(), strict=True)
         return [Verdict(*verdict) for verdict in found]
+
+    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
+        """Of the classes [B, 2]."""
+        return {"logits": self.head(output).float()}
+
+    @property
+    def auto_config(self) -> dict[str, Any]:
+        """The names of the classes."""
+        return {"id2label": dict(enumerate(CLASSES)), "label2id": {name: place for place, name in enumerate(CLASSES)}}
 
     def score(self, predictions: Sequence[Verdict], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Accuracy of all statements with a label and of parts of them; one without a verdict counts as wrong."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +51,7 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
 
     monitor = "dev/masked_accuracy"
     label = "pieces"
+    auto_class: ClassVar[str | None] = "MaskedLM"
 
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__(encoder)
@@ -82,6 +84,11 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
         nats = nats + (masked - read) * math.log(logits.shape[1])
         counts = zip(given.example_ids, masked.tolist(), right.tolist(), nats.tolist(), strict=True)
         return [MaskedPieces(name, masked, int(right), nats) for name, masked, right, nats in counts]
+
+    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
+        """Of all pieces, for each token [B, length, V]; 0 for all where a token is not kept."""
+        logits = self.head(output.states, self.encoder.embeddings.word_embeddings.weight).float()
+        return {"logits": output.spread_out(logits, length, 0.0)}
 
     def score(self, predictions: Sequence[MaskedPieces], examples: Mapping[str, Example]) -> dict[str, float]:
         """The share of masked pieces that were told, and the perplexity of all masked pieces."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
@@ -92,6 +93,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     label = "cells"
     about_tables = AboutTables()
     transformers_class = "TapasForQuestionAnswering"
+    auto_class: ClassVar[str | None] = "TableQuestionAnswering"
 
     def __init__(
         self,
@@ -181,6 +183,23 @@ class TableQA(TableTask[TableExample, TableAnswer]):
                 output.batch.example_ids, cells, aggregations, columns, strict=True
             )
         ]
+
+    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
+        """Of tokens [B, length], above zero in cells of the answer, and of aggregations [B, A] where there are any."""
+        logits: AnswerLogits = self.head(output)
+        found = {"logits": output.spread_out(logits.final().float(), length, NO_LOGIT)}
+        return found if logits.aggregation is None else found | {"logits_aggregation": logits.aggregation.float()}
+
+    @property
+    def auto_config(self) -> dict[str, Any]:
+        """The names of the aggregations."""
+        if not self.options.aggregations:
+            return {"aggregation_labels": None}
+        return {
+            "num_aggregation_labels": len(AGGREGATIONS),
+            "aggregation_labels": {place: name.upper() for place, name in enumerate(AGGREGATIONS)},
+            "no_aggregation_label_index": AGGREGATIONS.index("none"),
+        }
 
     def score(self, predictions: Sequence[TableAnswer], examples: Mapping[str, TableExample]) -> dict[str, float]:
         """Denotation accuracy of all questions, of parts of them, and of conversations; all with an answer count."""

@@ -1,199 +1,170 @@
-"""Our networks for users of transformers: importing this module lets `AutoModel.from_pretrained` load them."""
+"""Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, cast
 
-import torch
 from hydra.utils import instantiate
-from safetensors.torch import load_file
-from torch import Tensor
-from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import cached_file
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTableQuestionAnswering,
+)
+from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, SequenceClassifierOutput
+from transformers.models.auto.modeling_auto import MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES
+from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutput
 
 from mate_cli.errors import CheckpointError
-from mate_cli.files.targets import check_targets
-from mate_cli.models.base.sizes import EncoderSize, encoder_size
-from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
-from mate_cli.tokenization.serializers.positions import cell_position_ids
+from mate_cli.models.auto_encoder import MateConfig, MateModel
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.tokenization.layout import TableBatch
 
-WEIGHTS = "model.safetensors"
-ENCODER = "encoder."
-"""What the names of the network's weights begin with; the others are those of a task."""
-DOWNLOADING = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
-IGNORED = ("trust_remote_code", "code_revision", "use_safetensors", "adapter_kwargs")
+OURS = "MateFor"
 
 
-class MateConfig(PretrainedConfig):
-    """The configuration of a network of ours; its size is there under the names that transformers uses, too.
-
-    Args:
-        model: a `conf/model` with all values, `_target_` among them.
-        attention: a `conf/attention`.
-        vocab_size: word pieces.
-        reset_position_index_per_cell: positions restart in every cell.
-    """
-
-    model_type = "mate_cli"
-
-    def __init__(
-        self,
-        model: Mapping[str, Any] | None = None,
-        attention: Mapping[str, Any] | None = None,
-        vocab_size: int = 30522,
-        reset_position_index_per_cell: bool = False,
-        **others: Any,  # noqa: ANN401 - those of every configuration of transformers
-    ) -> None:
-        self.model, self.attention = dict(model or {}), dict(attention or {})
-        self.vocab_size, self.reset_position_index_per_cell = vocab_size, reset_position_index_per_cell
-        super().__init__(**others)
-
-    @classmethod
-    def of(
-        cls, model: Mapping[str, Any], attention: Mapping[str, Any], vocab_size: int, *, reset_positions: bool
-    ) -> MateConfig:
-        """The configuration of a network as our own configuration names it."""
-        return cls(model, attention, vocab_size, reset_positions, **_shape(model))
+def auto_name(name: str) -> str:
+    """The class of transformers that loads a class of ours, such as `AutoModelForMaskedLM`."""
+    return "AutoModel" + name.removeprefix("Mate").removeprefix("Model")
 
 
-def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The size of a network, under the names that all configurations of transformers share."""
-    size = model.get("size")
-    if size is None:  # a class of the user's own may call it otherwise
-        return {}
-    if isinstance(size, Mapping):
-        size = EncoderSize(**{name: value for name, value in size.items() if name != "_target_"})
-    shape = encoder_size(size)
-    return {
-        "hidden_size": shape.hidden_size,
-        "num_hidden_layers": shape.num_layers,
-        "num_attention_heads": shape.num_heads,
-        "intermediate_size": shape.intermediate_size,
-        "max_position_embeddings": shape.max_positions,
-        "hidden_act": model.get("activation", "gelu"),
-    }
+class Task(Protocol):
+    """What a head is part of: see `lit_modules.base.TableTask`."""
+
+    auto_class: ClassVar[str | None]
+
+    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
+        """Scores by the names that transformers has for them."""
+
+    def loss_of(self, output: EncoderOutput) -> Tensor:
+        """The mean loss of what the network makes of a batch with labels."""
+
+    def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Any]:
+        """What follows from the scores, one per example."""
+
+    def named_children(self) -> Any:  # noqa: ANN401 - as of every module
+        """Its parts by name: the network and the heads."""
 
 
-class MateModel(PreTrainedModel):
-    """Any network of ours behind the inputs that transformers' TAPAS takes.
+@dataclass
+class _Kind:
+    """What classes for one kind of task differ in."""
+
+    output: type[ModelOutput]
+    labels: str
+
+
+class MateForTask(MateModel):
+    """A network of ours with the head of its task.
 
     Args:
-        config: which network.
+        config: which network and task.
+
+    Raises:
+        CheckpointError: the task is of another kind.
     """
 
-    config_class = MateConfig
-    base_model_prefix = "mate"
-    main_input_name = "input_ids"
+    kind: ClassVar[_Kind]
 
-    def __init__(self, config: MateConfig) -> None:
-        super().__init__(config)
-        check_targets({"model": [config.model, config.vocab_size], "attention": config.attention}, "config.json")
-        attention = instantiate(config.attention)
-        self.encoder: TableEncoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
-        self.post_init()
+    def add_heads(self) -> None:
+        """Add the parts of the task by the names that they have there, so that weights have the names of a run's."""
+        if not self.config.task:
+            raise CheckpointError("has no head", where=self.config.name_or_path, remedy="Load it with AutoModel")
+        task = instantiate(self.config.task, _partial_=True)(self.encoder)
+        if OURS + str(task.auto_class) != type(self).__name__:
+            wanted = auto_name(OURS + task.auto_class) if task.auto_class else "AutoModel"
+            problem = f"{type(task).__name__} is no task for {type(self).__name__}"
+            raise CheckpointError(problem, where=self.config.name_or_path, remedy=f"Load it with {wanted}")
+        parts: dict[str, nn.Module] = {name: part for name, part in task.named_children() if name != "encoder"}
+        for name, part in parts.items():
+            self.add_module(name, part)
+        self._task = (task,)  # in a tuple, as its parts are registered already
 
-    @classmethod
-    def from_pretrained(
-        cls,
-        name: str,
-        *_: Any,  # noqa: ANN401 - none are needed
-        config: MateConfig | None = None,
-        dtype: torch.dtype | None = None,
-        torch_dtype: torch.dtype | None = None,
-        **options: Any,  # noqa: ANN401 - those that AutoModel passes on
-    ) -> MateModel:
-        """Load a folder that `mate export` wrote, or the same on the Hugging Face hub.
+    @property
+    def task(self) -> Task:
+        """What the head is part of."""
+        return cast(Task, self._task[0])
 
-        The weights are read in one go: transformers itself would fill the network tensor by tensor, and does not know
-        that we keep queries, keys and values as one.
-
-        Args:
-            name: a folder, or a name on the hub.
-            config: of the network; read from config.json when it is None.
-            dtype: of the weights; float32 when it is None.
-            torch_dtype: the older name of `dtype`.
-            **options: where the files come from: `revision`, `cache_dir` and the like.
-
-        Raises:
-            CheckpointError: the weights are damaged or belong to another network.
-            TypeError: an option is not known.
-        """
-        download = {key: options.pop(key) for key in DOWNLOADING if key in options}
-        unknown = [key for key in options if not key.startswith("_") and key not in IGNORED]
-        if unknown:
-            raise TypeError(f"{cls.__name__}.from_pretrained takes no {', '.join(unknown)}")
-        config = config or MateConfig.from_pretrained(name, **download)
-        model = cls(config)
-        _fill(model, str(cached_file(name, WEIGHTS, **download)))
-        wanted = dtype or torch_dtype
-        return model.to(wanted).eval() if isinstance(wanted, torch.dtype) else model.eval()
-
-    def forward(
+    def forward(  # type: ignore[override]  # labels come where TAPAS has them
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        aggregation_labels: Tensor | None = None,
+        float_answer: Tensor | None = None,
+        numeric_values: Tensor | None = None,
         cell_features: Tensor | None = None,
         relations: Tensor | None = None,
-        node_kinds: Tensor | None = None,
-        node_tables: Tensor | None = None,
-    ) -> BaseModelOutputWithPooling:
-        """Encode a batch.
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> ModelOutput | tuple[Any, ...]:
+        """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
 
         Args:
-            input_ids: word pieces, [B, T].
-            attention_mask: 1 on real tokens, [B, T]; all are real when it is None.
-            token_type_ids: in the order of `TOKEN_TYPES`, [B, T, 7]; zeros when it is None.
-            position_ids: [B, T]; those that the network was trained with when it is None.
-            cell_features: of networks that read them, [B, T, F].
-            relations: of networks that hop between rows, [B, K, K], see `TableBatch`; all to all when it is None. Of
-                networks over the nodes of a schema, how these relate.
-            node_kinds: of networks over the nodes of a schema, what each is, [B, K], see `TableBatch`.
-            node_tables: of the same, the node of the table of each column, [B, K].
+            input_ids: [B, T].
+            attention_mask: [B, T].
+            token_type_ids: [B, T, 7].
+            position_ids: [B, T].
+            labels: 1 on tokens of the answer [B, T]; of statements their class [B]; of masked pieces what they were
+                [B, T], elsewhere -100.
+            aggregation_labels: the right aggregation [B], -1 where not known.
+            float_answer: the number that answers [B], NaN where there is none.
+            numeric_values: of the cell of each token [B, T], NaN where there is none.
+            cell_features: [B, T, F].
+            relations: [B, K, K].
+            output_attentions: also return attention weights.
+            output_hidden_states: also return the states between layers.
+            return_dict: return an object, not a tuple.
 
         Returns:
-            `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, or of nodes
-            [B, K, D]; and `pooler_output` [B, D].
+            `loss` where there are labels, `logits`, with aggregations `logits_aggregation`, and what was asked for.
         """
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
-        types: dict[str, Any] = dict(
-            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids).unbind(-1), strict=True)
+        batch = self.batch_of(
+            input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
         )
-        positions = self._positions(types) if position_ids is None else position_ids
-        batch = TableBatch(
-            input_ids=input_ids,
-            **types,
-            position_ids=positions,
-            attention_mask=mask,
-            cell_features=cell_features,
-            relations=relations,
-            node_kinds=node_kinds,
-            node_tables=node_tables,
+        batch = replace(
+            batch, aggregation_ids=aggregation_labels, answer_numbers=float_answer, numeric_values=numeric_values
         )
-        output = self.encoder(batch)
-        states = output.spread(input_ids.shape[1])
-        return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=output.pooled)
+        if labels is not None:
+            batch = replace(batch, **{self.kind.labels: labels.clamp(min=0)})  # type: ignore[arg-type]  # a tensor
+        output, states, attentions = self.observed(batch, output_hidden_states, output_attentions)
+        made = self.kind.output(
+            loss=None if labels is None else self.task.loss_of(output),
+            **self.task.auto_scores(output, input_ids.shape[1]),
+            hidden_states=states,
+            attentions=attentions,
+        )
+        return made if self.wants_object(return_dict) else made.to_tuple()
 
-    def _positions(self, types: Mapping[str, Tensor]) -> Tensor:
-        rows, columns = types["row_ids"], types["column_ids"]
-        if self.config.reset_position_index_per_cell:
-            return cell_position_ids(rows, columns, self.encoder.size.max_positions)
-        return torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
+
+class MateForTableQuestionAnswering(MateForTask):
+    """Scores of tokens, above zero on those of the answer, and of aggregations."""
+
+    kind = _Kind(TableQuestionAnsweringOutput, "label_ids")
 
 
-def _fill(model: MateModel, path: str) -> None:
-    try:
-        tensors = {name: tensor for name, tensor in load_file(path).items() if name.startswith(ENCODER)}
-        model.load_state_dict(tensors)
-    except Exception as error:
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise CheckpointError(f"the weights cannot be loaded: {reason}", where=path, remedy="Export again") from error
+class MateForSequenceClassification(MateForTask):
+    """Scores of the classes of a statement."""
+
+    kind = _Kind(SequenceClassifierOutput, "class_ids")
+
+
+class MateForMaskedLM(MateForTask):
+    """Scores of all pieces for each token."""
+
+    kind = _Kind(MaskedLMOutput, "label_ids")
 
 
 AutoConfig.register(MateConfig.model_type, MateConfig, exist_ok=True)
 AutoModel.register(MateConfig, MateModel, exist_ok=True)
+AutoModelForTableQuestionAnswering.register(MateConfig, MateForTableQuestionAnswering, exist_ok=True)
+AutoModelForSequenceClassification.register(MateConfig, MateForSequenceClassification, exist_ok=True)
+AutoModelForMaskedLM.register(MateConfig, MateForMaskedLM, exist_ok=True)
+# The pipeline of transformers looks here, and not where models are registered, before it says that one is not known.
+MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES[MateConfig.model_type] = MateForTableQuestionAnswering.__name__

@@ -63,6 +63,7 @@ def test_figures_have_the_promised_names(record):
     assert figures_of(record, "attention/linformer/tall/32/1/forward") == COSTS | {
         "speedup_vs_dense",
         "speedup_vs_bucketed",
+        "approximate",
     }
     assert figures_of(record, "attention/segments/tall/64/1/plan") == {"ms"}
     assert figures_of(record, "attention/bound/tall/64/1/forward") == {"speedup_vs_dense", "gflop"}

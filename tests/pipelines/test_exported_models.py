@@ -15,10 +15,11 @@ from finished_runs import SMALL, finished_run, here
 from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, TapasForSequenceClassification
 
-import mate_cli.models.auto_classes
+import mate_cli.models.auto_encoder
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.errors import ConfigError, MateError, RunError
+from mate_cli.models.auto_classes import auto_name
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
@@ -200,7 +201,7 @@ def test_the_tokenizers_of_transformers_read_the_folder(tmp_path):
     assert theirs["input_ids"][0].tolist() == ours.input_ids.tolist()
     for place, name in enumerate(TOKEN_TYPES):
         assert theirs["token_type_ids"][0, :, place].tolist() == getattr(ours, name).tolist(), name
-    plain = AutoTokenizer.from_pretrained(exported(tmp_path / "plain", []))
+    plain = AutoTokenizer.from_pretrained(exported(tmp_path / "plain", ["encoding=plain"]))
     assert plain("which colour")["input_ids"][1:-1] == ours.input_ids[1:3].tolist()
 
 
@@ -264,7 +265,7 @@ def test_what_the_card_shows_can_be_done(tmp_path, name, monkeypatch):
     made = {}
     exec(python, made)
     assert ("outputs" in made) == (name not in ("features", "candidates"))
-    assert type(made["model"]).__name__ in shell + python + "MateModel"
+    assert auto_name(type(made["model"]).__name__) in python or type(made["model"]).__name__ in python
     for line in shell.splitlines():
         command, *words = shlex.split(line, comments=True)[1:]
         composed(config_dir(), command, words)
@@ -327,10 +328,10 @@ def test_automodel_builds_nothing_but_our_classes(tmp_path, place, value):
 
 
 def test_a_network_can_be_made_from_its_configuration_alone(tmp_path):
-    config = mate_cli.models.auto_classes.MateConfig.from_pretrained(exported(tmp_path, []))
+    config = mate_cli.models.auto_encoder.MateConfig.from_pretrained(exported(tmp_path, []))
     again = AutoModel.from_config(config)
     again.save_pretrained(tmp_path / "again")
     loaded = AutoModel.from_pretrained(tmp_path / "again", dtype=torch.bfloat16)
     assert loaded.dtype == torch.bfloat16
-    with pytest.raises(TypeError, match="takes no device_map"):
-        AutoModel.from_pretrained(tmp_path / "again", device_map="auto")
+    with pytest.raises(TypeError, match="takes no load_in_4bit"):
+        AutoModel.from_pretrained(tmp_path / "again", load_in_4bit=True)

@@ -18,6 +18,8 @@ from mate_cli.reports.benchmark.results import (
     parse_name,
     read_benchmark,
     read_results,
+    shape_title,
+    variant_title,
 )
 from mate_cli.reports.benchmark.tables import (
     case_table,
@@ -201,3 +203,39 @@ def test_numbers_are_written_short():
 def test_dates_are_written_out_and_nonsense_is_left():
     assert date_text("2026-11-21T12:19:47+00:00") == "21 November 2026, 12:19 UTC"
     assert date_text("soon") == "soon"
+
+
+def test_networks_and_tables_have_names_that_people_know():
+    names = ["transformers_tapas", "mate_native", "tapas@256", "dot_minilm:1", "mate_segments_padded", "own_net"]
+    assert [variant_title(name) for name in names] == [
+        "TAPAS, of transformers",
+        "MATE, native",
+        "TAPAS, first 256 tokens",
+        "DoT, minilm:1",
+        "MATE, segments, padded",
+        "own, net",
+    ]
+    assert [shape_title(name) for name in ("tall", "hybridqa_like", "wtq")] == [
+        "tall",
+        "HybridQA-like",
+        "WikiTableQuestions",
+    ]
+
+
+def test_what_is_approximate_or_beyond_the_bound_says_so(tmp_path):
+    metrics = {}
+    for tokens in (512, 2048):
+        for name, gain in (("segments", 9.5), ("bucketed", 10.0), ("bound", 9.0), ("native", 4.0)):
+            place = f"attention/{name}/tall/{tokens}/1/forward"
+            metrics[f"{place}/speedup_vs_dense"] = gain
+            if name == "bucketed":
+                metrics[f"{place}/approximate"] = 1.0
+    results = read_results(build_run(tmp_path / "run", command="benchmark", metrics=metrics))
+    (table,) = overview_tables(results, FORWARD)
+    assert [name for name, *_ in table.rows] == ["segments", "bucketed ≈", "native", "bound"]
+    exact, nearly = table.notes
+    assert exact.startswith("Beyond the bound, which counts pairs alone: segments; they also save")
+    assert nearly == "Beyond the bound as not all pairs are computed: bucketed ≈"
+    page = render_benchmark(results)
+    assert "computes only nearly what the others do" in page
+    assert "bucketed ≈" in page

@@ -93,7 +93,10 @@ def page(demo):
 def test_each_run_is_there_and_linked(demo, page):
     links = [demo / value for value in page.values("href") if not value.startswith("#")]
     runs = [file.parent for file in demo.rglob("record.json")]
-    assert sorted(link.resolve() for link in links) == sorted(run.resolve() for run in runs)
+    assert sorted(link.resolve() for link in links if link.is_dir()) == sorted(run.resolve() for run in runs)
+    files = [link for link in links if not link.is_dir()]
+    assert {link.name for link in files} == {"config.yaml", "record.json"}
+    assert all(link.is_file() for link in files)
 
 
 def test_sections_numbers_and_reasons_are_there(page):

@@ -144,6 +144,14 @@ def test_questions_are_searched_and_bars_chosen(page):
     assert page.evaluate(shown) > 6
     choose(page, "question-filter", "season of 1902")
     assert page.evaluate(shown) <= 1
+    choose(page, "question-filter", "")
+    every = page.evaluate(shown)
+    choose(page, "question-right", "mate")
+    choose(page, "question-wrong", "etc")
+    cards = "[...document.querySelectorAll('#question-list > li:not([hidden])')].map((one) => one.dataset.{})"
+    assert 0 < page.evaluate(shown) < every
+    assert all("mate" in json.loads(one) for one in page.evaluate(cards.format("right")))
+    assert all("etc" in json.loads(one) for one in page.evaluate(cards.format("wrong")))
     choose(page, "bar-metric", "dev/em")
     visible = "[...document.querySelectorAll('[data-metric]:not([hidden])')].map((one) => one.dataset.metric)"
     assert page.evaluate(visible) == ["dev/em"]

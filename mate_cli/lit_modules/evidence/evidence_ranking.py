@@ -24,6 +24,7 @@ class EvidenceRanking(CellSelection):
 
     label: ClassVar[Label | None] = "evidence"
     pools: ClassVar[bool] = True
+    auto_class: ClassVar[str | None] = None
 
     def build_head(self, encoder: TableEncoder) -> NodeHead:
         """What scores the nodes of an encoder's output."""

@@ -39,8 +39,12 @@ class EncoderOutput(NamedTuple):
 
     def spread(self, length: int) -> Tensor:
         """The states where their tokens stand in the encodings, [B, length, D]; zero where no token was kept."""
+        return self.spread_out(self.states, length, 0.0)
+
+    def spread_out(self, values: Tensor, length: int, fill: float) -> Tensor:
+        """What belongs to its tokens [B, T, ...] where these stand in the encodings, [B, length, ...]; else `fill`."""
         places = self.batch.places
         if places is None:
-            return self.states
-        empty = self.states.new_zeros(len(self.states), length, self.states.shape[2])
-        return empty.scatter(1, places.unsqueeze(-1).expand_as(self.states), self.states)
+            return values
+        empty = values.new_full((len(values), length, *values.shape[2:]), fill)
+        return empty.scatter(1, places.reshape(*places.shape, *(1,) * (values.ndim - 2)).expand_as(values), values)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 if TYPE_CHECKING:
     from mate_cli.models.base.encoder_output import EncoderOutput
@@ -85,3 +86,20 @@ def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
     cells = torch.empty_like(names).scatter(1, order, steps.cumsum(1))
     count = max(int(cells.masked_fill(~is_body, -1).max()) + 1, 1)
     return cells.masked_fill(~is_body, count), count
+
+
+def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
+    """The score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body.
+
+    Args:
+        cells: scores.
+        batch: whose cells they are.
+    """
+    two = pad(cells.logits.float(), (0, 1), value=NO_LOGIT).topk(2).values
+    width = int(batch.column_ids.max()) + 1
+    names = (cells.rows * width + cells.columns).masked_fill(~cells.mask, 0)
+    of_tokens = (batch.row_ids * width + batch.column_ids).masked_fill(~batch.in_body, 0)
+    known = two.new_full((len(names), max(int(names.max()), int(of_tokens.max())) + 1), NO_LOGIT)
+    known.scatter_(1, names, cells.logits.float() - two.mean(1, keepdim=True))
+    known[:, 0] = NO_LOGIT
+    return known.gather(1, of_tokens)

@@ -17,7 +17,8 @@ from transformers import TapasConfig
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import to_yaml
 from mate_cli.files.targets import targets
-from mate_cli.models.auto_classes import WEIGHTS, MateConfig, MateModel
+from mate_cli.models.auto_classes import OURS, auto_name
+from mate_cli.models.auto_encoder import WEIGHTS, MateConfig, MateModel
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
@@ -67,9 +68,7 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
     parts = load_best(config, folder, NoDataset())
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
-        tokenizer = "TapasTokenizer" if name.startswith("Tapas") else "BertTokenizerFast"
-        if isinstance(parts.serializer.tokenizer, ByteVocabulary):
-            tokenizer = "RobertaTokenizerFast"
+        tokenizer = _tokenizer_class(parts, settings)
         write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
         if (folder.path / CALIBRATION).is_file():
@@ -132,14 +131,23 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
         weights = tapas_weights(task)
         TapasConfig(**tapas_config(task, serializer, settings)).save_pretrained(folder)
     else:
-        name, weights = MateModel.__name__, task.state_dict()
-        network = settings["model"], settings["attention"], serializer.vocab_size
-        config = MateConfig.of(*network, reset_positions=serializer.reset_positions)
+        has_class = task.auto_class is not None and not task.takes
+        name, weights = f"{OURS}{task.auto_class}" if has_class else MateModel.__name__, task.state_dict()
+        reset = serializer.reset_positions
+        config = MateConfig.of(settings, serializer.vocab_size, reset_positions=reset, **task.auto_config)
         config.architectures = [name]
         config.save_pretrained(folder)
     whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
     write_tensors(whole, folder / WEIGHTS, {"format": "pt"})
     return name
+
+
+def _tokenizer_class(parts: Parts, settings: dict[str, Any]) -> str:
+    """The tokenizer of transformers that reads the same pieces, and tables where it does so as ours."""
+    if isinstance(parts.serializer.tokenizer, ByteVocabulary):
+        return "RobertaTokenizerFast"
+    reads_tables = parts.task.about_tables and settings["encoding"]["_target_"].endswith(".TapasSerializer")
+    return "TapasTokenizer" if reads_tables else "BertTokenizerFast"
 
 
 def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name: str) -> None:
@@ -203,7 +211,7 @@ def _loaded_by(name: str, settings: dict[str, Any]) -> str:
     own = sorted({found.partition(".")[0] for found in targets(settings)} - {"mate_cli", "torch"})
     if own:
         return f"loads where these modules are, with: mate_cli.Mate.from_pretrained(..., trust={own}), or trust="
-    loads = name if name.startswith("Tapas") else "AutoModel, after: import mate_cli.models.auto_classes"
+    loads = name if name.startswith("Tapas") else f"{auto_name(name)}, after: import mate_cli.models.auto_classes"
     return f"loads with transformers: {loads}"
 
 

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]
 from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
 from mate_cli.lit_modules.base import AboutTables
 from mate_cli.metrics.specs.names import MetricName, subset_rank
+from mate_cli.models.auto_classes import auto_name
 from mate_cli.runs.record import RunRecord
 
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
@@ -147,9 +148,9 @@ def _loading(model: Exported, folder: str) -> str:
 def _in_python(model: Exported, folder: str) -> str:
     name = model.transformers_class
     ours = not name.startswith("Tapas")
+    known = auto_name(name) if ours else name
     if ours and not model.settings["encoding"]["_target_"].endswith(".TapasSerializer"):
-        return "\n".join([*_imports("AutoModel", ours), "", f'model = AutoModel.from_pretrained("{folder}")'])
-    known = "AutoModel" if ours else name
+        return "\n".join([*_imports(known, ours), "", f'model = {known}.from_pretrained("{folder}")'])
     lines = [
         "import pandas as pd",
         *_imports(f"{known}, TapasTokenizer", ours),

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mate_cli.attention.backends.eager import Eager
-from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.plan import AttentionPlan
 from mate_cli.data.loading.collate import collate
-from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
+from mate_cli.errors import CheckpointError, DataError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.models.observed import observed
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
@@ -175,17 +171,10 @@ class PretrainedEncoder(nn.Module):
         made = given.to(self.device)
         if made.cell_features is not None:
             made = replace(made, cell_features=made.cell_features.to(self.dtype))
-        with ExitStack() as stack:
-            states = _kept_states(self.encoder, stack) if output_hidden_states else None
-            weights = _kept_weights(self.encoder, stack) if output_attentions else None
-            output = self.encoder(made)
-        return Encoded(
-            output.states,
-            output.pooled,
-            output.batch,
-            None if states is None else tuple(states),
-            None if weights is None else tuple(weights),
+        output, states, weights = observed(
+            self.encoder, made, hidden_states=output_hidden_states, attentions=output_attentions
         )
+        return Encoded(output.states, output.pooled, output.batch, states, weights)
 
 
 _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)
@@ -229,42 +218,3 @@ def _table(given: object) -> Table:
     if hasattr(given, "columns"):
         return Table.from_pandas(given)
     raise DataError(f"{type(given).__name__} is no table", remedy="Give a Table, a data frame, or the path of a file")
-
-
-def _kept_states(encoder: TableEncoder, stack: ExitStack) -> list[Tensor]:
-    """Where the states between layers will be while the stack is open; without what is there beside tokens."""
-    kept: list[Tensor] = []
-
-    def keep(states: Tensor, plan: AttentionPlan) -> None:
-        kept.append(plan.packing.unpack(states[: sum(plan.packing.lengths)]))
-
-    def keep_output(module: nn.Module, given: tuple[Any, ...], made: Tensor) -> None:
-        if not kept:
-            keep(given[0], given[1])
-        keep(made, given[1])
-
-    for layer in encoder.layers:
-        stack.callback(layer.register_forward_hook(keep_output).remove)
-    return kept
-
-
-def _kept_weights(encoder: TableEncoder, stack: ExitStack) -> list[Tensor]:
-    """Where attention weights will be while the stack is open, as the patterns define them.
-
-    Raises:
-        ConfigError: a layer attends to something else than tokens, or only nearly as its pattern says.
-    """
-    kept: list[Tensor] = []
-
-    def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
-        own, (states, plan, key_bias) = cast(SelfAttention, module), given
-        weights = Eager().probabilities(own.projections(states).unflatten(-1, own.shape), plan, key_bias)
-        kept.append(weights * plan.mask)  # padding sees nothing
-
-    for layer in encoder.layers:
-        backend = layer.spec.backend
-        if not isinstance(backend, AttentionBackend) or not backend.exact:
-            problem = f"{type(encoder).__name__} has no attention weights for pairs of tokens"
-            raise ConfigError(problem, where="output_attentions", remedy="Leave it out")
-        stack.callback(layer.attention["self"].register_forward_pre_hook(keep).remove)
-    return kept

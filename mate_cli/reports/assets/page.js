@@ -25,10 +25,12 @@ if (barMenu) showBars();
 // Questions: the first few at first, the others on demand; a search looks through all.
 function questionList(list) {
   const cards = [...list.children], filter = document.getElementById("question-filter"), more = document.getElementById("question-more");
+  const menus = ["right", "wrong"].map((key) => [document.getElementById(`question-${key}`), key]);
   let most = Number(list.dataset.first);
   function show() {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = cards.filter((card) => words.every((word) => card.textContent.toLowerCase().includes(word)));
+    const told = (card) => menus.every(([menu, key]) => !menu.value || JSON.parse(card.dataset[key]).includes(menu.value));
+    const found = cards.filter((card) => told(card) && words.every((word) => card.textContent.toLowerCase().includes(word)));
     cards.forEach((card) => { card.hidden = true; });
     found.slice(0, most).forEach((card) => { card.hidden = false; });
     document.getElementById("question-count").textContent = `${found.length} of ${cards.length} questions`;
@@ -36,6 +38,7 @@ function questionList(list) {
     more.textContent = `Show ${found.length - most} more`;
   }
   filter.addEventListener("input", show);
+  for (const [menu] of menus) menu.addEventListener("change", show);
   more.addEventListener("click", () => { most = cards.length; show(); });
   show();
 }

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mate_cli.reports.benchmark.results import BOTH, BOUND, DIRECTIONS, FORWARD, BenchmarkResults, MeasuredCase
-from mate_cli.reports.plots.scaling import Panel, ScalingFrame, scaling_figure
+from mate_cli.reports.benchmark.results import (
+    BOTH,
+    BOUND,
+    DIRECTIONS,
+    FORWARD,
+    BenchmarkResults,
+    MeasuredCase,
+    shape_title,
+)
+from mate_cli.reports.plots.scaling import NARROWEST, Panel, ScalingFrame, scaling_figure
 from mate_cli.reports.plots.style import save_figure
 
 if TYPE_CHECKING:
@@ -39,10 +48,10 @@ COSTS = (
 """As in figures 4, 5 and 6 of the MATE paper."""
 
 
-def benchmark_figures(results: BenchmarkResults) -> list[tuple[CostFigure, Figure]]:
-    """Draw what was measured at several lengths."""
+def benchmark_figures(results: BenchmarkResults, least: float = NARROWEST) -> list[tuple[CostFigure, Figure]]:
+    """Draw what was measured at several lengths, at least so many inches wide."""
     frames = ((cost, scaling_frame(results, cost)) for cost in COSTS)
-    return [(cost, scaling_figure(frame)) for cost, frame in frames if frame is not None]
+    return [(cost, scaling_figure(frame, least)) for cost, frame in frames if frame is not None]
 
 
 def scaling_frame(results: BenchmarkResults, cost: CostFigure) -> ScalingFrame | None:
@@ -57,7 +66,7 @@ def scaling_frame(results: BenchmarkResults, cost: CostFigure) -> ScalingFrame |
         rows = [[panel for row in rows for panel in row]] if rows else []
     if not rows:
         return None
-    labels = shared_labels(results.variants, [panel for row in rows for panel in row])
+    labels = shared_labels(results.variants, [panel for row in rows for panel in row], results.title)
     panels = tuple(
         tuple(Panel(panel.title, {labels[n]: line for n, line in panel.lines.items() if n in labels}) for panel in row)
         for row in rows
@@ -65,7 +74,7 @@ def scaling_frame(results: BenchmarkResults, cost: CostFigure) -> ScalingFrame |
     return ScalingFrame(cost.name, cost.unit, tuple(labels.get(name, "") for name in results.variants), panels)
 
 
-def shared_labels(variants: list[str], panels: list[Panel]) -> dict[str, str]:
+def shared_labels(variants: list[str], panels: list[Panel], title: Callable[[str], str]) -> dict[str, str]:
     """The label of each variant to draw; one whose points all lie on those of another one only adds its name."""
     points = {
         name: {(panel.title, *point) for panel in panels for point in panel.lines.get(name, ())} for name in variants
@@ -75,7 +84,7 @@ def shared_labels(variants: list[str], panels: list[Panel]) -> dict[str, str]:
         same = next((other for other in names if points[name] <= points[other]), name)
         if points[name]:
             names.setdefault(same, []).append(name)
-    return {name: " = ".join(together) for name, together in names.items()}
+    return {name: " = ".join(map(title, together)) for name, together in names.items()}
 
 
 def long_series(results: BenchmarkResults) -> list[tuple[str, list[MeasuredCase]]]:
@@ -85,7 +94,7 @@ def long_series(results: BenchmarkResults) -> list[tuple[str, list[MeasuredCase]
         series.setdefault((case.shape, case.batch), []).append(case)
     several = len({batch for (_, batch), cases in series.items() if len(cases) > 1}) > 1
     return [
-        (f"{shape} x {batch}" if several else shape, sorted(cases, key=lambda case: case.tokens))
+        (shape_title(shape) + (f" x {batch}" if several else ""), sorted(cases, key=lambda case: case.tokens))
         for (shape, batch), cases in series.items()
         if len({case.tokens for case in cases}) > 1
     ]

@@ -18,6 +18,8 @@ from mate_cli.reports.runs.load import clean
 
 POINTS_PER_INCH = 110
 """How large figures are drawn on the page."""
+WIDTH = 10.3
+"""Inches of the page's own width at this size."""
 
 
 def write_benchmark_page(results: BenchmarkResults, file: Path) -> Path:
@@ -68,7 +70,7 @@ def benchmark_sections(results: BenchmarkResults) -> list[Markup]:
             Markup(as_svg(figure, cost.name)),
             style=f"max-width: {POINTS_PER_INCH * figure.get_figwidth():.0f}px",
         )
-        for cost, figure in benchmark_figures(results)
+        for cost, figure in benchmark_figures(results, WIDTH)
     ]
     overview = [table_element(table) for direction in DIRECTIONS for table in overview_tables(results, direction)]
     cases = [table_element(case_table(results, case)) for case in results.cases]
@@ -136,9 +138,8 @@ def table_element(table: BenchmarkTable) -> Markup:
         for name, cells, best in table.rows
     ]
     notes = element("p", "; ".join(table.notes), class_="note") if table.notes else None
-    return element(
-        "div", element("table", element("caption", table.title), head, element("tbody", rows)), notes, class_="scroll"
-    )
+    caption = element("caption", element("span", table.title))
+    return element("div", element("table", caption, head, element("tbody", rows)), notes, class_="scroll")
 
 
 def kind(wins: bool) -> str:

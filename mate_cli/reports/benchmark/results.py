@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from mate_cli.data.datasets.catalogue import dataset_names, find_dataset
 from mate_cli.errors import RunError
 from mate_cli.reports.runs.load import LoadedRun, clean, load_runs
 
@@ -18,6 +19,11 @@ PARTS = 7
 BOUND = "bound"
 """The variant that is no variant: what an exact method could reach at most."""
 NOT_RUN = "not_run"
+APPROXIMATE = "≈"
+"""Stands behind the names of variants that are."""
+LIKE, THEIRS = "_like", "transformers_"
+NETWORKS = {"mate": "MATE", "tapas": "TAPAS", "bert": "BERT", "sat": "SAT", "etc": "TableETC", "dot": "DoT"}
+"""Names that are abbreviations; others are words."""
 
 
 class MeasuredCase(NamedTuple):
@@ -39,7 +45,25 @@ class MeasuredCase(NamedTuple):
     def title(self) -> str:
         """Written out."""
         batch = "mixed batch" if self.batch == "mixed" else f"batch {self.batch.replace('_', ' ')}"
-        return f"{KINDS[self.kind]}, {self.shape} tables, {self.tokens:,} tokens, {batch}"
+        return f"{KINDS[self.kind]}, {shape_title(self.shape)} tables, {self.tokens:,} tokens, {batch}"
+
+
+def shape_title(shape: str) -> str:
+    """What tables are called: those of a data set by its title."""
+    name, like, rest = shape.partition(LIKE)
+    title = find_dataset(name).title if name in dataset_names() else name.replace("_", " ")
+    return f"{title}-like{rest}" if like else title
+
+
+def variant_title(variant: str) -> str:
+    """What a network is called, with what it attends by or reads: `MATE, native`."""
+    name, _, tokens = variant.partition("@")
+    name, padded, _ = name.partition("_padded")
+    theirs = name.startswith(THEIRS)
+    first, _, rest = name.removeprefix(THEIRS).partition("_")
+    parts = [NETWORKS.get(first, first), rest.replace("_", " ")]
+    parts += ["of transformers" if theirs else "", f"first {tokens} tokens" if tokens else "", padded.strip("_")]
+    return ", ".join(filter(None, parts))
 
 
 Measured = dict[str, dict[str, dict[str, float]]]
@@ -84,6 +108,16 @@ class BenchmarkResults:
     def figure(self, case: MeasuredCase, variant: str, direction: str, name: str) -> float | None:
         """One figure, None when it was not measured."""
         return self.cases[case].get(variant, {}).get(direction, {}).get(name)
+
+    def is_approximate(self, variant: str) -> bool:
+        """Whether what a variant computes is only near to what its pattern says."""
+        ways = (way for measured in self.cases.values() for way in measured.get(variant, {}).values())
+        return any(figures.get("approximate") for figures in ways)
+
+    def title(self, variant: str) -> str:
+        """A variant's name for people."""
+        name = variant.replace("_", " ") if self.kind == "attention" else variant_title(variant)
+        return f"{name} {APPROXIMATE}" if self.is_approximate(variant) else name
 
     def fact(self, name: str) -> str:
         """What is known of the machine, as text."""

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from mate_cli.reports.benchmark.results import BOTH, BOUND, DIRECTIONS, FORWARD, PLAN, BenchmarkResults, MeasuredCase
+from mate_cli.reports.benchmark.results import (
+    APPROXIMATE,
+    BOTH,
+    BOUND,
+    DIRECTIONS,
+    FORWARD,
+    PLAN,
+    BenchmarkResults,
+    MeasuredCase,
+    shape_title,
+)
 from mate_cli.reports.format import NOTHING
 
 Write = Callable[[float], str]
@@ -147,7 +157,7 @@ def case_table(results: BenchmarkResults, case: MeasuredCase, *, narrow: bool = 
     ]
     rows = tuple(
         (
-            name,
+            results.title(name),
             tuple(NOTHING if v is None else column.write(v) for v, column in zip(row, columns, strict=True)),
             tuple(v is not None and v == least for v, least in zip(row, best, strict=True)),
         )
@@ -166,7 +176,7 @@ def not_run(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
     lines = []
     for name, reasons in results.reasons.get(case, {}).items():
         where = "" if len(reasons) == len(DIRECTIONS) else " ".join(["", *map(DIRECTIONS.__getitem__, reasons)])
-        lines.append(f"{name}{where} not run: {'; '.join(dict.fromkeys(reasons.values()))}")
+        lines.append(f"{results.title(name)}{where} not run: {'; '.join(dict.fromkeys(reasons.values()))}")
     return tuple(lines)
 
 
@@ -188,14 +198,31 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> Benchmar
     most = [max((v for n, row in cells.items() if n != BOUND and (v := row[i])), default=0) for i in range(len(cases))]
     rows = tuple(
         (
-            name,
+            results.title(name),
             tuple(NOTHING if value is None else ratio_text(value) for value in values),
             tuple(value is not None and value == best for value, best in zip(values, most, strict=True)),
         )
         for name, values in cells.items()
     )
     heads = tuple((f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases)
-    return BenchmarkTable(f"{shape} tables: times as fast as {against}, {DIRECTIONS[direction]}", heads, rows)
+    title = f"{shape_title(shape)} tables: times as fast as {against}, {DIRECTIONS[direction]}"
+    return BenchmarkTable(title, heads, rows, above_the_bound(results, cells))
+
+
+def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:
+    """Which variants gain more than the pairs that they save, and what else they save."""
+    pairs = {name: zip(row, cells.get(BOUND, []), strict=False) for name, row in cells.items() if name != BOUND}
+    beyond = [name for name, row in pairs.items() if any(mine and most and mine > most for mine, most in row)]
+    if not beyond:
+        return ()
+    named = {exact: [results.title(n) for n in beyond if results.is_approximate(n) != exact] for exact in (True, False)}
+    said = []
+    if named[True]:
+        saved = "they also save what dense attention spends beside its pairs: scores of padding, and moving all scores"
+        said.append(f"Beyond the bound, which counts pairs alone: {', '.join(named[True])}; {saved} through memory")
+    if named[False]:
+        said.append(f"Beyond the bound as not all pairs are computed: {', '.join(named[False])}")
+    return tuple(said)
 
 
 def how_measured(results: BenchmarkResults) -> str:
@@ -206,6 +233,8 @@ def how_measured(results: BenchmarkResults) -> str:
         "A (query, key) pair counts 4 x head size operations per head forward, and 2.5 times as many more backward;"
         f" of peak: against matrix products at {results.fact('peak_gflops_per_second')} GFLOP/s.",
     ]
+    if any(map(results.is_approximate, results.variants)):
+        sentences.append(f"{APPROXIMATE}: computes only nearly what the others do.")
     if results.kind == "attention":
         sentences += [
             "bound: pairs that dense attention computes, padding included, over pairs that MATE's pattern needs.",
@@ -213,11 +242,11 @@ def how_measured(results: BenchmarkResults) -> str:
         ]
     else:
         sentences += [
-            "bert, tapas: BertModel (sdpa) and TapasModel of transformers; dense: TAPAS of ours, with all tokens.",
+            "Times bert, tapas: as BertModel (sdpa) and TapasModel of transformers; dense: TAPAS of ours, all tokens.",
             "Plan: made once per batch, not part of the times; of step: its share of one forward+backward pass.",
         ]
         if any("@" in name for name in results.variants):
-            sentences.append("@256: reads the first 256 tokens of every example only.")
+            sentences.append("First tokens: reads no others of any example.")
         if any(name.endswith("_padded") for name in results.variants):
-            sentences.append("_padded: padding declared real, in short rows that no other token sees but the question.")
+            sentences.append("padded: padding declared real, in short rows that no other token sees but the question.")
     return " ".join(sentences)

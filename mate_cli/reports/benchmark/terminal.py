@@ -55,7 +55,7 @@ def table_view(table: BenchmarkTable) -> Table:
         padding=(0, 1, 0, 0),
         header_style="dim",
     )
-    view.add_column("\nvariant", no_wrap=True)
+    view.add_column("\nvariant", overflow="fold")
     for over, under in table.heads:
         view.add_column(f"{over}\n{under}", justify="right", no_wrap=True)
     for name, cells, best in table.rows:

@@ -21,6 +21,7 @@ from mate_cli.reports.page.runs import run_environment, runs_section
 from mate_cli.reports.page.settings import settings_section
 from mate_cli.reports.page.significance import significance_section
 from mate_cli.reports.page.subsets import subsets_section
+from mate_cli.reports.page.sweep import sweep_section
 from mate_cli.reports.page.tables import cards, cost_table, result_table
 
 LINKS = {
@@ -35,13 +36,15 @@ LINKS = {
     "curves": "Curves",
     "cost": "Cost",
     "settings": "Settings",
+    "sweep": "Sweep",
     "questions": "Questions",
     "runs": "Runs",
     "environment": "Environment",
 }
 """The sections that have a link at the top, in the order of the page."""
 START = '"use strict";\ndocument.documentElement.classList.add("js");\n'
-SCRIPTS = ("memory.js", "sort.js", "page.js", "chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
+CHARTS = ("chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
+SCRIPTS = ("memory.js", "sort.js", "page.js", "runs.js", *CHARTS)
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -97,6 +100,7 @@ def sections(report: Report, folder: Path) -> list[Markup | None]:
         curves_section(report),
         cost_section(report, cost_table(report)),
         settings_section(report),
+        sweep_section(report),
         questions_section(report),
         runs_section(report, folder),
         run_environment(report),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
+from mate_cli.metrics.parts import IN_PASSAGE
 from mate_cli.metrics.specs.names import MetricName, subset_title
 from mate_cli.reports.compare.disagreements import Disagreement, GivenAnswer, disagreements
+from mate_cli.reports.compare.questions import ScoredQuestion
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING, plural
-from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.html_elements import Markup, element, options
 from mate_cli.reports.page.page_data import score_names
 
 MOST_QUESTIONS, MOST_GROUPS, MOST_TEXTS, FIRST = 40, 8, 2, 6
@@ -20,6 +24,12 @@ def questions_section(report: Report) -> Markup | None:
     metric, found = next(((name, questions) for name, questions in every if questions), ("", ()))
     if not found:
         return None
+    labels = list(dict.fromkeys(answer.label for one in found for answer in one.answers))
+    choices = options([("", "any"), *((label, label) for label in labels)])
+    menus = [
+        element("label", f"{word} ", element("select", choices, id=f"question-{word.lower()}"), class_="control")
+        for word in ("Right", "Wrong")
+    ]
     field = element("input", type="search", id="question-filter", placeholder="words in question or answer")
     count = element("output", plural(len(found), "question"), id="question-count", role="status")
     note = f"The {plural(len(found), 'question')} with the widest spread of {MetricName.parse(metric).title}, "
@@ -27,7 +37,7 @@ def questions_section(report: Report) -> Markup | None:
     return element(
         "section",
         element("h2", "Where they disagree"),
-        element("div", element("label", "Search ", field, class_="control"), count, class_="controls script"),
+        element("div", menus, element("label", "Search ", field, class_="control"), count, class_="controls script"),
         element("ol", [question_card(one) for one in found], class_="questions", id="question-list", data_first=FIRST),
         element("button", "Show more", type="button", class_="more script", id="question-more"),
         element("p", note, class_="note"),
@@ -45,18 +55,29 @@ def question_card(found: Disagreement) -> Markup:
         "li",
         element("p", question.text or question.question_id, class_="question"),
         element("p", "Answer ", element("strong", gold), element("small", detail) if detail else None, class_="gold"),
-        element("dl", [answer_row(answer) for answer in found.answers]),
+        element("dl", [answer_row(answer, question) for answer in found.answers]),
+        data_right=json.dumps([answer.label for answer in found.answers if answer.score >= 1.0]),
+        data_wrong=json.dumps([answer.label for answer in found.answers if answer.score <= 0.0]),
     )
 
 
-def answer_row(answer: GivenAnswer) -> Markup:
+def answer_row(answer: GivenAnswer, question: ScoredQuestion) -> Markup:
     """Returns what one configuration said, with a mark that does not rely on colour."""
     kind, mark, word = verdict(answer.score)
     said = [element("span", prediction_text(text, count, answer)) for text, count in answer.texts[:MOST_TEXTS]]
+    if is_link(answer, question):
+        said.append(element("small", "the cell that links to the passage with the answer"))
     more = len(answer.texts) - MOST_TEXTS
     rest = element("small", f"and {more} more") if more > 0 else None
     sign = element("span", mark, class_="mark", role="img", aria_label=word, title=f"{word}, {100 * answer.score:.0f}")
     return element("div", element("dt", answer.label), element("dd", sign, element("span", said, rest)), class_=kind)
+
+
+def is_link(answer: GivenAnswer, question: ScoredQuestion) -> bool:
+    """Whether what is right here is not the answer itself, but the cell whose passage holds it."""
+    texts = {" ".join(text.lower().split()) for text in question.answers}
+    own = (" ".join(text.lower().split()) for text, _ in answer.texts)
+    return answer.score >= 1.0 and question.source == IN_PASSAGE.name and not any(text in texts for text in own)
 
 
 def verdict(score: float) -> tuple[str, str, str]:

@@ -2,57 +2,107 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.grouping import FIELDS, IGNORED, TARGET, differing_settings, settings
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.compare.statistics import summarize
-from mate_cli.reports.format import NOTHING, center_text, duration_text
-from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.format import NOTHING, center_text, duration_text, plural
+from mate_cli.reports.html_elements import Markup, element, options
 from mate_cli.reports.page.tables import pill
 from mate_cli.reports.runs.load import LoadedRun, clean
 
+MOST_SETTINGS = 20
+
 
 def runs_section(report: Report, folder: Path) -> Markup:
-    """Returns every run: its folder, status, seed, main metric, time and command."""
+    """Returns every run: its folder, status, seed, main metric, time and command; to filter, pick and group."""
     metric = MetricName.parse(report.metric) if report.metric else None
-    names = ["Run", "Status", "Seed", metric.title if metric else "Metric", "Wall time", "Started", "Command"]
+    names = ["LoadedRun", "Status", "Seed", metric.title if metric else "Metric", "Wall time", "Started", "Command"]
     numeric = {2, 3, 4}
     heads = [
         element("th", name, class_="number" if i in numeric else None, scope="col") for i, name in enumerate(names)
     ]
-    rows = [run_row(run, report, metric, folder) for run in report.runs]
+    chosen = telling_settings(report)
+    rows = [run_row(run, report, metric, folder, chosen) for run in report.runs]
     table = element(
         "table", element("thead", element("tr", heads, class_="sort")), element("tbody", rows), class_="runs"
     )
-    return element("section", element("h2", "Runs"), element("div", table, class_="scroll"), id="runs")
+    return element(
+        "section",
+        element("h2", "Runs"),
+        run_controls(report, metric, chosen),
+        element("div", table, class_="scroll"),
+        id="runs",
+    )
 
 
-def run_row(run: LoadedRun, report: Report, metric: MetricName | None, folder: Path) -> Markup:
+def telling_settings(report: Report) -> list[str]:
+    """Returns the settings by which runs are told apart here: what was compared, then what else differs."""
+    others = differing_settings([settings(run, (*IGNORED, *FIELDS)) for run in report.runs])
+    return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MOST_SETTINGS]]
+
+
+def run_settings(run: LoadedRun) -> dict[str, str]:
+    """Returns a run's settings by key, the names of its parts among them."""
+    return {name: run.setting(name) for name in FIELDS} | settings(run, IGNORED)
+
+
+def run_controls(report: Report, metric: MetricName | None, keys: Sequence[str]) -> Markup:
+    """Returns what chooses among the runs, and where the chosen ones are summed up."""
+    every = [run_settings(run) for run in report.runs]
+    differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
+    words = element("input", type="search", id="run-filter", placeholder="words: mate, seed 2, lr=1e-4")
+    grouped = element("select", options([("", "nothing"), *((key, key) for key in differing)]), id="run-group")
+    picked = element("input", type="checkbox", id="run-picked")
+    shown = element("output", plural(len(report.runs), "run"), id="run-count", role="status")
+    controls = element(
+        "div",
+        element("label", "Filter ", words, class_="control"),
+        element("label", "Group by ", grouped, class_="control"),
+        element("label", picked, " only those that are ticked", class_="control"),
+        shown,
+        class_="controls script",
+    )
+    name = metric.title_with_unit if metric else ""
+    return Markup(controls + element("div", id="run-groups", class_="scroll", hidden=True, data_metric_title=name))
+
+
+def run_row(run: LoadedRun, report: Report, metric: MetricName | None, folder: Path, keys: Sequence[str]) -> Markup:
     """Returns the line of one run."""
+    own = run_settings(run)
+    told = json.dumps({key: own[key] for key in keys if own.get(key)}, ensure_ascii=False)
+    tick = element("input", type="checkbox", class_="script pick", aria_label="pick this run")
     score = run.metrics.get(metric.full) if metric else None
     seconds = run.number("wall_seconds") or None
     reason = None if run.status == "finished" else element("div", reason_text(run, report.created), class_="reason")
     return element(
         "tr",
-        element("th", run_link(run, report, folder), scope="row"),
+        element("th", tick, run_link(run, report, folder), scope="row"),
         element("td", pill(run.status, run.status), reason),
         element("td", run.text("seed") or NOTHING, class_="number", data_value=run.text("seed")),
         score_cell(score, metric),
         element("td", duration_text(seconds), class_="number", data_value=seconds),
         element("td", run.text("started")[:16].replace("T", " ") or NOTHING, class_="date"),
         element("td", command_view(run)),
+        data_settings=told,
     )
 
 
 def run_link(run: LoadedRun, report: Report, folder: Path) -> list[Markup]:
-    """Returns a run's folder as a link, the folders above it in small."""
+    """Returns a run's folder as a link, the folders above it in small, and links to what is in it."""
     above, _, name = shown_name(run, report).rpartition("/")
-    return [element("a", name, href=link(run.folder, folder)), element("small", above)]
+    home = link(run.folder, folder)
+    files = [("config", "config.yaml"), ("record", "record.json"), ("predictions", "predictions/")]
+    there = [element("a", text, href=home + file) for text, file in files if (run.folder / file).exists()]
+    return [element("a", name, href=home), element("small", above), element("small", there, class_="files")]
 
 
 def score_cell(score: float | None, metric: MetricName | None) -> Markup:

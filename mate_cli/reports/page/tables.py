@@ -82,7 +82,8 @@ def result_table(table: ResultTable) -> Markup:
     last = [result_row(table, row, "baseline") for row in table.baselines]
     last += [result_row(table, row, "published") for row in table.published]
     foot = element("tfoot", last) if last else None
-    return element("div", element("table", element("caption", table.title), head, body, foot), class_="scroll")
+    caption = element("caption", element("span", table.title))
+    return element("div", element("table", caption, head, body, foot), class_="scroll")
 
 
 def heading_spans(table: ResultTable) -> list[tuple[str, int]]:

@@ -1,0 +1,322 @@
+"""Our networks behind the inputs, outputs and files of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from hydra.utils import instantiate
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import cached_file
+from typing_extensions import Self
+
+from mate_cli.errors import CheckpointError
+from mate_cli.files.targets import check_targets
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.table_encoder import TableEncoder, initialise
+from mate_cli.models.observed import Observed, observed
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
+from mate_cli.tokenization.serializers.positions import cell_position_ids
+
+WEIGHTS = "model.safetensors"
+DOWNLOADING = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+IGNORED = ("trust_remote_code", "code_revision", "use_safetensors", "adapter_kwargs")
+
+
+class MateConfig(PretrainedConfig):
+    """The configuration of a network of ours; its size is there under the names that transformers uses, too.
+
+    Args:
+        model: a `conf/model` with all values, `_target_` among them.
+        attention: a `conf/attention`.
+        vocab_size: word pieces.
+        reset_position_index_per_cell: positions restart in every cell.
+        task: a `conf/task`: the head, and what is made of it; empty for none.
+        encoding: a `conf/encoding`: how tables become tokens.
+        **others: those of every configuration of transformers, and those that its pipelines ask for.
+    """
+
+    model_type = "mate_cli"
+
+    def __init__(
+        self,
+        model: Mapping[str, Any] | None = None,
+        attention: Mapping[str, Any] | None = None,
+        vocab_size: int = 30522,
+        reset_position_index_per_cell: bool = False,
+        task: Mapping[str, Any] | None = None,
+        encoding: Mapping[str, Any] | None = None,
+        **others: Any,  # noqa: ANN401
+    ) -> None:
+        self.model, self.attention = dict(model or {}), dict(attention or {})
+        self.task, self.encoding = dict(task or {}), dict(encoding or {})
+        self.vocab_size, self.reset_position_index_per_cell = vocab_size, reset_position_index_per_cell
+        if aggregations := others.get("aggregation_labels"):  # keys of JSON are texts
+            others["aggregation_labels"] = {int(place): name for place, name in aggregations.items()}
+        super().__init__(**others)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Mapping[str, Any],
+        vocab_size: int,
+        *,
+        reset_positions: bool,
+        **others: Any,  # noqa: ANN401
+    ) -> MateConfig:
+        """The configuration of a network as our own configuration names it."""
+        parts = {name: settings[name] for name in ("model", "attention", "task", "encoding")}
+        known = _shape(settings["model"]) | others
+        return cls(**parts, vocab_size=vocab_size, reset_position_index_per_cell=reset_positions, **known)
+
+
+def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The size of a network, under the names that all configurations of transformers share."""
+    size = model.get("size")
+    if size is None:  # a class of the user's own may call it otherwise
+        return {}
+    if isinstance(size, Mapping):
+        size = EncoderSize(**{name: value for name, value in size.items() if name != "_target_"})
+    shape = encoder_size(size)
+    return {
+        "hidden_size": shape.hidden_size,
+        "num_hidden_layers": shape.num_layers,
+        "num_attention_heads": shape.num_heads,
+        "intermediate_size": shape.intermediate_size,
+        "max_position_embeddings": shape.max_positions,
+        "hidden_act": model.get("activation", "gelu"),
+    }
+
+
+class MateModel(PreTrainedModel):
+    """Any network of ours behind the inputs that transformers' TAPAS takes.
+
+    Args:
+        config: which network.
+    """
+
+    config_class = MateConfig
+    base_model_prefix = "mate"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    encoder: TableEncoder
+
+    def __init__(self, config: MateConfig) -> None:
+        super().__init__(config)
+        sized = [config.model, config.vocab_size]
+        built = {"model": sized, "attention": config.attention, "task": config.task, "encoding": config.encoding}
+        check_targets(built, "config.json")
+        attention = instantiate(config.attention)
+        self.encoder = instantiate(config.model, attention=attention, vocab_size=config.vocab_size)
+        self.add_heads()
+        self.post_init()
+
+    def add_heads(self) -> None:
+        """Add what scores the states; nothing here."""
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str,
+        *_: Any,  # noqa: ANN401 - none are needed
+        config: MateConfig | None = None,
+        dtype: torch.dtype | str | None = None,
+        torch_dtype: torch.dtype | str | None = None,
+        device_map: Any = None,  # noqa: ANN401 - as in transformers
+        **options: Any,  # noqa: ANN401
+    ) -> Self:
+        """Load a folder that `mate export` wrote, or the same on the Hugging Face hub.
+
+        The weights are read in one go: transformers itself would fill the network tensor by tensor, and does not know
+        that we keep queries, keys and values as one.
+
+        Args:
+            name: a folder, or a name on the hub.
+            config: of the network; read from config.json when it is None.
+            dtype: of the weights; that of the file when it is None or "auto".
+            torch_dtype: the older name of `dtype`.
+            device_map: a device, "auto" for a GPU where there is one, or {"": device}; a network goes there whole.
+            **options: where the files come from: `revision`, `cache_dir` and the like; the others are those of the
+                configuration, such as `output_hidden_states`.
+
+        Raises:
+            CheckpointError: the weights are damaged or belong to another network.
+            TypeError: an option is not known.
+            ValueError: the network is to be spread over several devices.
+        """
+        download = {key: options.pop(key) for key in DOWNLOADING if key in options}
+        device = _device(device_map)
+        if config is None:
+            config, options = MateConfig.from_pretrained(name, return_unused_kwargs=True, **download, **options)
+        unknown = [key for key in options if not key.startswith("_") and key not in IGNORED]
+        if unknown:
+            raise TypeError(f"{cls.__name__}.from_pretrained takes no {', '.join(unknown)}")
+        model = cls(config)
+        model.fill(str(cached_file(name, WEIGHTS, **download)), dtype or torch_dtype)
+        if device is not None:
+            model.to(device).hf_device_map = {"": device}
+        return model.eval()
+
+    def fill(self, path: str, dtype: torch.dtype | str | None = None) -> None:
+        """Load the weights of what it is made of; those of heads that it has not are left.
+
+        Args:
+            path: a file of tensors.
+            dtype: what they become; what they are when it is None or "auto".
+
+        Raises:
+            CheckpointError: the weights are damaged or belong to another network.
+        """
+        own = {name.partition(".")[0] for name in self.state_dict()}
+        try:
+            tensors = {name: one for name, one in load_file(path).items() if name.partition(".")[0] in own}
+            kinds = [one.dtype for one in tensors.values() if one.is_floating_point()]
+            wanted = getattr(torch, dtype) if isinstance(dtype, str) and dtype != "auto" else dtype
+            self.to(wanted if isinstance(wanted, torch.dtype) else kinds[0])
+            self.load_state_dict(tensors)
+        except Exception as error:
+            reason = (str(error).strip() or "nothing is in it").splitlines()[-1].strip()
+            problem = f"the weights cannot be loaded: {reason}"
+            raise CheckpointError(problem, where=path, remedy="Export again") from error
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The table of word pieces."""
+        return self.encoder.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the table of word pieces, as `resize_token_embeddings` does.
+
+        Raises:
+            ValueError: something else in the network has a place for every word piece, too.
+        """
+        if len(self.encoder.encoders) > 1 or self.config.task.get("_target_", "").endswith("MaskedLM"):
+            raise ValueError(f"{type(self).__name__} has more than one table of word pieces; they keep their size")
+        self.encoder.embeddings.register_module("word_embeddings", value)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Draw embeddings that were added; the network has drawn all others by itself."""
+        if isinstance(module, nn.Embedding):
+            initialise(module)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        cell_features: Tensor | None = None,
+        relations: Tensor | None = None,
+        node_kinds: Tensor | None = None,
+        node_tables: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> BaseModelOutputWithPooling | tuple[Any, ...]:
+        """Encode a batch.
+
+        Args:
+            input_ids: word pieces, [B, T].
+            attention_mask: 1 on real tokens, [B, T]; all are real when it is None.
+            token_type_ids: in the order of `TOKEN_TYPES`, [B, T, 7]; zeros when it is None.
+            position_ids: [B, T]; those that the network was trained with when it is None.
+            cell_features: of networks that read them, [B, T, F].
+            relations: of networks that hop between rows, [B, K, K], see `TableBatch`; all to all when it is None. Of
+                networks over the nodes of a schema, how these relate.
+            node_kinds: of networks over the nodes of a schema, what each is, [B, K], see `TableBatch`.
+            node_tables: of the same, the node of the table of each column, [B, K].
+            output_attentions: also return attention weights of each layer, [B, N, T, T].
+            output_hidden_states: also return what goes into the first layer and comes out of each, [B, T, D].
+            return_dict: return an object, not a tuple; what the configuration says when it is None.
+
+        Returns:
+            `last_hidden_state` [B, T, D], zero on padding and on tokens that the network does not keep, or of nodes
+            [B, K, D]; `pooler_output` [B, D]; and what was asked for.
+        """
+        more = {"relations": relations, "node_kinds": node_kinds, "node_tables": node_tables}
+        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **more)
+        output, states, attentions = self.observed(batch, output_hidden_states, output_attentions)
+        made = BaseModelOutputWithPooling(
+            last_hidden_state=output.spread(input_ids.shape[1]),
+            pooler_output=output.pooled,
+            hidden_states=states,
+            attentions=attentions,
+        )
+        return made if self.wants_object(return_dict) else made.to_tuple()
+
+    def batch_of(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        position_ids: Tensor | None,
+        cell_features: Tensor | None,
+        **more: Tensor | None,
+    ) -> TableBatch:
+        """What the network reads; see `forward`.
+
+        Args:
+            input_ids: [B, T].
+            attention_mask: [B, T].
+            token_type_ids: [B, T, 7].
+            position_ids: [B, T].
+            cell_features: [B, T, F].
+            **more: other fields of a batch.
+        """
+        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
+        types: dict[str, Any] = dict(
+            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids).unbind(-1), strict=True)
+        )
+        return TableBatch(
+            input_ids=input_ids,
+            **types,
+            position_ids=self._positions(types) if position_ids is None else position_ids,
+            attention_mask=mask,
+            cell_features=None if cell_features is None else cell_features.to(self.dtype),
+            **more,  # type: ignore[arg-type]  # tensors all
+        )
+
+    def observed(
+        self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None
+    ) -> tuple[EncoderOutput, Observed, Observed]:
+        """Encode a batch, with what is asked for here or by the configuration, the states where their tokens stood."""
+        output, states, weights = observed(
+            self.encoder,
+            batch,
+            hidden_states=self.config.output_hidden_states if hidden_states is None else hidden_states,
+            attentions=self.config.output_attentions if attentions is None else attentions,
+        )
+        length = batch.input_ids.shape[1]
+        return output, states and tuple(output.with_states(one).spread(length) for one in states), weights
+
+    def wants_object(self, return_dict: bool | None) -> bool:
+        """Whether what is returned has names."""
+        return bool(self.config.return_dict if return_dict is None else return_dict)
+
+    def _positions(self, types: Mapping[str, Tensor]) -> Tensor:
+        rows, columns = types["row_ids"], types["column_ids"]
+        if self.config.reset_position_index_per_cell:
+            return cell_position_ids(rows, columns, self.encoder.size.max_positions)
+        return torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
+
+
+def _device(device_map: Any) -> torch.device | None:  # noqa: ANN401 - as in transformers
+    """Where a network goes as a whole; None for where it is.
+
+    Raises:
+        ValueError: it is to be spread over several devices.
+    """
+    if device_map is None:
+        return None
+    if isinstance(device_map, Mapping):
+        if len(set(device_map.values())) != 1:
+            raise ValueError("a network goes to one device as a whole: device_map={'': device}")
+        device_map = next(iter(device_map.values()))
+    if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):
+        device_map = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device_map)

@@ -1,0 +1,124 @@
+"""Our pipeline for transformers: it reads tables as a run did, whatever its encoding, and answers as `mate predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.utils import instantiate
+from transformers import Pipeline
+
+from mate_cli.data.loading.collate import collate
+from mate_cli.errors import DataError
+from mate_cli.models.auto_classes import MateForTask
+from mate_cli.pipelines.inference.opened import read_calibration
+from mate_cli.tables.computed import compute, readable_number
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
+
+
+class TableAnswering(Pipeline):
+    """Answers questions about tables, or judges statements: `pipeline(..., pipeline_class=TableAnswering)`.
+
+    Inputs and answers are those of transformers' `table-question-answering`; answers have a confidence, too. Texts are
+    those of `mate predict`, but that no rows are chosen: what does not fit is cut as in training.
+
+    Args:
+        **options: those of every pipeline; `model` is one with the head of its task.
+    """
+
+    _load_tokenizer = False
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    model: MateForTask
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of every pipeline
+        super().__init__(**options)
+        name = self.model.config.name_or_path
+        self.serializer: Serializer = instantiate(self.model.config.encoding, tokenizer=load_tokenizer(name))
+        self.calibration = read_calibration(Path(name))
+
+    def __call__(self, table: Any = None, query: str | Sequence[str] | None = None) -> Any:  # noqa: ANN401
+        """Answer one question or more.
+
+        Args:
+            table: a data frame or what one can be made of; or {"table": ..., "query": ...}, or a list of these.
+            query: about the table: one, or several.
+
+        Returns:
+            For each question its `answer`, `coordinates` and `cells`, the `aggregator` where the task has any, and the
+            `confidence` from 0 to 1; a list where there are several.
+        """
+        given = [{"table": table, "query": query}] if query is not None else table
+        asked = [one for each in (given if isinstance(given, list) else [given]) for one in _questions(each)]
+        answers = list(super().__call__(asked))
+        return answers[0] if len(answers) == 1 else answers
+
+    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], ...]:  # noqa: ANN401
+        if options:
+            raise TypeError(f"{type(self).__name__} takes no {', '.join(options)}")
+        return {}, {}, {}
+
+    def preprocess(self, input_: Mapping[str, Any]) -> dict[str, Any]:
+        """The encoding of one question.
+
+        Raises:
+            DataError: it cannot be encoded.
+        """
+        table = Table.from_pandas(_frame(input_["table"]))
+        example = TableExample("question", input_["query"], table)
+        (found,) = self.serializer.encode([example])
+        if isinstance(found, EncodingFailure):
+            raise DataError(f"cannot be encoded: {found.reason}", where=f"question {example.question!r}")
+        positions = self.model.encoder.size.max_positions
+        batch = collate([found], reset_positions=self.serializer.reset_positions, max_positions=positions)
+        return {"batch": batch, "example": example}
+
+    def _forward(self, input_tensors: dict[str, Any]) -> dict[str, Any]:
+        batch = input_tensors["batch"].to(self.device)
+        (prediction,) = self.model.task.predictions(self.model.encoder(batch), batch)
+        return {"prediction": prediction, "example": input_tensors["example"]}
+
+    def postprocess(self, model_outputs: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one question."""
+        task: Any = self.model.task
+        example, prediction = model_outputs["example"], model_outputs["prediction"]
+        table, selection = example.table, task.selection(prediction)
+        text = task.answers([prediction], {example.example_id: example}).get(example.example_id, "")
+        if selection is None:
+            return {"answer": text, "coordinates": [], "cells": []}
+        value = compute(selection.aggregation, selection.cells, table) if selection.cells else None
+        confidence = selection.confidence if self.calibration is None else self.calibration(selection.confidence)
+        answer = {
+            "answer": text if value is None else readable_number(value),
+            "coordinates": list(selection.cells),
+            "cells": [table.rows[row][column].text for row, column in selection.cells],
+            "confidence": confidence,
+        }
+        if task.auto_config.get("aggregation_labels"):
+            answer["aggregator"] = selection.aggregation.upper()
+        return answer
+
+
+def _questions(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One for each query.
+
+    Raises:
+        DataError: there is no table or no question.
+    """
+    if not isinstance(given, Mapping) or not given.get("query") or given.get("table") is None:
+        raise DataError("a table and a question are needed", remedy="Write (table=frame, query=question)")
+    queries = given["query"]
+    return [{"table": given["table"], "query": one} for one in ([queries] if isinstance(queries, str) else queries)]
+
+
+def _frame(table: Any) -> Any:  # noqa: ANN401 - a data frame
+    if hasattr(table, "columns"):
+        return table
+    import pandas  # type: ignore[import-untyped]
+
+    return pandas.DataFrame(table)

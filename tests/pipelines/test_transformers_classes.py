@@ -1,0 +1,261 @@
+"""Exports are models of transformers: its common model tests as far as they apply, its pipelines, and ours."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from finished_runs import finished_run, here
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    pipeline,
+)
+from transformers import AutoModelForTableQuestionAnswering as ForTables
+
+import mate_cli.models.auto_classes  # noqa: F401 - makes our networks known
+from mate_cli.errors import CheckpointError, DataError
+from mate_cli.pipelines.evaluation import predict
+from mate_cli.pipelines.export import export_run
+from mate_cli.pipelines.inference.checkpoint import open_checkpoint
+from mate_cli.pipelines.inference.table_answering import TableAnswering
+from mate_cli.tables.example import TableExample
+from mate_cli.tables.table import Table
+
+FRAME = {"Region": ["North", "South", "East", "West"], "Sold": ["5", "7", "11", "2"], "Year": ["1", "2", "3", "4"]}
+ASKED = ["which region sold most?", "how much did the south sell?", "which year was the north in?"]
+WORDS = {
+    "cells": [],
+    "answers": ["task=table_qa", "task.aggregation=weak"],
+    "dot": ["model=dot", "model.keep=40", "model.pruner.size=tiny:1"],
+    "statements": ["task=entailment"],
+    "pieces": ["task=masked_lm", "encoding=masked"],
+    "features": ["model.lexical_features=true", "encoding.lexical_features=true"],
+}
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    made = {}
+
+    def export(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            run = finished_run(folder / "run", WORDS[name])
+            made[name] = export_run(str(run), str(folder / "exported"), here(folder / "cache"))
+        return str(made[name])
+
+    return export
+
+
+@pytest.fixture(scope="module")
+def given(exports):
+    pandas = pytest.importorskip("pandas")
+    tokenizer = AutoTokenizer.from_pretrained(exports("cells"))
+    return dict(tokenizer(table=pandas.DataFrame(FRAME), queries=ASKED, return_tensors="pt", padding=True))
+
+
+def predicted(folder, tmp_path):
+    """What `mate predict` chooses, cell by cell."""
+    pandas = pytest.importorskip("pandas")
+    parts, config = open_checkpoint(folder, here(tmp_path))
+    table = Table.from_pandas(pandas.DataFrame(FRAME))
+    examples = [TableExample(str(place), text, table) for place, text in enumerate(ASKED)]
+    found = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
+    texts = parts.task.answers(found, {example.example_id: example for example in examples})
+    in_order = sorted(found, key=lambda one: int(one.example_id))
+    return [(parts.task.selection(one), texts.get(one.example_id, "")) for one in in_order]
+
+
+@pytest.mark.parametrize(
+    "name", ["cells", pytest.param("answers", marks=pytest.mark.long), pytest.param("dot", marks=pytest.mark.long)]
+)
+def test_the_pipelines_answer_as_mate_does(exports, tmp_path, name, caplog):
+    folder = exports(name)
+    wanted = predicted(folder, tmp_path)
+    theirs = pipeline("table-question-answering", model=folder)
+    assert "not supported" not in caplog.text
+    ours = pipeline("table-question-answering", model=folder, pipeline_class=TableAnswering)
+    for question, (selection, text) in zip(ASKED, wanted, strict=True):
+        answer = ours(FRAME, question)
+        assert answer["answer"] == text
+        assert answer["coordinates"] == list(selection.cells)
+        assert answer["confidence"] == pytest.approx(selection.confidence)
+        same = theirs(table=FRAME, query=question)
+        assert sorted(same["coordinates"]) == sorted(selection.cells)
+        assert same.get("aggregator") == answer.get("aggregator")
+    assert [one["answer"] for one in ours(FRAME, ASKED)] == [text for _, text in wanted]
+    assert ours([{"table": FRAME, "query": ASKED[0]}])["answer"] == wanted[0][1]
+    assert name == "answers" or len({selection.cells for selection, _ in wanted}) > 1
+    with pytest.raises(DataError, match="a table and a question are needed"):
+        ours(FRAME, "")
+
+
+@pytest.mark.parametrize("name", ["features", "statements"])
+def test_our_pipeline_reads_what_theirs_cannot(exports, tmp_path, name):
+    folder = exports(name)
+    kind = "text-classification" if name == "statements" else "table-question-answering"
+    ours = pipeline(kind, model=folder, pipeline_class=TableAnswering)
+    assert [(one["coordinates"], one["answer"]) for one in ours(FRAME, ASKED)] == [
+        (list(selection.cells), text) for selection, text in predicted(folder, tmp_path)
+    ]
+
+
+@torch.no_grad()
+def test_heads_score_as_the_task_does(exports, given):
+    words = AutoModelForMaskedLM.from_pretrained(exports("pieces"))(**given).logits
+    assert words.shape == (*given["input_ids"].shape, AutoConfig.from_pretrained(exports("pieces")).vocab_size)
+    model = AutoModelForSequenceClassification.from_pretrained(exports("statements"))
+    assert model.config.id2label == {0: "refuted", 1: "entailed"}
+    output = model(**given, labels=torch.tensor([0, 1, 1]))
+    own = torch.nn.functional.cross_entropy(output.logits, torch.tensor([0, 1, 1]))
+    torch.testing.assert_close(output.loss, own)
+    with pytest.raises(CheckpointError, match="Load it with AutoModelForSequenceClassification"):
+        ForTables.from_pretrained(exports("statements"))
+
+
+@torch.no_grad()
+def test_one_cell_is_above_zero_and_the_shares_of_cells_stay(exports, given):
+    model = ForTables.from_pretrained(exports("cells"))
+    logits, types = model(**given).logits, given["token_type_ids"]
+    batch = replace(model.batch_of(**given, position_ids=None, cell_features=None), example_ids=("a", "b", "c"))
+    for row, ranking in enumerate(model.task.predictions(model.encoder(batch), batch)):
+        cells = {}
+        for logit, (_, column, line, *_) in zip(logits[row].tolist(), types[row].tolist(), strict=True):
+            if line and column:
+                cells[line - 1, column - 1] = logit
+        assert [cell for cell, logit in cells.items() if logit > 0] == [ranking.cells[0]]
+        shares = torch.tensor([cells[cell] for cell in cells]).softmax(0).tolist()
+        by_cell = dict(zip(cells, shares, strict=True))
+        assert by_cell[ranking.cells[3]] == pytest.approx(ranking.probabilities[3], abs=1e-5)
+        assert (logits[row][types[row][:, 2] == 0] < -1000).all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["cells", pytest.param("answers", marks=pytest.mark.long)])
+def test_saved_and_loaded_again_it_is_the_same(exports, given, tmp_path, name):
+    model = ForTables.from_pretrained(exports(name))
+    model.save_pretrained(tmp_path)
+    again = ForTables.from_pretrained(tmp_path)
+    weights, others = model.state_dict(), again.state_dict()
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(tensor, others[key]) for key, tensor in weights.items())
+    assert torch.equal(model(**given).logits, again(**given).logits)
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == [type(model).__name__]
+    half = ForTables.from_pretrained(exports(name), dtype="bfloat16")
+    half.save_pretrained(tmp_path / "half")
+    assert ForTables.from_pretrained(tmp_path / "half").dtype == torch.bfloat16
+    assert torch.isfinite(half(**given).logits).all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["cells", "dot"])
+def test_states_and_attention_weights_on_request(exports, given, name):
+    model = AutoModel.from_pretrained(exports(name), device_map="auto")
+    output = model(**given, output_hidden_states=True, output_attentions=True)
+    layers = model.config.num_hidden_layers
+    assert [states.shape for states in output.hidden_states] == [output.last_hidden_state.shape] * (layers + 1)
+    assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
+    assert len(output.attentions) == layers
+    assert output.attentions[0].shape[1] == model.config.num_attention_heads
+    shares = output.attentions[0].sum(-1)
+    assert ((shares - 1).abs() < 1e-5).any()
+    as_tuple = model(**given, output_hidden_states=True, output_attentions=True, return_dict=False)
+    assert torch.equal(as_tuple[0], output.last_hidden_state)
+    assert len(as_tuple) == len(output.to_tuple()) == 4
+    told = AutoModel.from_pretrained(exports(name), output_hidden_states=True)
+    assert len(told(**given).hidden_states) == layers + 1
+    assert told(**given).attentions is None
+
+
+def test_word_pieces_can_be_added(exports, given, tmp_path):
+    model = ForTables.from_pretrained(exports("cells"))
+    before = model(**given).logits
+    size = model.config.vocab_size
+    model.resize_token_embeddings(size + 7)
+    assert model.get_input_embeddings().weight.shape[0] == model.config.vocab_size == size + 7
+    torch.testing.assert_close(model(**given).logits, before)
+    model(**given | {"input_ids": torch.full_like(given["input_ids"], size + 6)})
+    model.save_pretrained(tmp_path)
+    assert ForTables.from_pretrained(tmp_path).config.vocab_size == size + 7
+    with pytest.raises(ValueError, match="more than one table of word pieces"):
+        AutoModel.from_pretrained(exports("dot")).resize_token_embeddings(size + 7)
+
+
+def test_gradients_are_the_same_with_checkpointing(exports, given):
+    torch.manual_seed(0)
+    model = ForTables.from_pretrained(exports("cells"))
+    labels = (given["token_type_ids"][..., 1] == 1).long()
+
+    def gradients():
+        model.zero_grad()
+        model(**given, labels=labels).loss.backward()
+        return {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
+
+    plain = gradients()
+    model.activation_checkpointing_enable()
+    assert model.is_activation_checkpointing
+    kept = gradients()
+    assert plain.keys() == kept.keys()
+    assert any(name.startswith("head.") for name in kept)
+    assert all(torch.equal(one, kept[name]) for name, one in plain.items())
+
+
+@torch.no_grad()
+def test_a_batch_gives_what_its_examples_give(exports, given):
+    model = ForTables.from_pretrained(exports("cells"))
+    together = model(**given).logits
+    for row, length in enumerate(given["attention_mask"].sum(1).tolist()):
+        alone = model(**{name: one[row : row + 1, :length] for name, one in given.items()}).logits
+        torch.testing.assert_close(alone[0], together[row, :length], atol=1e-5, rtol=1e-5)
+    assert torch.equal(together, model(**given).logits)
+
+
+def test_where_it_goes(exports):
+    for place in ("cpu", {"": "cpu"}, torch.device("cpu")):
+        assert AutoModel.from_pretrained(exports("cells"), device_map=place).hf_device_map == {"": torch.device("cpu")}
+    with pytest.raises(ValueError, match="to one device as a whole"):
+        AutoModel.from_pretrained(exports("cells"), device_map={"encoder": 0, "head": 1})
+
+
+def test_pushed_is_what_is_saved(exports, monkeypatch):
+    from transformers.utils import hub
+
+    sent = {}
+
+    class Nowhere:
+        def create_repo(self, name, **_):
+            return SimpleNamespace(repo_id=name)
+
+    def upload(self, folder, repo_id, **_):
+        sent[repo_id] = {path.name for path in Path(folder).iterdir()}
+
+    monkeypatch.setattr(hub, "hf_api", Nowhere)
+    card = SimpleNamespace(save=lambda path: Path(path).touch())
+    monkeypatch.setattr(hub, "create_and_tag_model_card", lambda *_, **__: card)
+    monkeypatch.setattr(hub.PushToHubMixin, "_upload_modified_files", upload)
+    ForTables.from_pretrained(exports("cells")).push_to_hub("me/tables")
+    assert {"config.json", "model.safetensors"} <= sent["me/tables"]
+
+
+@pytest.mark.long
+def test_the_page_does_what_it_says(exports, tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    section = page.partition("## With transformers")[2].partition("## TAPAS without mate")[0]
+    theirs, ours, scores = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    shutil.copytree(exports("cells"), tmp_path / "exported")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for program in (theirs, ours):
+        exec(program, names)
+    assert isinstance(names["answers"], TableAnswering)
+    capsys.readouterr()
+    exec(scores, names)
+    assert capsys.readouterr().out in section

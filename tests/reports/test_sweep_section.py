@@ -1,0 +1,88 @@
+"""A sweep's settings on the page: what was varied, how much it tells, and the runs to filter, pick and group."""
+
+import json
+
+import pytest
+
+from mate_cli.metrics.parts import IN_PASSAGE
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.disagreements import Answer
+from mate_cli.reports.compare.questions import Question
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.page import write_page
+from mate_cli.reports.page.questions import is_link
+from mate_cli.reports.page.sweep import explained, panels, scored, sweep_section, x_places
+from tests.reports.browser import CHROMIUM, Browser
+from tests.reports.runs import build_run
+
+METRIC = "dev/em"
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Two rates, which decide, and two depths, which do not; a warm-up that changes with the rate."""
+    root = tmp_path_factory.mktemp("outputs")
+    for rate, score in ((1e-4, 0.6), (1e-3, 0.3)):
+        for depth in (2, 4):
+            for seed in (1, 2):
+                config = {"optimizer": {"lr": rate, "factor": rate * 10}, "extra": {"depth": depth}}
+                metrics = {METRIC: score + seed / 100}
+                build_run(root / f"{rate}-{depth}-{seed}", seed=seed, config=config, metrics=metrics, steps=4)
+    return root
+
+
+def test_what_was_varied_is_told_apart_by_how_much_it_explains(swept):
+    report = build_report([swept])
+    runs = [one for place, group in enumerate(report.groups) for one in scored(place, group, MetricName.parse(METRIC))]
+    rate, depth = panels(runs)
+    assert rate.keys == ("optimizer.lr", "optimizer.factor")
+    assert depth.keys == ("extra.depth",)
+    assert rate.importance > 0.95
+    assert depth.importance == pytest.approx(0, abs=1e-9)
+    assert sorted(run.score for run in runs)[0] == pytest.approx(31.0)
+    assert explained([0] * len(runs), runs) == 0
+    assert panels(runs[:3]) == []
+    page = str(sweep_section(report))
+    assert page.count("<circle") == 16
+    assert "optimizer.lr = optimizer.factor" in page
+    assert "explained 0%" in page
+
+
+def test_values_stand_where_they_belong():
+    near, far = x_places(["1", "2", "3"]), x_places(["0.001", "0.1", "0.01"])
+    assert list(far) == ["0.001", "0.01", "0.1"]
+    for places in (near, far):
+        first, middle, last = places.values()
+        assert middle - first == pytest.approx(last - middle)
+    assert list(x_places(["b", "a"])) == ["a", "b"]
+
+
+def test_a_linking_cell_is_said_to_be_one():
+    question = Question("q", "who?", answers=("Karin Rossi",), source=IN_PASSAGE.name)
+    assert is_link(Answer("mate", (("Castle College", 1),), 1.0), question)
+    assert not is_link(Answer("mate", (("karin  rossi", 1),), 1.0), question)
+    assert not is_link(Answer("mate", (("Castle College", 1),), 0.0), question)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium or chrome on PATH")
+def test_runs_are_filtered_grouped_and_picked(swept, tmp_path):
+    browser = Browser(tmp_path)
+    browser.open(write_page(build_report([swept]), swept / "compare.html"))
+    shown = "document.querySelectorAll('table.runs tbody tr:not([hidden])').length"
+    set_value = "(() => {{ const one = document.getElementById('{0}'); one.{1} = {2};"
+    set_value += " one.dispatchEvent(new Event('input')); one.dispatchEvent(new Event('change')); }})()"
+    assert browser.evaluate(shown) == 8
+    browser.evaluate(set_value.format("run-filter", "value", json.dumps("optimizer.lr=0.001 depth=2")))
+    assert browser.evaluate(shown) == 2
+    assert browser.evaluate("document.getElementById('run-count').textContent") == "2 of 8 runs"
+    browser.evaluate(set_value.format("run-filter", "value", json.dumps("")))
+    browser.evaluate(set_value.format("run-group", "value", json.dumps("optimizer.lr")))
+    cells = "[...document.querySelectorAll('#run-groups tbody td')].map((one) => one.textContent)"
+    assert browser.evaluate(cells) == ["4", "61.5", "0.6", "62.0", "4", "31.5", "0.6", "32.0"]
+    browser.evaluate("document.querySelector('.pick').click()")
+    browser.evaluate(set_value.format("run-picked", "checked", "true"))
+    assert browser.evaluate(shown) == 1
+    first = "document.querySelector('.files a').getAttribute('href')"
+    assert browser.evaluate(first).endswith("/config.yaml")
+    browser.close()
