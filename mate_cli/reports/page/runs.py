@@ -50,14 +50,14 @@ def telling_settings(report: Report) -> list[str]:
     return [*FIELDS, *[key for key in others if not key.endswith(TARGET)][:MOST_SETTINGS]]
 
 
-def run_settings(run: LoadedRun) -> dict[str, str]:
+def named_settings(run: LoadedRun) -> dict[str, str]:
     """Returns a run's settings by key, the names of its parts among them."""
     return {name: run.setting(name) for name in FIELDS} | settings(run, IGNORED)
 
 
 def run_controls(report: Report, metric: MetricName | None, keys: Sequence[str]) -> Markup:
     """Returns what chooses among the runs, and where the chosen ones are summed up."""
-    every = [run_settings(run) for run in report.runs]
+    every = [named_settings(run) for run in report.runs]
     differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
     words = element("input", type="search", id="run-filter", placeholder="words: mate, seed 2, lr=1e-4")
     grouped = element("select", options([("", "nothing"), *((key, key) for key in differing)]), id="run-group")
@@ -77,7 +77,7 @@ def run_controls(report: Report, metric: MetricName | None, keys: Sequence[str])
 
 def run_row(run: LoadedRun, report: Report, metric: MetricName | None, folder: Path, keys: Sequence[str]) -> Markup:
     """Returns the line of one run."""
-    own = run_settings(run)
+    own = named_settings(run)
     told = json.dumps({key: own[key] for key in keys if own.get(key)}, ensure_ascii=False)
     tick = element("input", type="checkbox", class_="script pick", aria_label="pick this run")
     score = run.metrics.get(metric.full) if metric else None

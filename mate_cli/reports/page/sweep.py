@@ -26,7 +26,7 @@ class Scored(NamedTuple):
     score: float
 
 
-class Panel(NamedTuple):
+class SettingPanel(NamedTuple):
     """Settings that take turns together, the value of each run, and the share of the variance that they explain."""
 
     keys: tuple[str, ...]
@@ -68,7 +68,7 @@ def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]
     return [Scored(place, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full]) for run in known]
 
 
-def panels(runs: Sequence[Scored]) -> list[Panel]:
+def panels(runs: Sequence[Scored]) -> list[SettingPanel]:
     """Returns the settings that were varied; those whose values change together stand in one."""
     if len(runs) < FEWEST_RUNS:
         return []
@@ -79,7 +79,7 @@ def panels(runs: Sequence[Scored]) -> list[Panel]:
         if not key.endswith(TARGET) and "" not in kinds and len(kinds) <= max(MOST_VALUES, len(runs) // 2):
             together.setdefault(tuple(map(kinds.index, values)), []).append(key)
     found = [
-        Panel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained(places, runs))
+        SettingPanel(tuple(keys), tuple(run.settings[keys[0]] for run in runs), explained(places, runs))
         for places, keys in together.items()
     ]
     return sorted(found, key=lambda one: -one.importance)[:MOST_PANELS]
@@ -96,7 +96,7 @@ def explained(places: Sequence[int], runs: Sequence[Scored]) -> float:
     return between / whole if whole else 0.0
 
 
-def drawn(panel: Panel, runs: Sequence[Scored]) -> Markup:
+def drawn(panel: SettingPanel, runs: Sequence[Scored]) -> Markup:
     """Returns one plot."""
     ticks = x_places(panel.values)
     low, high = min(run.score for run in runs), max(run.score for run in runs)
@@ -106,10 +106,10 @@ def drawn(panel: Panel, runs: Sequence[Scored]) -> Markup:
         return BOTTOM - (score - low + room) / (high - low + 2 * room) * (BOTTOM - TOP)
 
     lines = [
-        element("g", grid_line(y(score)), text(LEFT - 6, y(score) + 4, f"{score:.1f}", "end"))
+        element("g", grid_line(y(score)), svg_text(LEFT - 6, y(score) + 4, f"{score:.1f}", "end"))
         for score in dict.fromkeys((low, high))
     ]
-    lines += [text(x, BOTTOM + 18, value, "middle") for value, x in ticks.items()]
+    lines += [svg_text(x, BOTTOM + 18, value, "middle") for value, x in ticks.items()]
     means = {
         value: statistics.fmean(run.score for run, own in zip(runs, panel.values, strict=True) if own == value)
         for value in ticks
@@ -140,7 +140,7 @@ def grid_line(y: float) -> Markup:
     return element("line", x1=LEFT, x2=RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="gridline")
 
 
-def text(x: float, y: float, content: str, anchor: str) -> Markup:
+def svg_text(x: float, y: float, content: str, anchor: str) -> Markup:
     """Returns words in a plot, shortened to what has room."""
     shown = content if len(content) <= 12 else f"{content[:11]}…"
     return element("text", shown, element("title", content), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)
