@@ -16,7 +16,7 @@ RATES = {"finishes": "0.001", "is killed": "0.002", "explodes": "1e38", "hangs":
 
 
 def start(folder, *words):
-    words = [*SMALL, "trainer.max_steps=24", "trainer.max_epochs=null", "trainer.checkpoint_every=3", *words]
+    words = [*SMALL, "trainer.max_steps=24", "trainer.max_epochs=null", "trainer.checkpoint_every=1", *words]
     command = [sys.executable, "-m", "mate_cli", "train", "-m", *words, f"paths.outputs={folder}"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -26,17 +26,19 @@ def records(folder):
     found = {}
     for path in folder.glob("train/*/*/record.json"):
         record = json.loads(path.read_text())
-        found[record["overrides"][-1].partition("=")[2]] = (path.parent, record)
+        settings = dict(word.split("=", 1) for word in record["overrides"])
+        found[settings["optimizer.lr"]] = (path.parent, record)
     return found
 
 
 def process_of(folder, rate, sweep):
-    """The process of a job, once it has trained for a few steps."""
+    """The process of a job after its first step, with all others still before it."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         assert sweep.poll() is None, sweep.communicate()
-        path, record = records(folder).get(rate, (None, {}))
-        if path and (path / "checkpoints/last.ckpt").exists() and record["status"] == "running":
+        path, record = records(folder).get(rate, (None, {"status": "running"}))
+        assert record["status"] == "running", f"the job with {rate} has ended"
+        if path and (path / "checkpoints/last.ckpt").exists():
             return int(record["process"].partition(":")[0])
         time.sleep(0.01)
     pytest.fail(f"the job with {rate} never began")
