@@ -30,7 +30,8 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 }
 LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 500
 """Megabytes of a file that are read, unpacked, and the environment's word for another number of them."""
-_DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+_OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)  # bits that say: packed in a way that nobody knows
+_DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, *_OF_ZIP)
 
 
 def find_file(root: Path, name: str) -> Path | None:
