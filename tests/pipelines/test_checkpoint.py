@@ -196,6 +196,12 @@ WRONG = {
     "wrong option": ("theirs", config(temperature="hot"), "not the options of a TAPAS"),
     "config is no JSON": ("theirs", text("config.json", "{", "["), "not readable as JSON"),
     "settings are no YAML": ("ours", text("mate.yaml", "seed:", "seed: ["), r"mate\.yaml: cannot be read"),
+    "no letters": (
+        "ours",
+        lambda folder: (folder / "vocab.txt").write_bytes(b"\xff\n"),
+        r"vocab\.txt: .* not in UTF-8",
+    ),
+    "words are cut": ("ours", text("tokenizer_config.json", "}", ""), r"tokenizer_config\.json: not readable as JSON"),
     "no settings": ("ours", without("mate.yaml"), r"mate\.yaml is missing"),
     "unknown option": ("ours", text("mate.yaml", "keep: 10", "kept: 10"), "unexpected keyword argument 'kept'"),
     "another size": ("ours", text("mate.yaml", "size: tiny", "size: mini"), "weights of another network"),
