@@ -1,5 +1,7 @@
 """Commands on a disk that is full: one line, and nothing half written is left."""
 
+from itertools import product
+
 import pytest
 from finished_runs import finished_run
 from full_disks import room
@@ -21,13 +23,16 @@ COMMANDS = {
 }
 
 
+QUICK = (("predict json", 0), ("compare csv", 0))
+CASES = [pytest.param(*case, marks=() if case in QUICK else pytest.mark.long) for case in product(COMMANDS, (0, 300))]
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     return finished_run(tmp_path_factory.mktemp("runs") / "run", ["task=table_qa", "encoding=table"])
 
 
-@pytest.mark.parametrize("size", [0, 300])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("name", "size"), CASES)
 def test_a_full_disk_is_said_in_one_line(name, size, run, tmp_path, capsys, monkeypatch):
     (tmp_path / "t.csv").write_text("region,sold\nnorth,1\nsouth,2\n")
     monkeypatch.chdir(tmp_path)
