@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification, TapasTokenizer
 
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
-from mate_cli.errors import CheckpointError, TrustError
+from mate_cli.errors import CheckpointError, ConfigError, TrustError
 from mate_cli.pipelines.checkpoint import open_checkpoint
 from mate_cli.pipelines.evaluation import predict
 from mate_cli.tables.example import AGGREGATIONS, TableExample
@@ -244,7 +244,7 @@ def test_what_is_no_checkpoint(tmp_path, ours):
 
 def refusal(name, tmp_path):
     """Why a checkpoint is refused, which is said in one line."""
-    with pytest.raises((CheckpointError, TrustError)) as caught:
+    with pytest.raises((CheckpointError, ConfigError, TrustError)) as caught:
         open_checkpoint(name, here(tmp_path))
     assert "\n" not in str(caught.value)
     return str(caught.value)
