@@ -16,6 +16,7 @@ from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, user_config_dir
 from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError, MateError
+from mate_cli.files.door import on_disk
 from mate_cli.terminal.streams import clean_streams
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with clean_streams(), plain_warnings():
             try:
                 check_words(words)
-                code = dispatch(words)
+                with on_disk():
+                    code = dispatch(words)
             except MateError as error:
                 code = report(error)
             sys.stdout.flush()
@@ -165,7 +167,7 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
         sys.argv = list(argv)
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained_errors(module.CONFIG, argv[2:], module.__file__):
+            with explained_errors(module.CONFIG, argv[2:], module.__file__), on_disk():
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None

@@ -30,7 +30,8 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 }
 LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 500
 """Megabytes of a file that are read, unpacked, and the environment's word for another number of them."""
-_DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+_OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)  # bits that say: packed in a way that nobody knows
+_DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, *_OF_ZIP)
 
 
 def find_file(root: Path, name: str) -> Path | None:
@@ -192,6 +193,22 @@ def unpack(archive: Path, root: Path, folders: Collection[str], suffixes: tuple[
         DataError: the archive is damaged.
     """
     count = 0
+    for target, content in _unpacked(archive, root, folders, suffixes):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = beside(target)
+        try:
+            partial.write_bytes(content)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+        count += 1
+    return count
+
+
+def _unpacked(
+    archive: Path, root: Path, folders: Collection[str], suffixes: tuple[str, ...]
+) -> Iterator[tuple[Path, bytes]]:
+    """The files of `unpack` that are not there yet."""
     try:
         with zipfile.ZipFile(archive) as source:
             for info in source.infolist():
@@ -199,15 +216,8 @@ def unpack(archive: Path, root: Path, folders: Collection[str], suffixes: tuple[
                 folder = parts[0] if len(parts) > 1 else ""
                 target = root.joinpath(*parts)
                 wanted = parts and folder in folders and parts[-1].endswith(suffixes) and ".." not in parts
-                if info.is_dir() or not wanted or target.exists():
-                    continue
-                with source.open(info) as stream:
-                    content = _content(stream, f"{archive}: {info.filename}")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                partial = beside(target)
-                partial.write_bytes(content)
-                partial.replace(target)
-                count += 1
+                if not info.is_dir() and wanted and not target.exists():
+                    with source.open(info) as stream:
+                        yield target, _content(stream, f"{archive}: {info.filename}")
     except _DAMAGE as error:
         raise _damaged(archive, error) from error
-    return count

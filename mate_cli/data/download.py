@@ -14,6 +14,7 @@ import requests
 from tqdm.auto import tqdm
 
 from mate_cli.errors import DataError
+from mate_cli.files.plain import read_object
 
 MANIFEST = "downloads.json"
 CHUNK = 1 << 18
@@ -134,7 +135,7 @@ def _receive_once(url: str, part: Path) -> None:
 
 def _read_manifest(root: Path) -> dict[str, str]:
     path = root / MANIFEST
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return read_object(path, DataError, "Move it away: it says which files arrived") if path.exists() else {}
 
 
 def _write_manifest(root: Path, sums: dict[str, str]) -> None:

@@ -1,13 +1,40 @@
-"""The way into the program for whatever somebody else wrote: any failure on reading becomes one error with a name."""
+"""The way into the program for whatever somebody else wrote: any failure on reading becomes one error with a name.
+
+So does what a disk refuses, wherever it is met.
+"""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
 
 from mate_cli.errors import MateError
+
+FULL, CLOSED = "Free space, and type it again", "Check who may read and write there"
+REFUSALS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), CLOSED),
+}
+"""Why a disk refuses to be written or read, and what to do."""
+
+
+@contextmanager
+def on_disk() -> Iterator[None]:
+    """Do something; where a disk refuses it, that is an error of ours.
+
+    Raises:
+        MateError: the disk is full, or not ours to write.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            raise
+        place = str(error.filename) if error.filename else None
+        raise MateError(short_reason(error), where=place, remedy=REFUSALS[error.errno]) from error
 
 
 @contextmanager

@@ -158,11 +158,14 @@ def test_confidence_is_calibrated_where_the_run_knows_how(run, sales, tmp_path, 
     output = tmp_path / "a.json"
     try:
         assert predict(f"run={run}", f"table={sales}", "question=who?", f"output={output}") == 0
+        (run / "calibration.json").write_text("[1]")
+        assert "uncalibrated" not in capsys.readouterr().out
+        assert predict(f"run={run}", f"table={sales}", "question=who?") == 2
+        assert "calibration.json: not readable as JSON: it holds no mapping" in capsys.readouterr().err
     finally:
         (run / "calibration.json").unlink()
     (answer,) = answers(output)
     assert (answer["confidence"], answer["calibrated"]) == (round(5 / 6, 4), True)
-    assert "uncalibrated" not in capsys.readouterr().out
 
 
 def test_statements_are_entailed_or_refuted(verdicts, sales, tmp_path, capsys):
@@ -225,6 +228,11 @@ def test_an_exported_checkpoint_answers_as_its_run_does(run, sales, tmp_path):
         assert predict(model, f"table={sales}", "question=who?", f"output={tmp_path / 'a.json'}") == 0
         found.append(answers(tmp_path / "a.json"))
     assert found[0] == found[1]
+
+
+def test_a_blank_question_is_named(run, sales, capsys):
+    assert predict(f"run={run}", f"table={sales}", "question=  ") == 2
+    assert 'question: is blank. Write question="..."' in capsys.readouterr().err
 
 
 def test_nothing_to_predict(capsys):

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import random
 import tarfile
 import tracemalloc
 import zipfile
@@ -59,3 +60,41 @@ def test_so_is_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv(LARGEST, "lots")
     with pytest.raises(ConfigError, match="MATE_LARGEST_FILE: 'lots' is no number of megabytes"):
         read_file(tmp_path / "a.gz")
+
+
+@pytest.mark.parametrize(
+    "name", ["d.zip", *(pytest.param(f"d.tar.{kind}", marks=pytest.mark.long) for kind in ("gz", "xz", "bz2"))]
+)
+def test_a_damaged_archive_is_refused_or_read(tmp_path, name):
+    whole, chance = packed(tmp_path / name), random.Random(1)
+    refused = read = 0
+    for _ in range(150):
+        content = bytearray(whole)
+        for _ in range(chance.choice([1, 1, 2, 5])):
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        (tmp_path / name).write_bytes(
+            content[: chance.choice([len(content), len(content), chance.randrange(len(content))])]
+        )
+        try:
+            list(read_members(tmp_path / name, "d"))
+            read += 1
+        except DataError as error:
+            refused += "\n" not in str(error)
+    assert refused > 30
+    assert refused + read == 150
+
+
+def packed(path):
+    """An archive with a text of its own."""
+    inside = {"d/a.json": b'{"x": 1}' * 20, "d/b.csv": b"a,b\n1,2\n" * 30}
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in inside.items():
+                archive.writestr(name, content)
+    else:
+        with tarfile.open(path, f"w:{path.suffix[1:]}") as archive:
+            for name, content in inside.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return path.read_bytes()

@@ -6,10 +6,12 @@ import subprocess
 import threading
 
 import pytest
+from full_disks import room
 
 from mate_cli.data import download
 from mate_cli.data.download import RemoteFile, fetch, fetch_all
-from mate_cli.errors import DataError
+from mate_cli.errors import DataError, MateError
+from mate_cli.files.door import on_disk
 
 CONTENT = random.Random(1).randbytes(300_000)
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
@@ -112,6 +114,20 @@ def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_pat
     server.goes_on.set()
     assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
     assert [path.name for path in tmp_path.iterdir()] == ["file.bin"]
+
+
+def test_a_full_disk_is_named_and_gone_on_from(server, tmp_path):
+    file = RemoteFile(server.url, "file.bin", SHA256)
+    with room(100_000), pytest.raises(MateError, match=r"file too large\. Free space"), on_disk():
+        fetch(file, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file.bin.part"]
+    assert fetch(file, tmp_path).read_bytes() == CONTENT
+
+
+def test_a_damaged_account_of_what_arrived_is_named(server, tmp_path):
+    (tmp_path / download.MANIFEST).write_text("{")
+    with pytest.raises(DataError, match=rf"{download.MANIFEST}: not readable as JSON: .*Move it away"):
+        fetch(RemoteFile(server.url, "file.bin"), tmp_path)
 
 
 def test_a_wrong_checksum_is_refused_and_the_file_kept_for_a_look(server, tmp_path):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import TapasConfig, TapasForQuestionAnswering, TapasForSequenceClassification, TapasTokenizer
 
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
-from mate_cli.errors import CheckpointError, TrustError
+from mate_cli.errors import CheckpointError, ConfigError, TrustError
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.tables.example import AGGREGATIONS, TableExample
@@ -196,6 +196,12 @@ WRONG = {
     "wrong option": ("theirs", config(temperature="hot"), "not the options of a TAPAS"),
     "config is no JSON": ("theirs", text("config.json", "{", "["), "not readable as JSON"),
     "settings are no YAML": ("ours", text("mate.yaml", "seed:", "seed: ["), r"mate\.yaml: cannot be read"),
+    "no letters": (
+        "ours",
+        lambda folder: (folder / "vocab.txt").write_bytes(b"\xff\n"),
+        r"vocab\.txt: .* not in UTF-8",
+    ),
+    "words are cut": ("ours", text("tokenizer_config.json", "}", ""), r"tokenizer_config\.json: not readable as JSON"),
     "no settings": ("ours", without("mate.yaml"), r"mate\.yaml is missing"),
     "unknown option": ("ours", text("mate.yaml", "keep: 10", "kept: 10"), "unexpected keyword argument 'kept'"),
     "another size": ("ours", text("mate.yaml", "size: tiny", "size: mini"), "weights of another network"),
@@ -238,7 +244,7 @@ def test_what_is_no_checkpoint(tmp_path, ours):
 
 def refusal(name, tmp_path):
     """Why a checkpoint is refused, which is said in one line."""
-    with pytest.raises((CheckpointError, TrustError)) as caught:
+    with pytest.raises((CheckpointError, ConfigError, TrustError)) as caught:
         open_checkpoint(name, here(tmp_path))
     assert "\n" not in str(caught.value)
     return str(caught.value)

@@ -146,6 +146,7 @@ def odd_states(whole: Path) -> dict[str, object]:
         "loops of another kind": {**state, "loops": {"fit_loop": [1]}},
         "progress in words": changed(lambda s: s["loops"]["fit_loop"].update({progress: "x"})),
         "callbacks of another kind": {**state, "callbacks": {"x": 1}},
+        **{f"nothing of {name}": changed(lambda s, name=name: s["callbacks"].pop(name)) for name in state["callbacks"]},
         "a score in words": changed(lambda s: s["callbacks"][checkpoints].update(best_score="high")),
         "another run": changed(lambda s: s["callbacks"][checkpoints].update(run="2001-01-01T00:00:00")),
         "no optimizer": {**state, "optimizer_states": []},
@@ -167,6 +168,7 @@ def stopped(tmp_path_factory):
 
 
 ODD = [
+    *("nothing of FollowTraining", "nothing of Checkpoints"),
     *("a list", "a step in words", "no weights", "other weights", "weights that are none", "no optimizer"),
     *("progress in words", "callbacks of another kind", "loops of another kind", "a score in words", "another run"),
     *("a schedule of another kind", "an optimizer of another kind", "counts of another kind"),

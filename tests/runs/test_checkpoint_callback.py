@@ -6,9 +6,10 @@ import math
 from types import SimpleNamespace
 
 import pytest
+import pytorch_lightning as pl
 import torch
 
-from mate_cli.errors import ConfigError, RunError
+from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module
@@ -88,3 +89,20 @@ def test_a_validation_without_the_metric_is_named(tmp_path):
     trainer = FakeTrainer(should_stop=False, global_step=1, callback_metrics={"dev/em": torch.tensor(0.1)})
     with pytest.raises(RunError, match=r"no dev/f1 was found .*"):
         checkpoints.on_validation_end(trainer, torch.nn.Linear(1, 1))
+
+
+class Counting(pl.Callback):
+    """Any callback that has something to save."""
+
+    def state_dict(self):
+        return {"count": 1}
+
+
+@pytest.mark.parametrize("left", [{}, {"Counting": {"count": 1}}, {"Checkpoints": {"run": ""}, "Counting": {}}])
+def test_a_last_state_that_lacks_what_a_callback_saved_is_refused(tmp_path, left):
+    checkpoints = Checkpoints(RunFolder(tmp_path), "dev/f1", every_steps=1, patience=None)
+    trainer = FakeTrainer(callbacks=[pl.Callback(), Counting(), checkpoints])
+    checkpoints.on_load_checkpoint(trainer, None, {"callbacks": {"Checkpoints": {"run": ""}, "Counting": {"count": 1}}})
+    missing = "Checkpoints" if left.get("Counting") else "Counting"
+    with pytest.raises(CheckpointError, match=rf"last\.ckpt: .*damaged: there is nothing of {missing} in it"):
+        checkpoints.on_load_checkpoint(trainer, None, {"callbacks": left})

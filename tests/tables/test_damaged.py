@@ -90,11 +90,14 @@ def of_text(name, text):
     return name, lambda file: file.write_text(text)
 
 
-def of_parquet(file):
-    same = pyarrow.DictionaryArray.from_arrays(
-        pyarrow.array([0] * 2000, pyarrow.int32()), pyarrow.array(["x" * 10_000])
-    )
-    write_table(pyarrow.table({"a": same}), file)
+def same_text(count):
+    """A text of 10 kB that stands once in memory, and in any number of cells."""
+    indices = pyarrow.array([0] * count, pyarrow.int32())
+    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(["x" * 10_000]))
+
+
+def of_parquet(values, **how):
+    return "t.parquet", lambda file: write_table(pyarrow.table({"a": values}), file, **how)
 
 
 SMALL = Limits(rows=1000, columns=50, cells=20_000, megabytes=1)
@@ -118,7 +121,13 @@ LARGE = {
     ),
     "a line of cells": (*of_text("t.csv", 'a,b\n"1' + ",1" * 90 + '",1\n' + "1," * 90 + "\n"), "more than 50 columns"),
     "a file": (*of_text("t.csv", "a\n" + "1" * 1_000_001), "more than 1 MB"),
-    "packed Parquet": ("t.parquet", of_parquet, "more than"),
+    "packed Parquet": (*of_parquet(same_text(900)), "more than 1 MB unpacked"),
+    "a packed list of Parquet": (
+        *of_parquet(pyarrow.ListArray.from_arrays(pyarrow.array([0, 500], pyarrow.int32()), same_text(500))),
+        "more than 1 MB unpacked",
+    ),
+    "equal numbers of Parquet": (*of_parquet([[7] * 200_000]), "more than 1 MB unpacked"),
+    "a cell of Parquet": (*of_parquet(["x" * 200_000]), "in memory whole has more than 0 MB"),
 }
 
 

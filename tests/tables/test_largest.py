@@ -33,13 +33,27 @@ def filled(start, piece, end, megabytes):
     return start + piece * (megabytes * MEGABYTE // len(piece.encode())) + end
 
 
-def parquet(columns):
+def parquet(columns, **how):
     import pyarrow
     from pyarrow.parquet import write_table
 
     file = io.BytesIO()
-    write_table(pyarrow.table(columns), file, use_dictionary=False)
+    write_table(pyarrow.table(columns), file, **{"use_dictionary": False, **how})
     return file.getvalue()
+
+
+def same_text(megabytes, count):
+    """A text that stands once in a file, for many cells."""
+    import pyarrow
+
+    indices = pyarrow.array([0] * count, pyarrow.int32())
+    return pyarrow.DictionaryArray.from_arrays(indices, pyarrow.array(["😀" + "x" * megabytes * MEGABYTE]))
+
+
+def in_list(values):
+    import pyarrow
+
+    return pyarrow.ListArray.from_arrays(pyarrow.array([0, len(values)], pyarrow.int32()), values)
 
 
 def workbook(part, change):
@@ -71,6 +85,11 @@ LARGEST = {
     "objects.jsonl": lambda: filled("", OBJECT + "\n", "", 199),
     "one line.jsonl": lambda: filled('{"a":[', "{},", '{}]}\n{"a":1}\n', 24),
     "texts.parquet": lambda: parquet({"a": ["😀" + "x" * 1_500_000] * 128}),
+    "one text.parquet": lambda: parquet({"a": ["😀" + "x" * 190 * MEGABYTE]}),
+    "same text.parquet": lambda: parquet({"a": same_text(20, 300)}, use_dictionary=True, store_schema=False),
+    "same text in a list.parquet": lambda: parquet({"a": in_list(same_text(3, 1000))}, use_dictionary=True),
+    "same number.parquet": lambda: parquet({"a": [[7] * 24_000_000]}, use_dictionary=True),
+    "nothing.parquet": lambda: parquet({"a": [[None] * 49_000_000]}),
     "columns.parquet": lambda: parquet({f"c{n}": [f"{row}-{n}" for row in range(300_000)] for n in range(20)}),
     "rows.xlsx": lambda: in_sheet(b"<row>" + b"<c><v>12.5</v></c>" * 20 + b"</row>", 60),
     "one row.xlsx": lambda: in_sheet(b"<c/>", 150),

@@ -386,6 +386,33 @@ def test_values_of_parquet_are_written_as_people_read_them(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_long_texts_of_parquet_are_read_in_their_order(tmp_path, monkeypatch, whole):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    if not whole:
+        monkeypatch.setattr("mate_cli.tables.formats.columnar.PIECE", 100)
+        monkeypatch.setattr("mate_cli.tables.formats.columnar.LONG", 10)
+    texts = [f"{number}" + "x" * (number % 30) for number in range(300)]
+    views = pyarrow.array(texts, pyarrow.string_view())
+    pairs = [[(text, number)] if number % 3 else None for number, text in enumerate(texts)]
+    columns: dict[str, object] = {
+        "plain": texts,
+        "coded": pyarrow.array(texts).dictionary_encode(),
+        "views": views,
+        "pairs": pyarrow.array(pairs, pyarrow.map_(pyarrow.string(), pyarrow.int64())),
+        "parts": [{"a": text, "b": [text, None]} for text in texts],
+    }
+    write_table(
+        pyarrow.table(columns), tmp_path / "t.parquet", store_schema=whole, row_group_size=170 if whole else None
+    )
+    rows = contents(read_table(tmp_path / "t.parquet")[0])[1:]
+    assert [row[0] for row in rows] == [row[1] for row in rows] == [row[2] for row in rows] == texts
+    assert rows[4][3:] == ['[["4xxxx", 4]]', '{"a": "4xxxx", "b": ["4xxxx", null]}']
+    assert rows[3][3] == ""
+
+
 @settings(max_examples=150)  # quick, and what may break lies in one of hundreds of places
 @given(st.binary(max_size=400))
 def test_any_bytes_give_a_table_or_an_error_of_ours(tmp_path_factory, data):

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mate_cli.files.atomic import beside
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -102,5 +104,10 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     with rc_context({**FONT, "svg.hashsalt": name}):
         for file in files:
             metadata = {"Date": None} if file.suffix == ".svg" else None
-            figure.savefig(file, dpi=200, facecolor="white", metadata=metadata)
+            partial = beside(file)
+            try:
+                figure.savefig(partial, format=file.suffix[1:], dpi=200, facecolor="white", metadata=metadata)
+                partial.replace(file)
+            finally:
+                partial.unlink(missing_ok=True)
     return files

@@ -58,14 +58,16 @@ class Checkpoints(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Refuse a last state that lacks what this callback saved: Lightning would go on without it.
+        """Refuse a last state that lacks what any callback of the trainer saved: Lightning would go on without it.
 
         Raises:
-            CheckpointError: saying so.
+            CheckpointError: naming the first that is missing.
         """
-        if self.state_key not in checkpoint["callbacks"]:
-            problem = "the checkpoint is damaged: it does not say which weights are the best"
-            raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
+        saving = (one for one in trainer.callbacks if type(one).state_dict is not pl.Callback.state_dict)
+        for callback in saving:
+            if not checkpoint["callbacks"].get(callback.state_key):
+                problem = f"the checkpoint is damaged: there is nothing of {type(callback).__name__} in it"
+                raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,18 @@ from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetFile
+    from pyarrow import Array, RecordBatch
+    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 AT_ONCE = 128
+PIECE = 1 << 23
+"""Bytes of the rows that are turned into texts of Python at once, which can take four times as many."""
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+"""Bytes of a value, by the name of its type."""
+REFERENCE = 8
+"""Bytes that a value takes at least in a list of Python."""
+LONG = PIECE // AT_ONCE
+"""Bytes of a text that is not repeated in memory for every cell it stands in."""
 _INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -26,23 +36,122 @@ def read_parquet(path: Path, limits: Limits) -> Grid:
         DataError: it is damaged.
     """
     from pyarrow import ArrowException
-    from pyarrow.parquet import ParquetFile
+    from pyarrow.parquet import ParquetFile, read_metadata
 
     try:
-        file = ParquetFile(path)
+        metadata = read_metadata(path)
+        limits.check_bytes(path, sum(_unpacked(chunk, width) for chunk, width in _chunks(metadata)))
+        limits.check(path, rows=metadata.num_rows, columns=metadata.num_columns)
+        file = ParquetFile(path, metadata=metadata, read_dictionary=_with_long_texts(path, metadata))
     except (ArrowException, OSError) as error:
         raise DataError("this Parquet file cannot be read", where=str(path), remedy="Write it again") from error
-    groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-    limits.check_bytes(path, sum(group.total_byte_size for group in groups))
-    limits.check(path, rows=file.metadata.num_rows, columns=file.metadata.num_columns)
     names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
     return Grid(_lines(file, names, path, limits), names)
+
+
+def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]:
+    """Each part of a column, with the bytes of its values where all have the same."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for place in range(metadata.num_columns):
+            chunk = group.column(place)
+            yield chunk, WIDTHS.get(chunk.physical_type, max(metadata.schema.column(place).length, 0))
+
+
+def _unpacked(chunk: ColumnChunkMetaData, width: int) -> int:
+    """Bytes of its pages, or of its values where these are more: equal ones can be written once."""
+    return int(max(chunk.total_uncompressed_size, chunk.num_values * width))
+
+
+def _with_long_texts(path: Path, metadata: FileMetaData) -> list[str]:
+    """The columns with texts so long that those of a few rows are too much, though they may be written once."""
+    from pyarrow.parquet import ParquetFile
+
+    maybe = {
+        chunk.path_in_schema
+        for chunk, _ in _chunks(metadata)
+        if chunk.has_dictionary_page and chunk.total_uncompressed_size > LONG
+    }
+    file = ParquetFile(path, metadata=metadata, read_dictionary=list(maybe))
+    return [name for name in sorted(maybe) if _has_long_text(file, name)]
+
+
+def _has_long_text(file: ParquetFile, name: str) -> bool:
+    from pyarrow import ArrowNotImplementedError
+
+    groups = ([place] for place in range(file.num_row_groups))
+    with suppress(ArrowNotImplementedError):  # lists whose texts stand in several dictionaries
+        return any(_is_long(rows) for group in groups for rows in file.iter_batches(row_groups=group, columns=[name]))
+    return False
+
+
+def _is_long(rows: RecordBatch) -> bool:
+    from pyarrow import compute
+
+    dictionaries = (leaf.dictionary for column in rows.columns for leaf in _leaves(column) if _is_coded(leaf))
+    return any((compute.max(compute.binary_length(one)).as_py() or 0) > LONG for one in dictionaries)
 
 
 def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> Iterator[list[str]]:
     size = 0
     for batch in file.iter_batches(batch_size=AT_ONCE, columns=names, use_threads=False):
-        size += batch.nbytes  # a dictionary of a few long texts can stand for any number of them
-        limits.check_bytes(path, size)
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield [spreadsheet_text(value) for value in row]
+        for rows in _pieces(batch):
+            weight = _weight(rows)
+            size += weight
+            limits.check_bytes(path, size)
+            limits.check_bytes(path, weight if rows.num_rows == 1 else 0, whole=True)
+            for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+                yield [spreadsheet_text(value) for value in row]
+
+
+def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
+    """Rows in parts of few megabytes, or single ones."""
+    half = rows.num_rows // 2
+    if half and _weight(rows) > PIECE:
+        yield from _pieces(rows.slice(0, half))
+        yield from _pieces(rows.slice(half))
+    else:
+        yield rows
+
+
+def _weight(rows: RecordBatch) -> int:
+    """Bytes of the values; a text that stands once and is meant often counts as often."""
+    return sum(_bytes(leaf) for column in rows.columns for leaf in _leaves(column))
+
+
+def _bytes(leaf: Array) -> int:
+    from pyarrow import compute, large_binary, types
+
+    if _is_coded(leaf):
+        lengths = compute.binary_length(leaf.dictionary).take(leaf.indices)
+        return (compute.sum(lengths).as_py() or 0) + REFERENCE * len(leaf)
+    if types.is_string_view(leaf.type) or types.is_binary_view(leaf.type):
+        leaf = leaf.cast(large_binary())  # views of a few rows count the bytes of all
+    return max(leaf.nbytes, REFERENCE * len(leaf))
+
+
+def _is_coded(leaf: Array) -> bool:
+    """Whether its texts stand in a dictionary."""
+    from pyarrow import types
+
+    kind = leaf.type
+    return types.is_dictionary(kind) and not types.is_primitive(kind.value_type)
+
+
+def _leaves(column: Array) -> Iterator[Array]:
+    """The values in lists, maps and structures, however deep."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_map(kind):
+        places = column.offsets
+        start, end = places[0].as_py(), places[-1].as_py()
+        parts = [part.slice(start, end - start) for part in (column.keys, column.items)]
+    elif types.is_struct(kind):
+        parts = column.flatten()
+    elif types.is_nested(kind):
+        parts = [column.flatten()]
+    else:
+        yield column
+        return
+    for part in parts:
+        yield from _leaves(part)
