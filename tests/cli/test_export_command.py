@@ -26,7 +26,9 @@ def test_a_run_becomes_a_folder(run, tmp_path, capsys):
     }
     assert all(name in printed for name in files)
     assert "license: mit\n" in (tmp_path / "exported" / "README.md").read_text()
-    assert json.loads((tmp_path / "exported" / "config.json").read_text())["architectures"] == ["MateModel"]
+    assert json.loads((tmp_path / "exported" / "config.json").read_text())["architectures"] == [
+        "MateForTableQuestionAnswering"
+    ]
     assert main(words) == 2
     assert main([*words, "overwrite=true"]) == 0
 

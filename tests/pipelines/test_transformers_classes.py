@@ -22,8 +22,8 @@ from transformers import AutoModelForTableQuestionAnswering as ForTables
 
 import mate_cli.models.auto_classes  # noqa: F401 - makes our networks known
 from mate_cli.errors import CheckpointError, DataError
-from mate_cli.pipelines.evaluation import predict
-from mate_cli.pipelines.export import export_run
+from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.export.export import export_run
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.inference.table_answering import TableAnswering
 from mate_cli.tables.example import TableExample

@@ -6,8 +6,8 @@ import pytest
 
 from mate_cli.metrics.parts import IN_PASSAGE
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.disagreements import Answer
-from mate_cli.reports.compare.questions import Question
+from mate_cli.reports.compare.disagreements import GivenAnswer
+from mate_cli.reports.compare.questions import ScoredQuestion
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import write_page
 from mate_cli.reports.page.questions import is_link
@@ -58,10 +58,10 @@ def test_values_stand_where_they_belong():
 
 
 def test_a_linking_cell_is_said_to_be_one():
-    question = Question("q", "who?", answers=("Karin Rossi",), source=IN_PASSAGE.name)
-    assert is_link(Answer("mate", (("Castle College", 1),), 1.0), question)
-    assert not is_link(Answer("mate", (("karin  rossi", 1),), 1.0), question)
-    assert not is_link(Answer("mate", (("Castle College", 1),), 0.0), question)
+    question = ScoredQuestion("q", "who?", answers=("Karin Rossi",), source=IN_PASSAGE.name)
+    assert is_link(GivenAnswer("mate", (("Castle College", 1),), 1.0), question)
+    assert not is_link(GivenAnswer("mate", (("karin  rossi", 1),), 1.0), question)
+    assert not is_link(GivenAnswer("mate", (("Castle College", 1),), 0.0), question)
 
 
 @pytest.mark.long
