@@ -208,7 +208,7 @@ WRONG = {
     "foreign code": ("ours", text("mate.yaml", "mate_cli.models.mate.Mate", "os.system"), "os.system is no part of"),
     "imported code": (
         "ours",
-        text("mate.yaml", "mate_cli.models.mate.Mate", "mate_cli.models.auto_classes.importlib.import_module"),
+        text("mate.yaml", "mate_cli.models.mate.Mate", "mate_cli.models.auto_encoder.load_file"),
         "is no part of mate",
     ),
     "their late code": ("theirs", config(hidden_act="${oc.create:{_target_:os.getcwd}}"), "is an interpolation"),
