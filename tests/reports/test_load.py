@@ -123,12 +123,12 @@ def test_reports_load_neither_torch_nor_matplotlib():
 
 
 def test_config_values_read_as_yaml_writes_them(tmp_path):
-    build_run(tmp_path / "run", config={"a": {"b": None, "c": True, "d": [1, 2], "e": {}, "f": 1}})
+    build_run(tmp_path / "run", config={"a": {"b": None, "c": True, "d": ["x", None], "e": {}, "f": 1}})
     config = load_runs([tmp_path]).runs[0].config
     assert {key[2:]: value for key, value in config.items() if key[:2] == "a."} == {
         "b": "null",
         "c": "true",
-        "d": "[1, 2]",
+        "d": "[x,null]",
         "e": "{}",
         "f": "1",
     }

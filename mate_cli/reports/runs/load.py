@@ -190,12 +190,16 @@ def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
 
 
 def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf."""
+    """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf, written as it is typed."""
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
             yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
     elif prefix:
-        yield prefix, {None: "null", True: "true", False: "false"}.get(tree, "") if is_word(tree) else clean(tree)
+        yield prefix, f"[{','.join(map(_word, tree))}]" if isinstance(tree, list) else _word(tree)
+
+
+def _word(value: object) -> str:
+    return {None: "null", True: "true", False: "false"}.get(value, "") if is_word(value) else clean(value)
 
 
 def is_word(value: object) -> TypeGuard[bool | None]:
