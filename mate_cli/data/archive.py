@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -30,6 +31,8 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 }
 LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 500
 """Megabytes of a file that are read, unpacked, and the environment's word for another number of them."""
+PIECE = 1 << 20
+"""Bytes read at a time."""
 _OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)  # bits that say: packed in a way that nobody knows
 _DAMAGE = (EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error, *_OF_ZIP)
 
@@ -59,13 +62,13 @@ def _content(stream: IO[bytes], where: Path | str) -> bytes:
     Raises:
         DataError: they are.
     """
-    most = _most()
-    content = stream.read(most * 1_000_000 + 1)
-    if len(content) > most * 1_000_000:
-        raise DataError(
-            f"it has more than {most:,} MB unpacked", where=str(where), remedy=f"If it is right, set {LARGEST} to more"
-        )
-    return content
+    most, content = _most(), BytesIO()
+    while piece := stream.read(PIECE):
+        content.write(piece)
+        if content.tell() > most * 1_000_000:
+            remedy = f"If it is right, set {LARGEST} to more"
+            raise DataError(f"it has more than {most:,} MB unpacked", where=str(where), remedy=remedy)
+    return content.getvalue()
 
 
 def _most() -> int:

@@ -48,7 +48,7 @@ def test_a_member_that_is_too_large_is_refused_before_it_is_in_memory(tmp_path, 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8_000_000
-    monkeypatch.setenv(LARGEST, "30")
+    monkeypatch.setenv(LARGEST, "30000000")  # more than any memory
     assert len(dict(read_members(tmp_path / name, "d"))["large"]) == len(ZEROS)
 
 
