@@ -99,6 +99,8 @@ def test_24_layers_go_on_bit_for_bit_and_are_scaled_once(release, tmp_path, monk
     from mate_cli.runs.callbacks import progress
 
     class Stop(progress.FollowTraining):
+        state_key = "FollowTraining"
+
         def on_train_batch_end(self, trainer, *given):
             super().on_train_batch_end(trainer, *given)
             if trainer.global_step == 3:

@@ -223,6 +223,7 @@ def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
         process.wait()
     except KeyboardInterrupt:
         process.kill()
+        process.wait()
         raise
 
 
