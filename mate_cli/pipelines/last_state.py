@@ -44,7 +44,7 @@ def read_state(path: Path) -> Mapping[str, Any]:
         if not isinstance(state, dict):
             raise _damaged(path, "it holds no mapping")
         for name, kind in KINDS.items():
-            if not isinstance(state.get(name), kind) or state[name] in (True, []):
+            if not isinstance(state.get(name), kind) or state[name] is True or state[name] == []:
                 raise _damaged(path, f"there is no {name} in it")
         if state["global_step"] < 0:
             raise _damaged(path, "its step is negative")

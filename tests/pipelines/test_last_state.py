@@ -27,9 +27,10 @@ ODD = {
 }
 
 
-def test_a_whole_one_is_read(tmp_path):
-    torch.save(WHOLE, tmp_path / "last.ckpt")
-    assert last_step(tmp_path / "last.ckpt") == 3
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_a_whole_one_is_read(tmp_path, step):
+    torch.save({**WHOLE, "global_step": step}, tmp_path / "last.ckpt")
+    assert last_step(tmp_path / "last.ckpt") == step
     assert last_step(None) is None
 
 
