@@ -64,6 +64,7 @@ def run(cfg: Compare) -> None:
         statistic=cfg.statistic,
         published=cfg.published,
         against=cfg.against,
+        cache=Path(cfg.paths.cache).expanduser(),
     )
     report = follow_comparison(cfg, look, console) if cfg.watch else look()
     if report is None:

@@ -37,12 +37,27 @@ class TableWindow:
 
 
 def window(answered: TableQuestion, most_rows: int, most_columns: int) -> TableWindow:
-    """Choose the rows and columns around the chosen cells; the first column is shown, as it often names the row."""
-    height, width = len(answered.table.rows), len(answered.table.header)
-    rows = around(list(dict.fromkeys(row for row, _ in _best_first(answered))), height, most_rows)
-    columns = around([*dict.fromkeys(column for _, column in _best_first(answered)), 0], width, most_columns)
+    """Choose the rows and columns around the chosen cells."""
+    shape = len(answered.table.rows), len(answered.table.header)
+    return cell_window(_best_first(answered), shape, most_rows, most_columns)
+
+
+def cell_window(
+    cells: Sequence[tuple[int, int]], shape: tuple[int, int], most_rows: int, most_columns: int
+) -> TableWindow:
+    """Choose the rows and columns around some cells; the first column is shown, as it often names the row.
+
+    Args:
+        cells: (row, column) of each, the most important first.
+        shape: rows and columns of the table.
+        most_rows: so many are shown.
+        most_columns: so many are shown.
+    """
+    height, width = shape
+    rows = around(list(dict.fromkeys(row for row, _ in cells)), height, most_rows)
+    columns = around([*dict.fromkeys(column for _, column in cells), 0], width, most_columns)
     shown_rows, shown_columns = _with_gaps(rows, height), _with_gaps(columns, width)
-    hidden = sum(row not in shown_rows or column not in shown_columns for row, column in answered.cells)
+    hidden = sum(row not in shown_rows or column not in shown_columns for row, column in cells)
     hidden_rows, hidden_columns = height - _count(shown_rows), width - _count(shown_columns)
     return TableWindow(shown_rows, shown_columns, hidden_rows, hidden_columns, hidden)
 

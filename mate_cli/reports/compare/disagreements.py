@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.questions import ScoredQuestion, common_questions, scored_seeds
+from mate_cli.reports.compare.questions import Cell, Prediction, ScoredQuestion, common_questions, scored_seeds
 
 SHOWN = 20
 """Questions that are shown where nobody asks for another number."""
@@ -22,11 +22,13 @@ class GivenAnswer:
         label: of the configuration.
         texts: its predictions with the number of seeds that made them, most frequent first.
         score: mean over its seeds.
+        cells: the cells that any of its seeds chose, as (row, column).
     """
 
     label: str
     texts: tuple[tuple[str, int], ...]
     score: float
+    cells: tuple[Cell, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
     return tuple(one for _, one in sorted(zip(places, found, strict=True), key=lambda pair: pair[0])[:most])
 
 
-def _answer(label: str, made: Sequence[tuple[str, float]]) -> GivenAnswer:
-    texts = Counter(text for text, _ in made)
-    return GivenAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made))
+def _answer(label: str, made: Sequence[tuple[Prediction, float]]) -> GivenAnswer:
+    texts = Counter(prediction.text for prediction, _ in made)
+    cells = dict.fromkeys(cell for prediction, _ in made for cell in prediction.chosen)
+    return GivenAnswer(label, tuple(texts.most_common()), statistics.fmean(score for _, score in made), tuple(cells))

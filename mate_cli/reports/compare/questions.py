@@ -60,16 +60,23 @@ class Prediction:
         text: the answer.
         scores: by name.
         cells: the cells that it points at, as (row, column), the best first.
+        is_selection: all of these cells are the answer; else they are a ranking.
     """
 
     text: str
     scores: Mapping[str, float]
     cells: tuple[Cell, ...] = ()
+    is_selection: bool = False
+
+    @property
+    def chosen(self) -> tuple[Cell, ...]:
+        """The cells that are the answer, or lead to it."""
+        return self.cells if self.is_selection else self.cells[:1]
 
 
 Questions = Mapping[ScoredQuestion, Prediction]
 """All that a run answered on a split."""
-Scored = Mapping[ScoredQuestion, tuple[str, float]]
+Scored = Mapping[ScoredQuestion, tuple[Prediction, float]]
 """What a run answered, and its score."""
 
 
@@ -159,7 +166,7 @@ def _prediction(row: Mapping[str, Any]) -> Prediction:
     scores = row.get("scores")
     pairs = scores.items() if isinstance(scores, dict) else ()
     known = {clean(name): float(value) for name, value in pairs if is_number(value) and is_finite(value)}
-    return Prediction(_text(row.get("pred")), known, _cells(row.get("cells")))
+    return Prediction(_text(row.get("pred")), known, _cells(row.get("cells")), "aggregation" in row)
 
 
 def _cells(found: object) -> tuple[Cell, ...]:
@@ -188,7 +195,7 @@ def scored_seeds(group: Configuration, metric: str) -> list[Scored]:
 @lru_cache(maxsize=128)
 def _scored(version: Version, score: str, part: str) -> Scored:
     return {
-        question: (made.text, value)
+        question: (made, value)
         for question, made in _read(version).items()
         if part in ("", question.source) and (value := _score(made, score)) is not None
     }

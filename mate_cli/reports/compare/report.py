@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
@@ -38,6 +39,7 @@ class Report:
         warnings: one line per file that could not be read.
         created: when the comparison was made.
         significance: every configuration against the one asked for.
+        cache: a folder where what takes long to read is kept, None: nowhere.
     """
 
     folders: tuple[str, ...]
@@ -52,6 +54,7 @@ class Report:
     warnings: tuple[str, ...]
     created: datetime
     significance: Significance | None = None
+    cache: Path | None = None
 
     @property
     def unfinished(self) -> tuple[LoadedRun, ...]:
@@ -69,6 +72,7 @@ def build_report(
     statistic: Statistic = "median",
     published: bool = True,
     against: str | None = None,
+    cache: Path | None = None,
     now: datetime | None = None,
 ) -> Report:
     """Reads the runs below the folders and compares them.
@@ -83,6 +87,7 @@ def build_report(
         statistic: how repeats are summed up, see `Summary`.
         published: show what papers report on the same datasets.
         against: label, or a part of it, of the configuration that the others are tested against.
+        cache: a folder where what takes long to read may be kept.
         now: the time to show, by default the present.
 
     Raises:
@@ -114,6 +119,7 @@ def build_report(
         warnings=loaded.warnings,
         created=now or datetime.now(timezone.utc),
         significance=compare_with(ranked, chosen, against) if against else None,
+        cache=cache,
     )
 
 

@@ -19,9 +19,10 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 
 
 class Scored(NamedTuple):
-    """A run: the place of its configuration, its settings, and its score as it is printed."""
+    """A run: the place and the label of its configuration, its settings, and its score as it is printed."""
 
     place: int
+    label: str
     settings: Mapping[str, str]
     score: float
 
@@ -65,7 +66,10 @@ def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]
     """Returns the runs of a configuration that have a score; shares are percent."""
     factor = 100 if metric.is_share else 1
     known = [run for run in group.counted if metric.full in run.metrics]
-    return [Scored(place, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full]) for run in known]
+    return [
+        Scored(place, group.label, settings(run, (*IGNORED, "name")), factor * run.metrics[metric.full])
+        for run in known
+    ]
 
 
 def panels(runs: Sequence[Scored]) -> list[SettingPanel]:
@@ -118,7 +122,7 @@ def drawn(panel: SettingPanel, runs: Sequence[Scored]) -> Markup:
     dots = [
         element(
             "circle",
-            element("title", f"{value}: {run.score:.1f}"),
+            element("title", f"{value}: {run.score:.1f}, {run.label}"),
             cx=f"{ticks[value]:.1f}",
             cy=f"{y(run.score):.1f}",
             r=4,

@@ -1,0 +1,89 @@
+"""The tables beside questions: read from the data set of the runs, its right and its chosen cells marked."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mate_cli.data.datasets.catalogue import find_dataset
+from mate_cli.reports.compare import answer_tables
+from mate_cli.reports.compare.disagreements import disagreements
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.questions import questions_section, tables_of
+from mate_cli.tables.text import table_matches
+from tests.reports.answered import write_rows
+from tests.reports.runs import build_run
+
+SAMPLE = {"_target_": find_dataset("sample").target, "name": "sample", "download": False}
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """Two questions of the sample: the answer of one is in the table, that of the other in a passage."""
+    examples = find_dataset("sample").open(None).examples("dev")
+    return [next(one for one in examples if one.answer.source == source) for source in ("table", "passage")]
+
+
+def build_answers(root, asked, data):
+    """Two runs: mate chooses a right cell, tapas another one."""
+    for model in ("mate", "tapas"):
+        rows = []
+        for example in asked:
+            right = example.answer.coordinates[0]
+            wrong = next(cell for *cell, _ in example.table.cells() if tuple(cell) not in example.answer.coordinates)
+            row, column = right if model == "mate" else wrong
+            rows.append(
+                {
+                    "question_id": example.example_id,
+                    "question": example.question,
+                    "pred": example.table.rows[row][column].text,
+                    "answer": list(example.answer.texts),
+                    "source": example.answer.source,
+                    "cells": [[row, column, 0.9], [0, 0, 0.1]],
+                    "scores": {"hits@1": float(model == "mate")},
+                }
+            )
+        write_rows(build_run(root / model, model=model, metrics={}, steps=1, config={"data": data}), rows)
+    return root
+
+
+def test_right_and_chosen_cells_are_marked_and_a_linking_cell_is_said_to_be_one(tmp_path, asked):
+    page = str(questions_section(build_report([build_answers(tmp_path, asked, SAMPLE)])))
+    cards = {one.example_id: card for card in page.split("<li ")[1:] for one in asked if one.question in card}
+    for example in asked:
+        marks = dict(re.findall(r'<td class="(gold|chosen|gold chosen)">(.*?)</td>', cards[example.example_id]))
+        row, column = example.answer.coordinates[0]
+        assert example.table.rows[row][column].text in marks["gold chosen"]
+        assert 'aria-label="chosen by mate"' in marks["gold chosen"]
+        assert 'aria-label="chosen by tapas"' in marks["chosen"]
+        inside = (row, column) in table_matches(example.table, example.answer.texts[0])
+        assert ("●" if inside else "○") in marks["gold chosen"]
+    linked, in_table = cards[asked[1].example_id], cards[asked[0].example_id]
+    assert "it links to a passage with the right one" in linked
+    assert "links to a passage" not in in_table
+    assert "Tables are not shown" not in page
+
+
+def test_without_the_data_set_the_page_says_so(tmp_path, asked):
+    gone = {"_target_": find_dataset("hybridqa").target, "name": "hybridqa", "root": str(tmp_path / "nowhere")}
+    for number, (data, reason) in enumerate(
+        [
+            (gone, "nowhere"),
+            ({"_target_": "os.system", "root": "."}, "os.system is no data set of this program"),
+            ({"name": "x"}, "the runs do not say where their data set lies"),
+        ]
+    ):
+        page = str(questions_section(build_report([build_answers(tmp_path / str(number), asked, data)])))
+        assert "<details" not in page
+        assert reason in page.partition("Tables are not shown: ")[2]
+
+
+def test_what_was_read_is_kept(tmp_path, asked, monkeypatch):
+    groups = build_report([build_answers(tmp_path / "runs", asked, SAMPLE)]).groups
+    found = disagreements(groups, "dev/hits@1")
+    first, _ = tables_of(found, groups, "dev", tmp_path / "cache")
+    monkeypatch.setattr(answer_tables, "_read", None)
+    again, missing = tables_of(found, groups, "dev", tmp_path / "cache")
+    assert (again, missing) == (first, "")
+    assert set(again) == {one.example_id for one in asked}
