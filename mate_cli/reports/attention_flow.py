@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from mate_cli.errors import RunError
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_object
-from mate_cli.reports.format import NOTHING, plural
+from mate_cli.reports.format import plural
 from mate_cli.reports.plots.attention_flow import flow_bars, flow_heat_maps
+from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.view import Column, Row, View, ViewCell, sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from mate_cli.terminal.console import Console
 
-NAME = "attention_flow"
+NAME, HEAD = "attention_flow", "from body cells to"
 PAPER: Mapping[str, tuple[float, float]] = {
     "[CLS]": (12.45, 0.28),
     "question": (37.08, 3.66),
@@ -115,50 +117,50 @@ def _means(attention: Sequence[Sequence[Sequence[float]]], heads: Sequence[Seque
     }
 
 
+NOTE = (
+    "percent of the attention of tokens in body cells, the mean over tokens, heads, layers and examples; ratio: to "
+    "uniform attention without padding; paper: a TAPAS after WikiTableQuestions (table 7 of the MATE paper)"
+)
+
+
 def print_findings(found: Mapping[str, Any], console: Console) -> None:
     """Print where body tokens look: all heads beside the paper's, then the heads that share a mask."""
-    for network in network_flows(found):
-        console.print(Text(network.title, style="bold"))
-        console.print(flow_table(network))
-        if len(network.panels) > 1:
-            console.print("", panel_table(network), sep="\n")
-        console.print()
-    note = "% of the attention of tokens in body cells, the mean over tokens, heads, layers and examples; ratio: to "
-    note += "uniform attention; paper: a TAPAS after WikiTableQuestions (table 7 of the MATE paper)"
-    console.print(Text(note, style="dim"))
+    print_views([view for network in network_flows(found) for view in flow_views(network)], console)
+    console.print(Text(sentences([NOTE]), style="dim"))
 
 
-def flow_table(network: NetworkFlow) -> Table:
-    """A row per target: ratio, percent and uniform percent of all heads, and the paper's."""
-    flow = network.panels[0]
-    table = _table("ratio", "%", "uniform %", "paper: ratio", "%", "uniform %")
-    for target, share in flow.attention.items():
+def flow_views(network: NetworkFlow) -> Iterator[View]:
+    """All heads of a network beside the paper's, a row per target; then the heads that share a mask, and figures."""
+    whole, *panels = network.panels
+    rows = []
+    for target in whole.attention:
         attention, uniform = PAPER[target]
-        ours = (_times(flow.ratio(target)), f"{share:.2f}", f"{flow.uniform[target]:.2f}")
-        table.add_row(target, *ours, _times(attention / uniform), f"{attention:.2f}", f"{uniform:.2f}")
-    return table
+        theirs = (attention / uniform, attention, uniform)
+        rows.append(Row(target, (*ratio_cells(whole, target), _cell(whole.uniform[target]), *map(_cell, theirs))))
+    columns = [Column(name) for name in ("ratio", "%", "uniform %")]
+    columns += [Column(f"paper: {name}", ("paper",), name) for name in ("ratio", "%", "uniform %")]
+    figures = partial(_flow_figures, network)
+    yield View(network.title, tuple(columns), tuple(rows), HEAD, figures=None if panels else figures)
+    if panels:
+        names = tuple(
+            Column(f"{panel.label}: {name}", (panel.label,), name) for panel in panels for name in ("ratio", "%")
+        )
+        rows = [Row(target, tuple(c for panel in panels for c in ratio_cells(panel, target))) for target in PAPER]
+        yield View(f"{network.title}, by mask", names, tuple(rows), HEAD, figures=figures)
 
 
-def panel_table(network: NetworkFlow) -> Table:
-    """A row per target: ratio and percent of each group of heads."""
-    panels = network.panels[1:]
-    table = _table(*(name for panel in panels for name in (f"{panel.label}: ratio", "%")))
-    for target in network.panels[0].attention:
-        pairs = ((_times(panel.ratio(target)), f"{panel.attention[target]:.2f}") for panel in panels)
-        table.add_row(target, *(text for pair in pairs for text in pair))
-    return table
+def ratio_cells(panel: HeadsFlow, target: str) -> tuple[ViewCell, ViewCell]:
+    """The ratio to uniform attention, and the percent, of some heads."""
+    ratio = panel.ratio(target)
+    return ViewCell() if ratio is None else _cell(ratio), _cell(panel.attention[target])
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("from body cells to", no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right")
-    return table
+def _cell(number: float) -> ViewCell:
+    return ViewCell(f"{number:.2f}", number)
 
 
-def _times(ratio: float | None) -> str:
-    return NOTHING if ratio is None else f"{ratio:.2f}"
+def _flow_figures(network: NetworkFlow) -> list[Figure]:
+    return [ratio_figure(network), flow_heat_maps(tuple(PAPER), network.attention)]
 
 
 def figures(found: Mapping[str, Any]) -> dict[str, Figure]:
@@ -166,8 +168,7 @@ def figures(found: Mapping[str, Any]) -> dict[str, Figure]:
     drawn = {}
     for network in network_flows(found):
         name = f"{NAME}_{network.name}" if network.name else NAME
-        drawn[name] = ratio_figure(network)
-        drawn[f"{name}_heads"] = flow_heat_maps(tuple(network.panels[0].attention), network.attention)
+        drawn[name], drawn[f"{name}_heads"] = _flow_figures(network)
     return drawn
 
 

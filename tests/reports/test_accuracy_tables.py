@@ -9,8 +9,8 @@ from mate_cli.reports.compare.main_metric import main_metric
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.page.tables import heading_spans
-from mate_cli.reports.terminal.comparison import heading
+from mate_cli.reports.sections.results import result_view
+from mate_cli.reports.terminal.views import stacked_heading
 from tests.reports.runs import build_run
 
 ACCURACY = "denotation_accuracy"
@@ -41,7 +41,7 @@ def test_each_kind_of_parts_has_a_table(report):
         "Accuracy on sqa · test, by place in the conversation",
         "Accuracy on sqa · test, by words of the input",
     ]
-    heads = [[heading(column, table) for column in table.columns] for table in report.tables]
+    heads = [[stacked_heading(column) for column in result_view(table).columns[:-1]] for table in report.tables]
     scores = [f"{split}\n{score}" for split in ("Dev", "Test") for score in ("Denotation accuracy", "SEQ")]
     assert heads[0] == scores
     assert heads[1:] == [scores[::2], ["\nQ1", "\nQ2", "\nQ3"], ["\n129-256 words", "\nover 1024 words"]]
@@ -67,7 +67,11 @@ def test_statements_by_subset(tmp_path):
     build_run(tmp_path / "a", dataset="tabfact", task="entailment", metrics={"test/accuracy": 0.6, **subsets})
     whole, parts = build_report([tmp_path]).tables
     assert [column.full for column in whole.columns] == ["test/accuracy"]
-    assert [heading(column, parts) for column in parts.columns] == ["\nSimple", "\nComplex", "\nSmall"]
+    assert [stacked_heading(column) for column in result_view(parts).columns[:-1]] == [
+        "\nSimple",
+        "\nComplex",
+        "\nSmall",
+    ]
     assert [row.label for row in parts.published] == ["TAPAS large, intermediate"]
 
 
@@ -77,7 +81,7 @@ def test_the_page_and_the_paper_tables_show_every_part(report, tmp_path):
         assert expected in page
         assert expected in latex
     assert "over 1024 words" in latex
-    assert heading_spans(report.tables[1]) == [("Dev", 1), ("Test", 1)]
+    assert result_view(report.tables[1]).spans(0) == [("Dev", 1), ("Test", 1), ("", 1)]
 
 
 @pytest.mark.parametrize(

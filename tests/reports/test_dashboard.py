@@ -10,7 +10,8 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.export.dashboard import labels, result_sheet, runs_sheet, send_report, sheets
+from mate_cli.reports.export.dashboard import labels, runs_sheet, send_report, sheets, view_sheet
+from mate_cli.reports.sections.results import result_view
 from mate_cli.runs.names import configuration_name
 from tests.reports.answered import answer_questions
 from tests.reports.runs import build_run
@@ -84,7 +85,7 @@ def test_runs_are_named_as_they_are_in_the_dashboard(outputs):
 
 def test_results_are_in_percent_with_the_spread_apart(outputs):
     report = build_report([outputs], metric="dev/hits@1")
-    sheet = result_sheet(report.tables[0])
+    sheet = view_sheet(result_view(report.tables[0]), "results")
     first = dict(zip(sheet.columns, sheet.rows[0], strict=True))
     summary = report.groups[0].summary("dev/hits@1")
     assert (first["configuration"], first["kind"], first["n"]) == ("mate", "ours", 2)
@@ -96,7 +97,7 @@ def test_results_are_in_percent_with_the_spread_apart(outputs):
 def test_runs_without_a_result_are_tables_too(tmp_path):
     build_run(tmp_path / "run", status="failed", overrides=None)
     found = list(sheets(build_report([tmp_path])))
-    assert [sheet.name for sheet in found] == ["runs/all"]
+    assert [sheet.name for sheet in found] == ["cost/Cost and status", "runs/all"]
 
 
 def test_without_its_logger_it_is_refused(outputs, monkeypatch, capsys):

@@ -5,7 +5,8 @@ from runs import build_run
 
 from mate_cli.reports.compare.errors import error_rows, print_errors
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.errors import errors_section
+from mate_cli.reports.format import NOTHING
+from mate_cli.reports.sections.errors import report_section
 from mate_cli.terminal.console import Console
 
 ROWS = [
@@ -36,10 +37,12 @@ def test_wrong_texts_are_sorted_for_each_configuration(root):
     (row,) = error_rows(build_report([root], metric="test/em"))
     assert (row.split, row.counts.questions, row.counts.wrong) == ("test", 8, 6), "both seeds; cells are no texts"
     assert row.counts.places == {"right_cell": 2, "wrong_column": 2, "wrong_row": 2}
-    section = errors_section(build_report([root], metric="test/em"))
-    assert "near misses" in section
-    assert "&gt; 80" in section, "the paper's share"
-    assert errors_section(build_report([root / "cells"])) is None
+    (view,) = report_section(build_report([root], metric="test/em"), wide=False).views
+    shares = {column.title: [row.cells[place].text for row in view.rows] for place, column in enumerate(view.columns)}
+    assert shares["Wrong"] == ["6", NOTHING]
+    assert shares["near misses"] == ["66.7", "55"]
+    assert "> 80" in [cell.text for cell in view.rows[-1].cells], "the paper's share"
+    assert report_section(build_report([root / "cells"]), wide=False) is None
 
 
 def test_an_evaluation_prints_them(root, capsys):

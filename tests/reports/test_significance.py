@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,8 +15,12 @@ from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap
 from mate_cli.reports.export.data_files import report_json
+from mate_cli.reports.export.latex import report_latex
+from mate_cli.reports.export.markdown import report_markdown
+from mate_cli.reports.page.page import render_page
 from mate_cli.reports.runs.load import load_runs
-from mate_cli.reports.terminal.significance import p_text, print_significance
+from mate_cli.reports.sections.significance import p_text
+from mate_cli.reports.terminal.comparison import print_report
 from tests.reports.answered import answer_questions, question_row, write_rows
 from tests.reports.runs import build_run
 
@@ -185,17 +190,42 @@ def three(root):
     return group_runs(load_runs([root]).runs)
 
 
-def test_the_table_in_the_terminal(tmp_path, capsys):
-    hits = {"mate_1": [1.0] * 30, "tapas_1": [0.0] * 30, "sat_1": [1.0] * 29 + [0.0]}
-    console = Console(width=100)
-    print_significance(compare_with(build(tmp_path, hits), METRIC, "mate"), console)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].strip() == "Against mate: Dev Hits@1"
+@pytest.fixture
+def tested(tmp_path):
+    """Against mate: sat is no worse beyond chance, tapas is."""
+    build(tmp_path, {"mate_1": [1.0] * 30, "tapas_1": [0.0] * 30, "sat_1": [1.0] * 29 + [0.0]})
+    return build_report([tmp_path], against="mate", published=False)
+
+
+def test_the_table_in_the_terminal(tested, capsys):
+    print_report(tested, Console(width=100))
+    lines = (
+        capsys.readouterr().out.partition("Against mate: Dev Hits@1")[2].partition("Cost and status")[0].splitlines()
+    )
     assert [line.split() for line in lines if line.startswith(("tapas", "sat"))] == [
         ["sat", "96.7", "-3.3", "-10.0", "to", "0.0", "0.63", "30", "1"],
         ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", "30", "1"],
     ]
-    assert "0.025 would be the bound" in " ".join(" ".join(lines).split())
+    text = " ".join(" ".join(lines).split())
+    assert "0.025 would be the bound" in text
+    assert "A star (*) marks p < 0.05." in text
+
+
+def test_the_page_the_paper_and_the_notes_have_the_same_tests(tested, tmp_path):
+    page = render_page(tested, tmp_path).partition('<section id="significance">')[2].partition("</section>")[0]
+    assert [[*re.findall(r">([^<>]+)<", row)] for row in page.partition("<tbody>")[2].split("</tr>")[:2]] == [
+        ["sat", "96.7", "\u22123.3", "\u221210.0 to 0.0", "0.63", " not clear", "30", "1"],
+        ["tapas", "0.0", "\u2212100.0", "\u2212100.0 to \u2212100.0", "&lt;0.001", " worse", "30", "1"],
+    ]
+    assert page.count('class="interval"') == 2
+    latex = report_latex(tested)
+    assert r"sat & 96.7 & -3.3 & -10.0 to 0.0 & 0.63 & 30 & 1 \\" in latex
+    assert r"tapas & 0.0 & -100.0$^{*}$ & -100.0 to -100.0 & $<$0.001 & 30 & 1 \\" in latex
+    assert r"$^{*}$: $p < 0.05$." in latex
+    markdown = report_markdown(tested)
+    assert "| sat | 96.7 | -3.3 | -10.0 to 0.0 | 0.63 | 30 | 1 |" in markdown
+    assert r"| tapas | 0.0 | **-100.0** | -100.0 to -100.0 | \<0.001 | 30 | 1 |" in markdown
+    assert "Bold: p < 0.05." in markdown
 
 
 def test_the_table_in_json(tmp_path):

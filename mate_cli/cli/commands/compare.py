@@ -51,7 +51,6 @@ def run(cfg: Compare) -> None:
     """Compare the runs that the configuration names; print the tables and write the files it asks for."""
     from mate_cli.reports.compare.report import build_report
     from mate_cli.reports.terminal.comparison import print_report, report_console
-    from mate_cli.reports.terminal.significance import print_significance
 
     console = report_console()
     look = partial(
@@ -70,8 +69,6 @@ def run(cfg: Compare) -> None:
     if report is None:
         return
     print_report(report, console)
-    if report.significance:
-        print_significance(report.significance, console)
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
     if cfg.wandb:

@@ -6,13 +6,13 @@ from datetime import datetime
 from pathlib import Path
 
 from mate_cli.reports.benchmark.figures import benchmark_figures
-from mate_cli.reports.benchmark.results import BOUND, DIRECTIONS, KINDS, BenchmarkResults
-from mate_cli.reports.benchmark.tables import BenchmarkTable, case_table, how_measured, overview_tables
+from mate_cli.reports.benchmark.results import DIRECTIONS, KINDS, BenchmarkResults
+from mate_cli.reports.benchmark.tables import case_table, how_measured, overview_tables
 from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.page.page import POLICY, asset, section
-from mate_cli.reports.page.tables import summary_card
+from mate_cli.reports.page.tables import page_table, summary_card
 from mate_cli.reports.plots.style import as_svg
 from mate_cli.reports.runs.load import clean
 
@@ -72,8 +72,9 @@ def benchmark_sections(results: BenchmarkResults) -> list[Markup]:
         )
         for cost, figure in benchmark_figures(results, WIDTH)
     ]
-    overview = [table_element(table) for direction in DIRECTIONS for table in overview_tables(results, direction)]
-    cases = [table_element(case_table(results, case)) for case in results.cases]
+    faster = [view for direction in DIRECTIONS for view in overview_tables(results, direction)]
+    overview = [page_table(view, titled=True, sortable=False) for view in faster]
+    cases = [page_table(case_table(results, case), titled=True, sortable=False) for case in results.cases]
     speed = [section("Speed", element("div", overview, class_="grid"), id_="speed")] if overview else []
     figures = [section("Cost against length", drawings, id_="figures")] if drawings else []
     return [
@@ -122,26 +123,3 @@ def facts(results: BenchmarkResults) -> Markup:
     lines = {"host": results.run.text("host"), "code": results.run.text("code_version"), **versions}
     rows = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in lines.items()]
     return element("table", element("tbody", rows), class_="facts")
-
-
-def table_element(table: BenchmarkTable) -> Markup:
-    """Draw a table."""
-    heads = [element("th", over, element("br"), under, class_="number") for over, under in table.heads]
-    head = element("thead", element("tr", element("th", element("br"), "variant"), heads))
-    rows = [
-        element(
-            "tr",
-            element("th", name, scope="row"),
-            [element("td", element("span", cell), class_=kind(wins)) for cell, wins in zip(cells, best, strict=True)],
-            class_="nothing" if name == BOUND else None,
-        )
-        for name, cells, best in table.rows
-    ]
-    notes = element("p", "; ".join(table.notes), class_="note") if table.notes else None
-    caption = element("caption", element("span", table.title))
-    return element("div", element("table", caption, head, element("tbody", rows)), notes, class_="scroll")
-
-
-def kind(wins: bool) -> str:
-    """The class of a cell."""
-    return "number best" if wins else "number"

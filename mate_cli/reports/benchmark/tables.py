@@ -1,8 +1,8 @@
-"""The tables of a benchmark, as text in rows and columns: what the terminal and the page both draw."""
+"""The tables of a benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mate_cli.reports.benchmark.results import (
@@ -16,7 +16,7 @@ from mate_cli.reports.benchmark.results import (
     MeasuredCase,
     shape_title,
 )
-from mate_cli.reports.format import NOTHING
+from mate_cli.reports.view import Column, Row, View, ViewCell
 
 Write = Callable[[float], str]
 
@@ -43,22 +43,6 @@ class FigureColumn(NamedTuple):
     best: bool = False
     minor: bool = False
     unless: str = ""
-
-
-class BenchmarkTable(NamedTuple):
-    """A table.
-
-    Args:
-        title: above it.
-        heads: two lines for each column but the first one, which names the variant.
-        rows: the variant, the cells, and whether each is the best of its column.
-        notes: below it.
-    """
-
-    title: str
-    heads: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, tuple[str, ...], tuple[bool, ...]], ...]
-    notes: tuple[str, ...] = ()
 
 
 def time_text(value: float) -> str:
@@ -137,13 +121,12 @@ AGAINST = {"attention": "dense", "encoder": "bert", "training": "bert"}
 """What the overview compares with."""
 
 
-def case_table(results: BenchmarkResults, case: MeasuredCase, *, narrow: bool = False) -> BenchmarkTable:
-    """The table of one case; columns without any figure and, where room is short, minor ones are left out."""
+def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
+    """The table of one case; columns without any figure are left out."""
     columns = [
         column
         for column in COLUMNS[case.kind]
-        if not (narrow and column.minor)
-        and is_known(results, case, column.direction, column.figure)
+        if is_known(results, case, column.direction, column.figure)
         and not (column.unless and is_known(results, case, column.direction, column.unless))
     ]
     values = {
@@ -155,15 +138,48 @@ def case_table(results: BenchmarkResults, case: MeasuredCase, *, narrow: bool = 
         min((v for row in values.values() if (v := row[i]) is not None), default=None) if column.best else None
         for i, column in enumerate(columns)
     ]
+    heads = [stacked(column.over, column.under, minor=column.minor) for column in columns]
+    writers = [column.write for column in columns]
+    return variants_view(results, case.title, heads, values, writers, best, not_run(results, case))
+
+
+def stacked(over: str, under: str, *, minor: bool = False) -> Column:
+    """A column with a heading of two lines."""
+    return Column(f"{over}\n{under}", stacked=f"{over}\n{under}", minor=minor)
+
+
+def variants_view(
+    results: BenchmarkResults,
+    title: str,
+    columns: Sequence[Column],
+    values: Mapping[str, Sequence[float | None]],
+    writers: Sequence[Write],
+    best: Sequence[float | None],
+    notes: tuple[str, ...],
+) -> View:
+    """A row per variant.
+
+    Args:
+        results: all figures.
+        title: above the table.
+        columns: of the table.
+        values: by variant, a number per column.
+        writers: of the numbers of each column.
+        best: the number of each column that is marked; None marks none.
+        notes: below the table.
+    """
     rows = tuple(
-        (
+        Row(
             results.title(name),
-            tuple(NOTHING if v is None else column.write(v) for v, column in zip(row, columns, strict=True)),
-            tuple(v is not None and v == least for v, least in zip(row, best, strict=True)),
+            tuple(
+                ViewCell() if value is None else ViewCell(write(value), value, mark="best" if value == least else "")
+                for value, write, least in zip(row, writers, best, strict=True)
+            ),
+            "bound" if name == BOUND else "",
         )
         for name, row in values.items()
     )
-    return BenchmarkTable(case.title, tuple((c.over, c.under) for c in columns), rows, not_run(results, case))
+    return View(title, tuple(columns), rows, "variant", notes=notes)
 
 
 def is_known(results: BenchmarkResults, case: MeasuredCase, direction: str, figure: str) -> bool:
@@ -180,12 +196,12 @@ def not_run(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def overview_tables(results: BenchmarkResults, direction: str = BOTH) -> list[BenchmarkTable]:
+def overview_tables(results: BenchmarkResults, direction: str = BOTH) -> list[View]:
     """For each shape of tables, how many times as fast as dense attention (BertModel for encoders) at each length."""
-    return [table for shape in results.shapes if (table := _overview(results, shape, direction)).rows]
+    return [view for shape in results.shapes if (view := _overview(results, shape, direction)).rows]
 
 
-def _overview(results: BenchmarkResults, shape: str, direction: str) -> BenchmarkTable:
+def _overview(results: BenchmarkResults, shape: str, direction: str) -> View:
     against, cases = AGAINST[results.kind], [case for case in results.cases if case.shape == shape]
     figure = f"speedup_vs_{against}"
     cells = {
@@ -196,17 +212,10 @@ def _overview(results: BenchmarkResults, shape: str, direction: str) -> Benchmar
     if not cells.keys() - {BOUND} or len(cases) < 2:
         cells = {}
     most = [max((v for n, row in cells.items() if n != BOUND and (v := row[i])), default=0) for i in range(len(cases))]
-    rows = tuple(
-        (
-            results.title(name),
-            tuple(NOTHING if value is None else ratio_text(value) for value in values),
-            tuple(value is not None and value == best for value, best in zip(values, most, strict=True)),
-        )
-        for name, values in cells.items()
-    )
-    heads = tuple((f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases)
+    heads = [stacked(f"{case.tokens:,}", "mixed" if case.batch == "mixed" else f"x {case.batch}") for case in cases]
     title = f"{shape_title(shape)} tables: times as fast as {against}, {DIRECTIONS[direction]}"
-    return BenchmarkTable(title, heads, rows, above_the_bound(results, cells))
+    writers = [ratio_text] * len(cases)
+    return variants_view(results, title, heads, cells, writers, most, above_the_bound(results, cells))
 
 
 def above_the_bound(results: BenchmarkResults, cells: Mapping[str, list[float | None]]) -> tuple[str, ...]:

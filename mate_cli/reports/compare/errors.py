@@ -10,7 +10,8 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Questions, load_questions, read_predictions
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.terminal.details import frame
+from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.view import Column, Row, View, ViewCell
 from mate_cli.terminal.console import Console
 
 SCORED = ("em", "gold_em")
@@ -44,13 +45,12 @@ def errors_in(questions: Questions) -> ErrorCounts:
     )
 
 
-def error_texts(counts: ErrorCounts) -> list[tuple[str, str, str]]:
-    """Writes what is wrong: its name, the share of the wrong answers in percent, and the paper's where it has one."""
-    whole, placed = counts.wrong, counts.places.total()
-    lines = [(title, _percent(counts.kinds[kind], whole), "") for kind, title in KINDS.items() if counts.kinds[kind]]
-    shares = counts.shares()
-    lines += [(name, f"{100 * shares[name]:.1f}", paper_text(name)) for name in PAPER if name in shares]
-    return lines + [(title, _percent(counts.places[place], placed), "") for place, title in PLACES.items() if placed]
+def error_shares(counts: ErrorCounts) -> dict[str, str]:
+    """Writes the shares of what is wrong in percent by their names: kinds, those the paper has, places of cells."""
+    placed, shares = counts.places.total(), counts.shares()
+    kinds = {title: _percent(counts.kinds[kind], counts.wrong) for kind, title in KINDS.items()}
+    known = {name: f"{100 * shares[name]:.1f}" for name in PAPER if name in shares}
+    return kinds | known | {title: _percent(counts.places[place], placed) for place, title in PLACES.items() if placed}
 
 
 def print_errors(file: Path, console: Console) -> None:
@@ -58,21 +58,15 @@ def print_errors(file: Path, console: Console) -> None:
     counts = errors_in(read_predictions(file))
     if not counts.wrong:
         return
-    view = frame(f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent")
-    for name, justify in (("", "left"), ("Share", "right"), ("MATE paper", "right")):
-        view.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for texts in error_texts(counts):
-        view.add_row(*texts)
+    none = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
+    shown = {name: share for name, share in error_shares(counts).items() if name not in none}
+    rows = (
+        Row(name, (ViewCell(share), ViewCell(paper_text(name) if name in PAPER else "")))
+        for name, share in shown.items()
+    )
+    title = f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent"
     console.print()
-    console.print(view)
-
-
-def error_row(counts: ErrorCounts) -> list[str]:
-    """Writes the number of wrong answers, the shares that the paper has, and where they were looked for."""
-    shares, placed = counts.shares(), counts.places.total()
-    told = [f"{100 * shares[name]:.1f}" if name in shares else NOTHING for name in PAPER]
-    places = [_percent(counts.places[place], placed) if placed else NOTHING for place in PLACES]
-    return [f"{counts.wrong:,}", *told, *places]
+    print_views([View(title, (Column("Share"), Column("MATE paper")), tuple(rows), head="")], console)
 
 
 def _of_group(group: Configuration, split: str) -> ErrorCounts:

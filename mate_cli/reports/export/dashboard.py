@@ -12,11 +12,11 @@ from mate_cli.reports.compare.disagreements import disagreements
 from mate_cli.reports.compare.grouping import FIELDS
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.compare.tables import ResultRow, ResultTable
 from mate_cli.reports.format import plural
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.plots.figures import MOST_BARS, MOST_CURVES, curve_frames
 from mate_cli.reports.plots.learning_curves import CurveFrame
+from mate_cli.reports.view import View, report_sections
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.tracking import open_wandb
 
@@ -76,47 +76,41 @@ def best(report: Report) -> dict[str, Any]:
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
-    """Yields the tables: results, tests, runs, and questions on which configurations disagree."""
-    yield from map(result_sheet, report.tables)
-    if report.significance and report.significance.differences:
-        found = report.significance
-        metric = MetricName.parse(found.metric)
-        columns = ("configuration", "score", "difference", "low", "high", "p", "questions", "seeds")
-        values = [[one.score, one.difference, one.low, one.high] for one in found.differences]
-        rows = [
-            [one.label, *(figure_text(value, metric) for value in own), one.p, one.questions, one.seeds]
-            for one, own in zip(found.differences, values, strict=True)
-        ]
-        title = f"{metric.title} against {found.against}"
-        yield Sheet(f"significance/{title}", columns, rows)
+    """Yields the tables: those of every section, runs, and questions on which configurations disagree."""
+    for _, section in report_sections(report):
+        yield from (view_sheet(view, section.name) for view in section.views if view.rows)
     yield runs_sheet(report)
     if (asked := questions_sheet(report)).rows:
         yield asked
 
 
-def result_sheet(table: ResultTable) -> Sheet:
-    """Returns one table of results: percent where it is a share, the spread in a column of its own."""
-    columns = [name for metric in table.columns for name in (metric.title, f"± {metric.title}")]
-    kinds = (("ours", table.rows), ("baseline", table.baselines), ("published", table.published))
-    rows = [[row.label, kind, *cells(row, table), row.repeats] for kind, part in kinds for row in part]
-    return Sheet(f"results/{table.title}", ["configuration", "kind", *columns, "n"], rows)
+def view_sheet(view: View, section: str) -> Sheet:
+    """Returns a table of plain numbers: a spread, and the ends of an interval, in columns of their own."""
+    columns, values = [view.head.lower(), "kind"], [[row.label, row.kind or "ours"] for row in view.rows]
+    for column, cells in zip(view.columns, zip(*(row.cells for row in view.rows), strict=True), strict=True):
+        title = column.title.replace("\n", " ")
+        columns.append(title)
+        parts: list[list[Any]] = [[rounded_figure(cell.value) if column.is_number else cell.text for cell in cells]]
+        if any(cell.spread for cell in cells):
+            columns.append(f"± {title}")
+            parts.append([rounded_figure(cell.spread_value) for cell in cells])
+        if any(cell.ends for cell in cells):
+            columns[-1:] = [f"{title}, low", f"{title}, high"]
+            parts = [[rounded_figure(cell.ends and cell.ends[end]) for cell in cells] for end in (0, 1)]
+        for part in parts:
+            for row, value in zip(values, part, strict=True):
+                row.append(value)
+    return Sheet(f"{section}/{view.title}", columns, values)
 
 
-def cells(row: ResultRow, table: ResultTable) -> Iterator[float | None]:
-    """Yields middle and spread of each cell."""
-    for summary, metric in zip(row.cells, table.columns, strict=True):
-        yield figure_text(summary.center if summary else None, metric)
-        yield figure_text(summary.spread if summary else None, metric)
+def rounded_figure(value: float | None) -> float | None:
+    """Rounds a number to what can be told apart."""
+    return None if value is None else round(value, 4)
 
 
 def figure_text(value: float | None, metric: MetricName) -> float | None:
     """Returns a value as it is shown: a share in percent."""
-    return percent(value) if value is not None and metric.is_share else value
-
-
-def percent(share: float) -> float:
-    """Returns a fraction in percent, rounded to what can be told apart."""
-    return round(100 * share, 2)
+    return rounded_figure(None if value is None else metric.scale * value)
 
 
 def runs_sheet(report: Report) -> Sheet:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
-from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.costs import recorded_costs
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.statistics import CENTERS, SPREADS, Summary
-from mate_cli.reports.compare.tables import Mark, ResultRow, ResultTable, result_tables
-from mate_cli.reports.format import NOTHING, center_text, spread_text
+from mate_cli.reports.compare.statistics import CENTERS, SPREADS
+from mate_cli.reports.view import Kind, Mark, Row, View, ViewCell, report_sections, sentences
 
 SPECIAL = str.maketrans(
     {
@@ -25,89 +21,77 @@ SPECIAL = str.maketrans(
         **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     }
 )
-COMMANDS: dict[Mark, str] = {"best": r"\textbf{%s}", "close": r"\underline{%s}", "": "%s"}
+COMMANDS: dict[Mark, str] = {
+    "best": r"\textbf{%s}",
+    "close": r"\underline{%s}",
+    "better": "%s$^{*}$",
+    "worse": "%s$^{*}$",
+    "": "%s",
+}
+SAID: dict[Mark, str] = {
+    "best": "Bold: best.",
+    "close": "Underlined: no further from the best than its own spread.",
+    "better": "$^{*}$: $p < 0.05$.",
+    "worse": "$^{*}$: $p < 0.05$.",
+}
 WIDE = 7
 
 
 def report_latex(report: Report) -> str:
-    """Writes a table per dataset and family of metrics, all splits beside each other, and one of costs."""
-    tables = result_tables(report.groups, report.metric, published=bool(report.published), wide=True)
-    head = [
-        r"% Needs \usepackage{booktabs}.",
-        *(f"% {note[0].upper()}{note[1:]}." for note in report.notes),
-    ]
-    return (
-        "\n".join(head) + "\n\n" + "\n\n".join([*(result_text(table, report) for table in tables), cost_text(report)])
-    )
+    """Writes the tables of every section, all splits beside each other; what must be known as comments."""
+    parts = ["\n".join([r"% Needs \usepackage{booktabs}.", *(f"% {sentences([note])}" for note in report.notes)])]
+    for _, section in report_sections(report, wide=True):
+        parts += [view_latex(view, report) for view in section.views if view.rows]
+        parts += ["\n".join(f"% {sentences([note])}" for note in section.notes)] if section.notes else []
+    return "\n\n".join(parts) + "\n"
 
 
-def result_text(table: ResultTable, report: Report) -> str:
-    """Writes one table of results."""
-    marked = [
-        row_text(row, table, [table.mark(index, cell) for index, cell in enumerate(row.cells)]) for row in table.rows
-    ]
-    body = [*headings(table.columns), r"\midrule", *marked]
-    plain: list[Mark] = [""] * len(table.columns)
-    if table.baselines:
-        body += [r"\midrule", *(row_text(row, table, plain) for row in table.baselines)]
-    if table.published:
-        title = rf"\multicolumn{{{len(table.columns) + 2}}}{{l}}{{\textit{{Published}}}} \\"
-        body += [r"\midrule", title, *(row_text(row, table, plain) for row in table.published)]
-    caption = [", ".join(filter(None, [escaped(table.title), table.unit])) + "."]
-    if any((row.repeats or 0) > 1 for row in table.rows):
+def view_latex(view: View, report: Report) -> str:
+    """Writes one table; columns of words are left out, and other rows than configurations stand apart."""
+    kept = [place for place, column in enumerate(view.columns) if column.is_number]
+    body = [*headings(view, kept), r"\midrule"]
+    before: Kind = ""
+    for row in view.rows:
+        body += [r"\midrule"] * (row.kind not in (before, "bound"))
+        if row.kind == "published" != before:
+            body.append(rf"\multicolumn{{{len(kept) + 1}}}{{l}}{{\textit{{Published}}}} \\")
+        body.append(row_latex(row, kept))
+        before = row.kind
+    caption = [", ".join(filter(None, [escaped(view.title), view.unit])) + "."]
+    if any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
-    caption += ["Bold: best."] * ("best" in table.marks)
-    caption += ["Underlined: no further from the best than its own spread."] * ("close" in table.marks)
-    return environment("l" + "r" * (len(table.columns) + 1), body, " ".join(caption), table.title)
+    caption += dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks)
+    return environment("l" + "r" * len(kept), body, " ".join(caption), view.title)
 
 
-def headings(columns: Sequence[MetricName]) -> list[str]:
-    """Writes the heading lines: the splits, the parts of the questions if there are any, the scores."""
+def headings(view: View, kept: Sequence[int]) -> list[str]:
+    """Writes the heading lines: the groups with a rule below each, then what is left to say."""
     lines = []
-    levels: list[Callable[[MetricName], str]] = [lambda column: column.split.capitalize()]
-    if any(column.part for column in columns):
-        levels.append(lambda column: f"{column.split}/{column.part_title}")
-    for level in levels:
-        spans = [(name.rpartition("/")[2], len(list(same))) for name, same in groupby(columns, key=level)]
-        heads = (rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" for name, span in spans)
-        lines += [" & " + " & ".join(heads) + r" & \\", rules([span for _, span in spans])]
-    scores = " & ".join(escaped(column.short) for column in columns)
-    return [*lines, rf"Model & {scores} & $n$ \\"]
+    for level in range(view.levels):
+        spans = view.spans(level)
+        heads = (rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else "" for name, span in spans)
+        lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
+    heads = (escaped(view.columns[place].heading.replace("\n", " ")) for place in kept)
+    shown = ("$n$" if head == "n" else head for head in heads)
+    return [*lines, " & ".join([escaped("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
 
 
-def rules(spans: Sequence[int]) -> str:
-    """Writes a thin rule below each group of columns."""
-    ends = [1 + sum(spans[: index + 1]) for index in range(len(spans))]
-    return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in zip(ends, spans, strict=True))
+def rules(spans: Sequence[tuple[str, int]]) -> str:
+    """Writes a thin rule below each group of columns that has a name."""
+    ends = [1 + sum(span for _, span in spans[: place + 1]) for place in range(len(spans))]
+    told = [(end, span) for end, (name, span) in zip(ends, spans, strict=True) if name]
+    return " ".join(rf"\cmidrule(lr){{{end - span + 1}-{end}}}" for end, span in told)
 
 
-def row_text(row: ResultRow, table: ResultTable, marks: Sequence[Mark]) -> str:
+def row_latex(row: Row, kept: Sequence[int]) -> str:
     """Writes one row."""
-    columns = zip(row.cells, table.columns, marks, strict=True)
-    cells = [cell_text(cell, metric, mark) for cell, metric, mark in columns]
-    return " & ".join([escaped(row.short or row.label), *cells, str(row.repeats or "")]) + r" \\"
+    return " & ".join([escaped(row.short or row.label), *(cell_latex(row.cells[place]) for place in kept)]) + r" \\"
 
 
-def cell_text(cell: Summary | None, metric: MetricName, mark: Mark) -> str:
+def cell_latex(cell: ViewCell) -> str:
     r"""Writes `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
-    if cell is None:
-        return escaped(NOTHING)
-    spread = spread_text(cell, metric)
-    return COMMANDS[mark] % center_text(cell, metric) + (rf"{{\scriptsize$\pm${spread}}}" if spread else "")
-
-
-def cost_text(report: Report) -> str:
-    """Writes what each configuration cost."""
-    costs = recorded_costs(report.groups)
-    body = [
-        " & ".join(["Model", *(escaped(cost.name) for cost in costs)]) + r" \\",
-        r"\midrule",
-        *(
-            " & ".join([escaped(group.label), *(escaped(cost.text(group)) for cost in costs)]) + r" \\"
-            for group in report.groups
-        ),
-    ]
-    return environment("l" + "r" * len(costs), body, "Cost.", "cost") + "\n"
+    spread = rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
+    return COMMANDS[cell.mark] % escaped(cell.text) + spread
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:

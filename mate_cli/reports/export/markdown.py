@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator
 
-from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.costs import recorded_costs
 from mate_cli.reports.compare.report import Report, state_text
-from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.compare.tables import Mark, ResultRow, ResultTable, result_tables, units
-from mate_cli.reports.format import NOTHING, center_text, spread_text
+from mate_cli.reports.compare.tables import units
+from mate_cli.reports.format import NOTHING
+from mate_cli.reports.view import Mark, ReportSection, View, ViewCell, report_sections, sentences
 
 SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]<>|#~"})
-BEFORE: dict[Mark, str] = {"best": "**", "close": "", "": ""}
-AFTER: dict[Mark, str] = {"best": "**", "close": "†", "": ""}
+BEFORE: dict[Mark, str] = {"best": "**", "better": "**", "worse": "**"}
+AFTER: dict[Mark, str] = {"best": "**", "close": "†", "better": "**", "worse": "**"}
+SAID: dict[Mark, str] = {
+    "best": "Bold: best.",
+    "close": "†: no further from the best than the best's own ±.",
+    "better": "Bold: p < 0.05.",
+    "worse": "Bold: p < 0.05.",
+}
 
 
 def report_markdown(report: Report) -> str:
-    """Writes the results, the costs and how to read them."""
-    tables = result_tables(report.groups, report.metric, published=bool(report.published), wide=True)
-    parts = [result_text(table) for table in tables]
-    parts += [cost_text(report), settings_text(report), reading_text(report, tables)]
-    return "\n\n".join(parts) + "\n"
+    """Writes the tables of every section, the settings, and how to read them."""
+    parts = [part for _, section in report_sections(report, wide=True) for part in section_parts(section)]
+    return "\n\n".join([*parts, settings_text(report), reading_text(report)]) + "\n"
 
 
-def result_text(table: ResultTable) -> str:
-    """Writes one table of results under its title."""
-    rows = [
-        row_texts(row, table, [table.mark(index, cell) for index, cell in enumerate(row.cells)]) for row in table.rows
-    ]
-    plain: list[Mark] = [""] * len(table.columns)
-    rows += [row_texts(row, table, plain) for row in table.baselines]
-    rows += [row_texts(row, table, plain, " (published)") for row in table.published]
-    heads = ["Configuration", *(column.title for column in table.columns), "n"]
-    return f"### {escaped(table.title)}\n\n{grid(heads, rows)}"
+def section_parts(section: ReportSection) -> Iterator[str]:
+    """Yields the tables of a section, and what must be known to read them."""
+    yield from (view_markdown(view) for view in section.views if view.rows)
+    if section.notes:
+        yield escaped(sentences(section.notes))
 
 
-def row_texts(row: ResultRow, table: ResultTable, marks: Sequence[Mark], suffix: str = "") -> list[str]:
-    """Writes the cells of one row."""
-    columns = zip(row.cells, table.columns, marks, strict=True)
-    cells = [cell_text(cell, metric, mark) for cell, metric, mark in columns]
-    return [escaped(row.short or row.label) + suffix, *cells, str(row.repeats or "")]
+def view_markdown(view: View) -> str:
+    """Writes one table under its title, words to the left and numbers to the right, and what its marks say."""
+    heads = [view.head, *(column.title.replace("\n", " ") for column in view.columns)]
+    sides = ["---", *("---:" if column.is_number else "---" for column in view.columns)]
+    names = (escaped(row.short or row.label) + " (published)" * (row.kind == "published") for row in view.rows)
+    lines = [[name, *map(cell_text, row.cells)] for name, row in zip(names, view.rows, strict=True)]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, sides, *lines))
+    said = " ".join(dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks))
+    return "\n\n".join(filter(None, [f"### {escaped(view.title)}", table, said, *map(escaped, view.notes)]))
 
 
-def cell_text(cell: Summary | None, metric: MetricName, mark: Mark) -> str:
+def cell_text(cell: ViewCell) -> str:
     """Writes `**62.8** ±0.4`, or a dagger behind what is within the error of the best."""
-    if cell is None:
-        return NOTHING
-    spread = spread_text(cell, metric)
-    return f"{BEFORE[mark]}{center_text(cell, metric)}{AFTER[mark]}" + (f" ±{spread}" if spread else "")
-
-
-def cost_text(report: Report) -> str:
-    """Writes what each configuration cost and what became of its runs."""
-    costs = recorded_costs(report.groups)
-    rows = [
-        [escaped(group.label), *(cost.text(group) for cost in costs), state_text(group.runs)] for group in report.groups
-    ]
-    return "### Cost and status\n\n" + grid(["Configuration", *(cost.name for cost in costs), "Status"], rows)
+    spread = f" ±{cell.spread}" if cell.spread else ""
+    return f"{BEFORE.get(cell.mark, '')}{escaped(cell.text)}{AFTER.get(cell.mark, '')}{spread}"
 
 
 def settings_text(report: Report) -> str:
@@ -69,19 +59,10 @@ def settings_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def reading_text(report: Report, tables: Sequence[ResultTable]) -> str:
+def reading_text(report: Report) -> str:
     """Says how to read the tables."""
-    how = "; ".join(filter(None, [units(tables), "best of each column in bold"]))
-    lines = [f"{state_text(report.runs).capitalize()}. {how[0].upper()}{how[1:]}."]
-    if any("close" in table.marks for table in tables):
-        lines.append("†: no further from the best than the best's own ±.")
-    return " ".join([*lines, *(f"{escaped(note[0].upper() + note[1:])}." for note in report.notes)])
-
-
-def grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Writes a table, words to the left and numbers to the right."""
-    lines = [heads, ["---" if head in ("Configuration", "Status") else "---:" for head in heads], *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lines = [f"{state_text(report.runs).capitalize()}.", sentences(list(filter(None, [units(report.tables)])))]
+    return " ".join(filter(None, [*lines, *(escaped(sentences([note])) for note in report.notes)]))
 
 
 def escaped(text: str) -> str:

@@ -75,12 +75,11 @@ def still_curves(drawn: Sequence[Drawn], names: Sequence[str]) -> list[Markup]:
     return [element("figure", Markup(as_svg(figure, "still"))), element("p", note, class_="note")]
 
 
-def cost_section(report: Report, table: Markup) -> Markup:
-    """Returns a score against a cost of choice, for the scripts to draw, above the table of all costs."""
+def cost_chart(report: Report) -> list[Markup]:
+    """Returns a score against a cost of choice, for the scripts to draw; nothing where no configuration has both."""
     data = cost_data(report)
-    heading = element("h2", "Accuracy against cost" if data else "Cost and status")
     if data is None:
-        return element("section", heading, table, id="cost")
+        return []
     scores = [(str(index), metric["title"]) for index, metric in enumerate(data["metrics"])]
     costs = [(str(index), cost["title"]) for index, cost in enumerate(data["costs"])]
     controls = element(
@@ -92,7 +91,7 @@ def cost_section(report: Report, table: Markup) -> Markup:
         class_="controls script",
     )
     chart = element("div", class_="charts one script", id="cost-chart")
-    return element("section", heading, controls, chart, data_element("cost-data", data), table, id="cost")
+    return [controls, chart, data_element("cost-data", data)]
 
 
 def dataset_menu(name: str, datasets: Sequence[str]) -> Markup:

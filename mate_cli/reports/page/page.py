@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -10,38 +12,27 @@ from mate_cli.reports.compare.tables import units
 from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.format import plural
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.page.attention_flow import flow_section
 from mate_cli.reports.page.bars import bars_section
-from mate_cli.reports.page.charts import cost_section, curves_section
-from mate_cli.reports.page.errors import errors_section
-from mate_cli.reports.page.growth import growth_section
-from mate_cli.reports.page.pruning import pruning_section
+from mate_cli.reports.page.charts import cost_chart, curves_section
 from mate_cli.reports.page.questions import questions_section
 from mate_cli.reports.page.runs import run_environment, runs_section
 from mate_cli.reports.page.settings import settings_section
-from mate_cli.reports.page.significance import significance_section
 from mate_cli.reports.page.subsets import subsets_section
 from mate_cli.reports.page.sweep import sweep_section
-from mate_cli.reports.page.tables import cards, cost_table, result_table
+from mate_cli.reports.page.tables import cards, view_elements
+from mate_cli.reports.view import ReportSection, report_sections, sentences
 
-LINKS = {
-    "results": "Results",
-    "significance": "Significance",
-    "chart": "Scores",
-    "subsets": "Parts",
-    "growth": "Growth",
-    "errors": "Errors",
-    "pruning": "Pruning",
-    "flow": "Attention",
-    "curves": "Curves",
-    "cost": "Cost",
-    "settings": "Settings",
-    "sweep": "Sweep",
-    "questions": "Questions",
-    "runs": "Runs",
-    "environment": "Environment",
-}
-"""The sections that have a link at the top, in the order of the page."""
+Draw = Callable[[Report], Markup | None]
+DRAWN: tuple[tuple[int, str, Draw], ...] = (
+    (30, "Scores", bars_section),
+    (40, "Parts", subsets_section),
+    (90, "Curves", curves_section),
+    (110, "Settings", settings_section),
+    (120, "Sweep", sweep_section),
+    (130, "Questions", questions_section),
+    (150, "Environment", run_environment),
+)
+"""What only a page can show: its place among the sections, what leads to it, and what draws it."""
 START = '"use strict";\ndocument.documentElement.classList.add("js");\n'
 CHARTS = ("chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
 SCRIPTS = ("memory.js", "sort.js", "page.js", "runs.js", *CHARTS)
@@ -73,9 +64,10 @@ def render_page(report: Report, folder: Path, refresh_seconds: float | None = No
         element("title", f"{plural(len(report.runs), 'run')} compared · MATE"),
         element("style", asset("compare.css")),
     )
-    parts = sections(report, folder)
+    parts = dict(page_sections(report, folder))
     script = element("script", Markup(START), [asset(name) for name in SCRIPTS])
-    body = element("body", page_header(report, parts), element("main", parts), page_footer(report), script)
+    main = element("main", cards(report), warnings(report), parts.values())
+    body = element("body", page_header(report, parts), main, page_footer(report), script)
     return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
 
 
@@ -84,27 +76,22 @@ def asset(name: str) -> Markup:
     return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
 
 
-def sections(report: Report, folder: Path) -> list[Markup | None]:
-    """Returns the page's sections from the summary down to the details."""
-    return [
-        cards(report),
-        warnings(report),
-        section("Results", *[result_table(table) for table in report.tables], reading_notes(report), id_="results"),
-        significance_section(report),
-        bars_section(report),
-        subsets_section(report),
-        growth_section(report),
-        errors_section(report),
-        pruning_section(report),
-        flow_section(report),
-        curves_section(report),
-        cost_section(report, cost_table(report)),
-        settings_section(report),
-        sweep_section(report),
-        questions_section(report),
-        runs_section(report, folder),
-        run_environment(report),
-    ]
+def page_sections(report: Report, folder: Path) -> Iterator[tuple[str, Markup]]:
+    """Yields what leads to each section and the section, from the results down to the details."""
+    drawn: list[tuple[int, str, Draw]] = [*DRAWN, (140, "Runs", partial(runs_section, folder=folder))]
+    made = [(place, link, draw(report)) for place, link, draw in drawn]
+    made += [(place, one.link, section_element(one, report)) for place, one in report_sections(report)]
+    yield from ((link, markup) for _, link, markup in sorted(made, key=lambda one: one[0]) if markup is not None)
+
+
+def section_element(one: ReportSection, report: Report) -> Markup:
+    """Returns a section: what the page adds to it, its tables and figures, and what must be known to read them."""
+    added = cost_chart(report) if one.name == "cost" else None
+    alone = len(one.views) == 1 and one.views[0].title == one.title
+    views = [view_elements(view, f"{one.name}-{place}", titled=not alone) for place, view in enumerate(one.views)]
+    notes = reading_notes(report) if one.name == "results" else sentences(one.notes)
+    note = element("p", notes, class_="note") if notes else None
+    return section(one.title, added, views, note, id_=one.name, hint=one.hint)
 
 
 def section(title: str, *children: object, id_: str, hint: str = "") -> Markup:
@@ -113,11 +100,11 @@ def section(title: str, *children: object, id_: str, hint: str = "") -> Markup:
     return element("section", heading, *children, id=id_)
 
 
-def page_header(report: Report, parts: list[Markup | None]) -> Markup:
+def page_header(report: Report, parts: dict[str, Markup]) -> Markup:
     """Returns the title, where the runs came from, and links to the sections."""
     places = [element("code", folder) for folder in report.folders]
-    starts = "".join(part[:40] for part in parts if part)
-    links = [element("a", text, href=f"#{name}") for name, text in LINKS.items() if f'id="{name}"' in starts]
+    ids = {link: markup.partition(' id="')[2].partition('"')[0] for link, markup in parts.items()}
+    links = [element("a", link, href=f"#{name}") for link, name in ids.items()]
     return element(
         "header",
         element("p", "MATE · comparison", class_="eyebrow"),
@@ -146,11 +133,8 @@ def warnings(report: Report) -> Markup | None:
     return element("ul", [element("li", line) for line in report.warnings], class_="warnings")
 
 
-def reading_notes(report: Report) -> Markup:
+def reading_notes(report: Report) -> str:
     """Says how to read the tables."""
-    how = (units(report.tables), "the best of each column in bold, what is within its error underlined.")
-    marks = "; ".join(filter(None, how)).capitalize()
-    lines = [marks, *(f"{note[0].upper()}{note[1:]}." for note in report.notes)]
-    if not report.tables:
-        lines = ["No run has recorded a metric yet.", *lines[1:]]
-    return element("p", " ".join(lines), class_="note")
+    how = (units(report.tables), "the best of each column in bold, what is within its error underlined")
+    lines = [sentences(["; ".join(filter(None, how))])] if report.tables else ["No run has recorded a metric yet."]
+    return " ".join([*lines, sentences(report.notes)]).strip()

@@ -25,7 +25,7 @@ MOST_SETTINGS = 20
 def runs_section(report: Report, folder: Path) -> Markup:
     """Returns every run: its folder, status, seed, main metric, time and command; to filter, pick and group."""
     metric = MetricName.parse(report.metric) if report.metric else None
-    names = ["LoadedRun", "Status", "Seed", metric.title if metric else "Metric", "Wall time", "Started", "Command"]
+    names = ["Run", "Status", "Seed", metric.title if metric else "Metric", "Wall time", "Started", "Command"]
     numeric = {2, 3, 4}
     heads = [
         element("th", name, class_="number" if i in numeric else None, scope="col") for i, name in enumerate(names)

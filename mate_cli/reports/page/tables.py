@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Mapping
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.costs import Cost, recorded_costs
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.compare.tables import Mark, ResultRow, ResultTable, dataset_of
+from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.runs.load import STATUSES
+from mate_cli.reports.plots.style import as_svg
+from mate_cli.reports.view import Column, Row, View, ViewCell
+
+MINUS = "\u2212"
 
 
 def cards(report: Report) -> Markup:
@@ -20,7 +22,7 @@ def cards(report: Report) -> Markup:
     seconds = [value for run in report.runs if (value := run.number("wall_seconds")) is not None and run.parent is None]
     return element(
         "section",
-        summary_card("Runs", str(len(report.runs)), status_line(report)),
+        summary_card("Runs", str(len(report.runs)), state_text(report.runs)),
         best_card(report),
         fastest_card(report),
         summary_card("Compute time", duration_text(sum(seconds)) if seconds else NOTHING, "wall time of all runs"),
@@ -33,12 +35,6 @@ def summary_card(name: str, value: object, detail: object) -> Markup:
     return element("div", element("p", name), element("p", value, class_="value"), element("p", detail), class_="card")
 
 
-def status_line(report: Report) -> str:
-    """Counts all runs by status."""
-    counts = {status: sum(run.status == status for run in report.runs) for status in (*STATUSES, "unknown")}
-    return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-
-
 def best_card(report: Report) -> Markup:
     """Returns the winner by the main metric."""
     if report.metric is None or (summary := report.groups[0].summary(report.metric)) is None:
@@ -47,7 +43,9 @@ def best_card(report: Report) -> Markup:
     best = report.groups[0]
     several = len({dataset_of(group) for group in report.groups}) > 1
     place = f" on {dataset_of(best)}" if several and dataset_of(best) else ""
-    return summary_card(f"Best {metric.title}{place}", result_element(summary, metric), best.label)
+    spread = spread_text(summary, metric)
+    shown = [center_text(summary, metric), element("small", f" ±{spread}") if spread else None]
+    return summary_card(f"Best {metric.title}{place}", shown, best.label)
 
 
 def fastest_card(report: Report) -> Markup:
@@ -64,92 +62,106 @@ def speed_of(group: Configuration) -> Summary | None:
     return group.cost("examples_per_second", "throughput")
 
 
-def result_table(table: ResultTable) -> Markup:
-    """Returns one table of results under its own caption, with a heading line per split or part."""
-    heads = [
-        element("th", column.short, class_="number", scope="col", data_better="less" if column.direction < 0 else None)
-        for column in table.columns
-    ]
-    top = [element("th", name, colspan=span, scope="colgroup") for name, span in heading_spans(table)]
-    head = element(
-        "thead",
-        element("tr", element("th", "", class_="blank"), top, element("th", class_="blank")),
-        element(
-            "tr", element("th", "Configuration", scope="col"), heads, element("th", "n", class_="number"), class_="sort"
-        ),
+def view_elements(view: View, name: str, *, titled: bool = True, sortable: bool = True) -> list[Markup]:
+    """Returns a table with its notes, and its figures.
+
+    Args:
+        view: what it shows.
+        name: what the figures' own ids begin with.
+        titled: with its title above it.
+        sortable: by a click on a heading.
+    """
+    parts = []
+    if view.rows:
+        parts.append(page_table(view, titled=titled, sortable=sortable))
+    elif titled:
+        parts.append(element("h3", view.title))
+    for place, figure in enumerate(view.figures() if view.figures else ()):
+        parts.append(element("figure", Markup(as_svg(figure, f"{name}-{place}"))))
+    return parts
+
+
+def page_table(view: View, *, titled: bool, sortable: bool) -> Markup:
+    """Returns a table, a heading line per level of groups; rows that are no configurations stand at its foot."""
+    drawn = {place: widest_end(view, place) for place in range(len(view.columns))}
+    lines = []
+    for level in range(view.levels):
+        groups = [
+            element("th", group or None, colspan=span, class_=None if group else "blank", scope="colgroup")
+            for group, span in view.spans(level)
+        ]
+        lines.append(element("tr", element("th", "", class_="blank"), groups))
+    heads = [column_heads(column, drawn=drawn[place]) for place, column in enumerate(view.columns)]
+    lines.append(element("tr", element("th", view.head, scope="col"), heads, class_="sort" if sortable else None))
+    body = [view_row(row, view, drawn) for row in view.rows if row.kind in ("", "bound")]
+    foot = [view_row(row, view, drawn) for row in view.rows if row.kind not in ("", "bound")]
+    table = element(
+        "table",
+        element("caption", element("span", view.title)) if titled else None,
+        element("thead", lines),
+        element("tbody", body),
+        element("tfoot", foot) if foot else None,
     )
-    body = element("tbody", [result_row(table, row) for row in table.rows])
-    last = [result_row(table, row, "baseline") for row in table.baselines]
-    last += [result_row(table, row, "published") for row in table.published]
-    foot = element("tfoot", last) if last else None
-    caption = element("caption", element("span", table.title))
-    return element("div", element("table", caption, head, body, foot), class_="scroll")
+    notes = element("p", "; ".join(view.notes), class_="note") if view.notes else None
+    return element("div", table, notes, class_="scroll")
 
 
-def heading_spans(table: ResultTable) -> list[tuple[str, int]]:
-    """Joins neighbouring columns that share a split, or a part of the questions."""
-    parts = any(column.part for column in table.columns) and not table.one_part
-    names = [c.part_title if parts else c.split.capitalize() for c in table.columns]
-    return [(name, len(list(same))) for name, same in groupby(names)]
+def column_heads(column: Column, *, drawn: float) -> list[Markup]:
+    """Returns the heading of a column, and of the intervals drawn beside it."""
+    over, _, under = column.heading.rpartition("\n")
+    text = [over, element("br"), under] if over or "\n" in column.heading else under
+    kind = "number" if column.is_number else None
+    better = "less" if column.less_is_better else None
+    head = element("th", text, class_=kind, scope="col", data_better=better)
+    return [head, element("th", scope="col")] if drawn else [head]
 
 
-def result_row(table: ResultTable, row: ResultRow, kind: str = "") -> Markup:
-    """Returns one line of a table of results; `kind` says what a line is that is no configuration, and never marked."""
+def view_row(row: Row, view: View, drawn: Mapping[int, float]) -> Markup:
+    """Returns a line; of papers, what they have no figure of stays empty."""
+    tag = element("small", row.kind) if row.kind == "published" else None
     cells = [
-        result_cell(table.columns[index], cell, "" if kind else table.mark(index, cell), quiet=kind == "published")
-        for index, cell in enumerate(row.cells)
+        view_cell(cell, column, drawn[place], quiet=row.kind == "published")
+        for place, (cell, column) in enumerate(zip(row.cells, view.columns, strict=True))
     ]
-    repeats = element("td", row.repeats or "", class_="number", data_value=row.repeats)
-    tag = element("small", kind) if kind == "published" else None
-    name = element("th", row.short or row.label, tag, scope="row")
-    return element("tr", name, cells, repeats, class_=kind or None)
+    marked = any(cell.mark in ("better", "worse") for cell in row.cells)
+    kind = "nothing" if row.kind == "bound" else "significant" if marked else row.kind
+    return element("tr", element("th", row.short or row.label, tag, scope="row"), cells, class_=kind or None)
 
 
-def result_cell(metric: MetricName, cell: Summary | None, mark: Mark, *, quiet: bool) -> Markup:
-    """Returns one number, its exact values on hover; where there is none a dash, or nothing at all when quiet."""
-    if cell is None:
-        return element("td", "" if quiet else NOTHING, class_="number nothing")
-    middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
-    hover = f"{middle}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
-    kind = f"number {mark}".strip()
-    return element("td", result_element(cell, metric), class_=kind, title=hover, data_value=f"{cell.center:.8g}")
+def view_cell(cell: ViewCell, column: Column, widest: float, *, quiet: bool) -> list[Markup]:
+    """Returns a cell, and beside it the interval drawn where the column has any."""
+    if cell.states:
+        return [element("td", [pill(state.split()[-1], state) for state in cell.states])]
+    if cell.text == NOTHING:
+        return [element("td", "" if quiet else NOTHING, class_="number nothing")]
+    negative = cell.ends is not None or (cell.value is not None and cell.value < 0)
+    details = [f" ±{cell.spread}"] * bool(cell.spread) + [f" {cell.detail}"] * bool(cell.detail)
+    text = cell.text.replace("-", MINUS) if negative else cell.text
+    shown = element("span", text, [element("small", detail) for detail in details])
+    kind = " ".join(filter(None, ["number" if column.is_number else "", cell.mark]))
+    value = None if cell.value is None else f"{cell.value:.8g}"
+    found = element("td", shown, class_=kind or None, title=cell.hover or None, data_value=value)
+    return [found, element("td", interval(cell, widest), aria_hidden="true")] if widest else [found]
 
 
-def result_element(summary: Summary, metric: MetricName) -> Markup:
-    """Returns `62.8 ±0.4`, the spread in small."""
-    spread = spread_text(summary, metric)
-    return element("span", center_text(summary, metric), element("small", f" ±{spread}") if spread else None)
+def widest_end(view: View, place: int) -> float:
+    """Returns how far from nothing any interval of a column reaches, 0 where it has none."""
+    ends = [end for row in view.rows if row.cells[place].ends for end in row.cells[place].ends or ()]
+    return (max(map(abs, ends)) or 1.0) if ends else 0.0
 
 
-def cost_table(report: Report) -> Markup:
-    """Returns what each configuration cost and what became of its runs; what nobody recorded has no column."""
-    costs = recorded_costs(report.groups)
-    heads = [element("th", cost.name, class_="number", scope="col") for cost in costs]
-    status = element("th", "Status", scope="col")
-    head = element("tr", element("th", "Configuration", scope="col"), heads, status, class_="sort")
-    rows = [
-        element(
-            "tr",
-            element("th", group.label, scope="row"),
-            [cost_cell(cost, group) for cost in costs],
-            element("td", pills(group)),
-        )
-        for group in report.groups
-    ]
-    return element("div", element("table", element("thead", head), element("tbody", rows)), class_="scroll")
-
-
-def cost_cell(cost: Cost, group: Configuration) -> Markup:
-    """Returns one cost."""
-    if (summary := cost.of(group)) is None:
-        return element("td", NOTHING, class_="number nothing")
-    return element("td", cost.write(summary.center), class_="number", data_value=summary.center)
-
-
-def pills(group: Configuration) -> list[Markup]:
-    """Returns a coloured pill per status that occurs."""
-    counts = [(status, sum(run.status == status for run in group.runs)) for status in (*STATUSES, "unknown")]
-    return [pill(status, f"{count} {status}") for status, count in counts if count]
+def interval(cell: ViewCell, widest: float) -> Markup | None:
+    """Draws an interval around the line of no difference in the middle."""
+    if cell.ends is None or cell.value is None:
+        return None
+    left, right, middle = (50 + 50 * value / widest for value in (*cell.ends, cell.value))
+    return element(
+        "span",
+        element("i", class_="zero"),
+        element("i", class_="whisker", style=f"left:{left:.1f}%;width:{right - left:.1f}%"),
+        element("i", class_="dot", style=f"left:{middle:.1f}%"),
+        class_="interval",
+    )
 
 
 def pill(status: str, text: str) -> Markup:

@@ -1,4 +1,4 @@
-"""The terminal's tables below the results: settings, costs, and what has not finished."""
+"""The terminal's tables below the others: settings, and what has not finished."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.reports.compare.config_difference import Comparison
-from mate_cli.reports.compare.costs import recorded_costs
-from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.report import Report, reason_text, state_text
+from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.runs.load import LoadedRun
 
@@ -50,27 +48,6 @@ def add_settings(view: Table, comparison: Comparison) -> None:
         view.add_row(Text(f"  {difference.key}", style="yellow"), Text(difference.text))
     if (rest := len(comparison.differences) - MOST_DIFFERENCES) > 0:
         view.add_row(Text(f"  {rest} more", style="dim"), Text("on the page", style="dim"))
-
-
-def cost_view(report: Report, *, narrow: bool = False) -> Table:
-    """Draws what each configuration cost and what became of its runs."""
-    costs = recorded_costs(report.groups)
-    view = frame("Cost and status", narrow=narrow)
-    view.add_column("\nConfiguration", overflow="fold", min_width=13)
-    for cost in costs:
-        view.add_column(cost.heading, justify="right", no_wrap=True)
-    view.add_column("\nStatus", overflow="fold", min_width=10)
-    for group in report.groups[:MOST_ROWS]:
-        view.add_row(Text(group.label), *(Text(cost.text(group)) for cost in costs), state_view(group))
-    if len(report.groups) > MOST_ROWS:
-        view.caption = f"{len(report.groups) - MOST_ROWS} more on the page"
-    return view
-
-
-def state_view(group: Configuration) -> Text:
-    """Writes the statuses of a configuration in their colours."""
-    parts = state_text(group.runs).split(", ")
-    return Text(", ").join(Text(part, style=STATE_STYLES.get(part.split()[-1], "")) for part in parts)
 
 
 def unfinished_view(report: Report) -> Table:

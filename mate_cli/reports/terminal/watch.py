@@ -20,13 +20,16 @@ from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.format import NOTHING, duration_text
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.running import Progress, is_at_work, runs_at_work
-from mate_cli.reports.terminal.comparison import NARROW, WIDEST, result_view
+from mate_cli.reports.terminal.comparison import WIDEST
 from mate_cli.reports.terminal.details import frame, unfinished_view
-from mate_cli.reports.terminal.significance import significance_view
+from mate_cli.reports.terminal.views import NARROW, terminal_table
+from mate_cli.reports.view import report_sections
 from mate_cli.terminal.console import Console
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TREND, BAR = 10, 14
+SCORES = ("results", "significance")
+"""The sections that are watched."""
 PATIENCE = 60.0
 """Seconds between two jobs of a sweep at most."""
 SLIM, SPARED = 90, ("Progress", "Trend", "Running for")
@@ -108,12 +111,10 @@ class WatchLines:
 
 def watch_tables(report: Report, console: Console) -> Iterator[RenderableType]:
     """Yields the tables, the most urgent first."""
-    plain, narrow = not console.is_terminal, console.width < NARROW
     yield running_view(runs_at_work(report), console.width)
-    for table in report.tables:
-        yield result_view(table, plain=plain, narrow=narrow)
-    if report.significance and report.significance.differences:
-        yield significance_view(report.significance, plain=plain)
+    for _, section in report_sections(report):
+        if section.name in SCORES:
+            yield from (terminal_table(view, console) for view in section.views if view.rows)
     stopped = replace(report, runs=tuple(run for run in report.unfinished if not is_at_work(run)))
     if stopped.runs:
         yield unfinished_view(stopped)

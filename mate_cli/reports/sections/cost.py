@@ -1,0 +1,33 @@
+"""What each configuration cost, and what became of its runs."""
+
+from __future__ import annotations
+
+from mate_cli.reports.compare.costs import Cost, recorded_costs
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.report import Report, state_text
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
+
+PLACE = 100
+
+
+def report_section(report: Report, *, wide: bool) -> ReportSection:
+    """Returns the table; what nobody recorded has no column."""
+    costs = recorded_costs(report.groups)
+    columns = (*(Column(cost.name, stacked=cost.heading) for cost in costs), Column("Status", is_number=False))
+    rows = tuple(
+        Row(group.label, (*(cost_cell(cost, group) for cost in costs), status(group))) for group in report.groups
+    )
+    title = "Cost and status"
+    return ReportSection("cost", title, "Cost", (View(title, columns, rows),))
+
+
+def cost_cell(cost: Cost, group: Configuration) -> ViewCell:
+    """Returns one cost."""
+    summary = cost.of(group)
+    return ViewCell() if summary is None else ViewCell(cost.write(summary.center), summary.center)
+
+
+def status(group: Configuration) -> ViewCell:
+    """Returns how many runs there are of each status."""
+    text = state_text(group.runs)
+    return ViewCell(text, states=tuple(text.split(", ")))

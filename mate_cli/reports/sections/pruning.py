@@ -1,0 +1,26 @@
+"""How networks that leave out tokens score answers."""
+
+from __future__ import annotations
+
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.plots.figures import margin_frames
+from mate_cli.reports.plots.score_margins import MarginFrame, score_margins
+from mate_cli.reports.view import ReportSection, View
+
+PLACE = 70
+NOTES = (
+    "each question's answer against the tokens of its table that are kept, by what the pruning network says of them",
+    "to the right of 0 answers are told from the rest",
+    "all seeds of a configuration together",
+)
+
+
+def report_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Returns the histograms of score margins, None where no network scores tokens."""
+    views = tuple(margin_view(frame) for frame in margin_frames(report))
+    return ReportSection("pruning", "Score margins of answers", "Pruning", views, NOTES) if views else None
+
+
+def margin_view(frame: MarginFrame) -> View:
+    """Returns the histogram of one split."""
+    return View(f"{frame.dataset}, {frame.split}", figures=lambda: [score_margins(frame)])

@@ -1,0 +1,74 @@
+"""The scores of every configuration, a table per data set and kind of metrics."""
+
+from __future__ import annotations
+
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.statistics import Summary
+from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables
+from mate_cli.reports.format import center_text, spread_text
+from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell
+
+PLACE = 10
+
+
+def report_section(report: Report, *, wide: bool) -> ReportSection:
+    """Returns the tables; without any, a section that says nothing yet."""
+    tables = report.tables
+    if wide:
+        tables = tuple(result_tables(report.groups, report.metric, published=bool(report.published), wide=True))
+    return ReportSection("results", "Results", "Results", tuple(result_view(table, wide=wide) for table in tables))
+
+
+def result_view(table: ResultTable, *, wide: bool = False) -> View:
+    """Returns one table; what is no configuration stands below the others and is never marked."""
+    kinds: tuple[tuple[Kind, tuple[ResultRow, ...]], ...] = (
+        ("", table.rows),
+        ("baseline", table.baselines),
+        ("published", table.published),
+    )
+    rows = [
+        Row(row.label, (*row_cells(row, table, kind), count_cell(row.repeats)), kind, row.short)
+        for kind, members in kinds
+        for row in members
+    ]
+    columns = [column_of(metric, table, wide=wide) for metric in table.columns]
+    return View(table.title, (*columns, Column("n")), tuple(rows), unit=table.unit)
+
+
+def column_of(metric: MetricName, table: ResultTable, *, wide: bool) -> Column:
+    """Returns a column below its split and the part of the questions; what the table's title says is left out."""
+    parted = any(column.part for column in table.columns)
+    part = metric.part_title if parted and (wide or not table.one_part) else ""
+    short, groups = metric.short, (metric.split.capitalize(), *([part] if wide and parted else []))
+    if table.one_score and not wide:
+        short, groups = metric.part_title, ()
+    elif not wide:
+        above = part if part and table.one_split else f"{metric.split.capitalize()} {part if metric.part else ''}"
+        groups = (above.strip(),)
+    return Column(metric.title, groups, short, less_is_better=metric.direction < 0)
+
+
+def row_cells(row: ResultRow, table: ResultTable, kind: Kind) -> list[ViewCell]:
+    """Returns a cell per metric."""
+    return [
+        result_cell(metric, cell, "" if kind else table.mark(place, cell))
+        for place, (metric, cell) in enumerate(zip(table.columns, row.cells, strict=True))
+    ]
+
+
+def result_cell(metric: MetricName, cell: Summary | None, mark: Mark) -> ViewCell:
+    """Returns one number with its spread, its exact values on hover."""
+    if cell is None:
+        return ViewCell()
+    middle = f"median {cell.median:.5g}, mean {cell.mean:.5g}"
+    hover = f"{middle}, lowest {cell.low:.5g}, highest {cell.high:.5g}, n = {cell.count}"
+    spread = None if cell.spread is None else metric.scale * cell.spread
+    return ViewCell(
+        center_text(cell, metric), metric.scale * cell.center, spread_text(cell, metric), spread, mark, hover=hover
+    )
+
+
+def count_cell(repeats: int | None) -> ViewCell:
+    """Returns how many runs a row sums up, nothing for what is no configuration."""
+    return ViewCell(str(repeats) if repeats else "", repeats)

@@ -1,0 +1,163 @@
+"""What a part of a report says, made once: terminal, page, LaTeX, Markdown and W&B only decide how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Literal
+
+from mate_cli.reports import sections
+from mate_cli.reports.format import NOTHING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mate_cli.reports.compare.report import Report
+
+Mark = Literal["best", "close", "better", "worse", ""]
+Kind = Literal["", "baseline", "published", "bound"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Args:
+        title: in full.
+        groups: what it shares with its neighbours, the widest group first.
+        short: what is left to say below these; "" for the title.
+        stacked: the whole in two lines, where there is little room; "" for groups above `short`.
+        is_number: of numbers; else of words.
+        less_is_better: sorts the least first.
+        minor: left out where there is little room.
+    """
+
+    title: str
+    groups: tuple[str, ...] = ()
+    short: str = ""
+    stacked: str = ""
+    is_number: bool = True
+    less_is_better: bool = False
+    minor: bool = False
+
+    @property
+    def heading(self) -> str:
+        """What stands right above the cells."""
+        return self.short or self.title
+
+
+@dataclass(frozen=True)
+class ViewCell:
+    """A cell of a table.
+
+    Args:
+        text: what is written.
+        value: the number behind it, in the unit that is written; None for words.
+        spread: what is written behind ±, "" for nothing.
+        spread_value: the number behind that.
+        mark: what stands out: the best of a column, what is within its error, what is better or worse beyond chance.
+        detail: words beside it, where there is room.
+        hover: more, where there is a pointer.
+        ends: of an interval around the value.
+        states: instead of a text, `3 finished`, `1 failed`.
+    """
+
+    text: str = NOTHING
+    value: float | None = None
+    spread: str = ""
+    spread_value: float | None = None
+    mark: Mark = ""
+    detail: str = ""
+    hover: str = ""
+    ends: tuple[float, float] | None = None
+    states: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: its label, a cell per column, what it is if no configuration, and a shorter label for this table alone."""
+
+    label: str
+    cells: tuple[ViewCell, ...]
+    kind: Kind = ""
+    short: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """A table, or figures, or both.
+
+    Args:
+        title: above it.
+        columns: all but the first, which names the rows.
+        rows: in the order shown.
+        head: of the first column.
+        unit: what its numbers are in, where the title does not say it.
+        notes: sentences below it.
+        figures: draws what the page shows below the table.
+    """
+
+    title: str
+    columns: tuple[Column, ...] = ()
+    rows: tuple[Row, ...] = ()
+    head: str = "Configuration"
+    unit: str = ""
+    notes: tuple[str, ...] = ()
+    figures: Callable[[], Sequence[Figure]] | None = None
+
+    @property
+    def marks(self) -> frozenset[Mark]:
+        """The marks that occur."""
+        return frozenset(cell.mark for row in self.rows for cell in row.cells)
+
+    def spans(self, level: int) -> list[tuple[str, int]]:
+        """Joins neighbouring columns that share a group: its name, and how many they are."""
+        keys = (column.groups[: level + 1] for column in self.columns)
+        return [(key[level] if len(key) > level else "", len(list(same))) for key, same in groupby(keys)]
+
+    @property
+    def levels(self) -> int:
+        """How many lines of groups stand above the headings."""
+        return max((len(column.groups) for column in self.columns), default=0)
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """A part of a comparison.
+
+    Args:
+        name: unlike any other's; its place in addresses.
+        title: its heading.
+        link: what leads to it at the top of the page.
+        views: what it shows.
+        notes: sentences that a reader must know.
+        hint: what it is about, in small.
+    """
+
+    name: str
+    title: str
+    link: str
+    views: tuple[View, ...]
+    notes: tuple[str, ...] = ()
+    hint: str = ""
+
+
+def report_sections(report: Report, *, wide: bool = False) -> Iterator[tuple[int, ReportSection]]:
+    """Yields the sections of a comparison with their places, in order: a file of `sections` each.
+
+    Args:
+        report: the comparison.
+        wide: put all splits beside each other, as papers do.
+    """
+    names = (f"{sections.__name__}.{found.name}" for found in iter_modules(sections.__path__))
+    for module in sorted(map(import_module, names), key=lambda one: one.PLACE):
+        if (section := module.report_section(report, wide=wide)) is not None:
+            yield module.PLACE, section
+
+
+def sentences(notes: Sequence[str]) -> str:
+    """Writes notes as sentences; the p of a probability stays small."""
+    return " ".join(f"{note if note.startswith('p ') else note[0].upper() + note[1:]}." for note in notes)
