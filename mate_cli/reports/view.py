@@ -75,6 +75,11 @@ class ViewCell:
     ends: tuple[float, float] | None = None
     states: tuple[str, ...] = ()
 
+    @property
+    def has_minus(self) -> bool:
+        """Whether a hyphen in the text is a minus."""
+        return self.ends is not None or (self.value is not None and self.value < 0)
+
 
 @dataclass(frozen=True)
 class Row:

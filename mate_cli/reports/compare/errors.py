@@ -60,10 +60,8 @@ def print_errors(file: Path, console: Console) -> None:
         return
     none = {title for kind, title in KINDS.items() if not counts.kinds[kind]}
     shown = {name: share for name, share in error_shares(counts).items() if name not in none}
-    rows = (
-        Row(name, (ViewCell(share), ViewCell(paper_text(name) if name in PAPER else "")))
-        for name, share in shown.items()
-    )
+    theirs = {name: paper_text(name) if name in PAPER else "" for name in shown}
+    rows = (Row(name, (ViewCell(share), ViewCell(theirs[name]))) for name, share in shown.items())
     title = f"{counts.wrong:,} wrong answers of {counts.questions:,}, in percent"
     console.print()
     print_views([View(title, (Column("Share"), Column("MATE paper")), tuple(rows), head="")], console)

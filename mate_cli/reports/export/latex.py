@@ -17,6 +17,8 @@ SPECIAL = str.maketrans(
         "±": r"$\pm$",
         "<": "$<$",
         ">": "$>$",
+        "[": "{[}",
+        "]": "{]}",
         "–": "--",  # noqa: RUF001
         **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     }
@@ -69,7 +71,9 @@ def headings(view: View, kept: Sequence[int]) -> list[str]:
     lines = []
     for level in range(view.levels):
         spans = view.spans(level)
-        heads = (rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else "" for name, span in spans)
+        heads = (
+            rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else " & " * (span - 1) for name, span in spans
+        )
         lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
     heads = (escaped(view.columns[place].heading.replace("\n", " ")) for place in kept)
     shown = ("$n$" if head == "n" else head for head in heads)
@@ -91,7 +95,8 @@ def row_latex(row: Row, kept: Sequence[int]) -> str:
 def cell_latex(cell: ViewCell) -> str:
     r"""Writes `\textbf{62.8}{\scriptsize$\pm$0.4}`."""
     spread = rf"{{\scriptsize$\pm${cell.spread}}}" if cell.spread else ""
-    return COMMANDS[cell.mark] % escaped(cell.text) + spread
+    text = escaped(cell.text)
+    return COMMANDS[cell.mark] % (text.replace("-", "$-$") if cell.has_minus else text) + spread
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:

@@ -134,9 +134,8 @@ def view_cell(cell: ViewCell, column: Column, widest: float, *, quiet: bool) -> 
         return [element("td", [pill(state.split()[-1], state) for state in cell.states])]
     if cell.text == NOTHING:
         return [element("td", "" if quiet else NOTHING, class_="number nothing")]
-    negative = cell.ends is not None or (cell.value is not None and cell.value < 0)
     details = [f" ±{cell.spread}"] * bool(cell.spread) + [f" {cell.detail}"] * bool(cell.detail)
-    text = cell.text.replace("-", MINUS) if negative else cell.text
+    text = cell.text.replace("-", MINUS) if cell.has_minus else cell.text
     shown = element("span", text, [element("small", detail) for detail in details])
     kind = " ".join(filter(None, ["number" if column.is_number else "", cell.mark]))
     value = None if cell.value is None else f"{cell.value:.8g}"

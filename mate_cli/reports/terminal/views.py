@@ -31,7 +31,7 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
     tested = any({"better", "worse"} & view.marks for view in views)
     said = [*notes, *(["a star (*) marks p < 0.05"] if tested and not console.is_terminal else [])]
     if said:
-        console.print(Text(sentences(said), style="dim"), "")
+        console.print(Text(sentences(said), style="dim"), "", sep="\n")
 
 
 def natural_width(table: Table, console: Console) -> int:
