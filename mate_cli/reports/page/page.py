@@ -91,7 +91,7 @@ def section_element(one: ReportSection, report: Report) -> Markup:
     views = [view_elements(view, f"{one.name}-{place}", titled=not alone) for place, view in enumerate(one.views)]
     notes = reading_notes(report) if one.name == "results" else sentences(one.notes)
     note = element("p", notes, class_="note") if notes else None
-    return section(one.title, added, views, note, id_=one.name, hint=one.hint)
+    return section("Accuracy against cost" if added else one.title, added, views, note, id_=one.name, hint=one.hint)
 
 
 def section(title: str, *children: object, id_: str, hint: str = "") -> Markup:
