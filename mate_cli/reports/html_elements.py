@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from html import escape
+from importlib import resources
 
 VOID = frozenset({"meta", "br", "hr", "input", "link"})
 
@@ -48,6 +49,37 @@ def render(child: Child) -> str:
     if isinstance(child, Iterable) and not isinstance(child, str):
         return "".join(render(one) for one in child)
     return escape(str(child), quote=False)
+
+
+def asset(name: str) -> Markup:
+    """Reads a style sheet or script that is part of the package."""
+    return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
+
+
+def html_page(title: str, style: str, *body: Child, scripts: str = "", refresh_seconds: float | None = None) -> str:
+    """Returns a page that needs no other file and may load none.
+
+    Args:
+        title: in the browser's frame.
+        style: the style sheet among the assets.
+        *body: what the page shows.
+        scripts: that run in it; without any, none may.
+        refresh_seconds: after how long it loads itself again; None: never.
+    """
+    policy = "default-src 'none'; style-src 'unsafe-inline'" + "; script-src 'unsafe-inline'; img-src data:" * bool(
+        scripts
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", http_equiv="refresh", content=f"{refresh_seconds:.0f}") if refresh_seconds else None,
+        element("title", f"{title} · MATE"),
+        element("style", asset(style)),
+    )
+    whole = element("body", body, element("script", Markup(scripts)) if scripts else None)
+    return f'<!DOCTYPE html>\n<html lang="en">{head}{whole}</html>\n'
 
 
 def options(choices: Iterable[tuple[str, str]]) -> list[Markup]:

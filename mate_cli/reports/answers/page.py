@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from itertools import groupby
 
 from mate_cli.reports.answers.terminal import hidden_text, speed_text
 from mate_cli.reports.answers.window import (
+    TableWindow,
     answer_text,
     computed_text,
     confidence_text,
@@ -13,34 +15,25 @@ from mate_cli.reports.answers.window import (
     numeric_columns,
     window,
 )
-from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.page.page import asset
+from mate_cli.reports.html_elements import Markup, element, html_page
 from mate_cli.tables.answered import Session, TableQuestion
 
 MOST_ROWS, MOST_COLUMNS = 60, 40
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+GAP = "⋯"
 
 
 def render_answers(session: Session) -> str:
     """Returns the page."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("title", "Answers · MATE"),
-        element("style", asset("answers.css")),
-    )
     groups = groupby(session.answers, key=lambda answered: answered.source)
     tables = [table_section(source, list(answers), session) for source, answers in groups]
     skipped = element("ul", [element("li", reason) for reason in session.skipped.values()], class_="skipped")
-    body = element(
-        "body",
+    return html_page(
+        "Answers",
+        "answers.css",
         element("header", element("h1", "Answers")),
         element("main", skipped if session.skipped else None, tables),
         element("footer", speed_text(session)),
     )
-    return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
 
 
 def table_section(source: str, answers: list[TableQuestion], session: Session) -> Markup:
@@ -72,33 +65,53 @@ def answer_card(answered: TableQuestion) -> Markup:
 def answered_table_element(answered: TableQuestion) -> Markup:
     """Returns the part of the table around the chosen cells; chosen ones are marked, for screen readers too."""
     shown = window(answered, MOST_ROWS, MOST_COLUMNS)
-    header, chosen = answered.table.header, frozenset(answered.cells)
-    columns = list(zip(shown.columns, numeric_columns(answered, shown), strict=True))
-    names = [
-        element("th", "⋯" if column is None else header[column].text, scope="col", class_="number" if right else None)
-        for column, right in columns
+    table, chosen, hidden = answered.table, frozenset(answered.cells), hidden_text(shown)
+    right = dict(zip(shown.columns, numeric_columns(answered, shown), strict=True))
+
+    def cell(row: int, column: int) -> Markup:
+        return cell_element(table.rows[row][column].text, chosen=(row, column) in chosen, right=right[column])
+
+    hits = {row for row, column in chosen if column in shown.columns}
+    names = {
+        column: element("th", table.header[column].text, scope="col", class_="number" if right[column] else None)
+        for column in shown.columns
+        if column is not None
+    }
+    drawn = window_element(shown, names, cell, lambda row: f"{answered.row_numbers[row]:,}", hits)
+    return Markup(drawn + element("p", hidden, class_="notes") * bool(hidden))
+
+
+def window_element(
+    shown: TableWindow,
+    names: Mapping[int, Markup],
+    cell: Callable[[int, int], Markup],
+    number: Callable[[int], str],
+    hits: Collection[int] = (),
+) -> Markup:
+    """Returns a part of a table.
+
+    Args:
+        shown: which rows and columns.
+        names: the heading of each column.
+        cell: draws the cell of a row and a column.
+        number: of each row.
+        hits: rows that stand out.
+    """
+    gap = element("td", GAP, class_="gap")
+    heads = [element("th", GAP, scope="col") if column is None else names[column] for column in shown.columns]
+    lines = [
+        element("tr", element("td", GAP, colspan=len(heads) + 1), class_="gap")
+        if row is None
+        else element(
+            "tr",
+            element("th", number(row), scope="row"),
+            [gap if column is None else cell(row, column) for column in shown.columns],
+            class_="hit" if row in hits else None,
+        )
+        for row in shown.rows
     ]
-    lines = []
-    for row in shown.rows:
-        if row is None:
-            lines.append(element("tr", element("td", "⋯", colspan=len(names) + 1), class_="gap"))
-            continue
-        cells = [
-            element("td", "⋯", class_="gap")
-            if column is None
-            else cell_element(answered.table.rows[row][column].text, chosen=(row, column) in chosen, right=right)
-            for column, right in columns
-        ]
-        number = element("th", f"{answered.row_numbers[row]:,}", scope="row")
-        hit = any((row, column) in chosen for column in shown.columns)
-        lines.append(element("tr", number, cells, class_="hit" if hit else None))
-    table = element(
-        "table", element("thead", element("tr", element("th", "row", scope="col"), names)), element("tbody", lines)
-    )
-    hidden = hidden_text(shown)
-    return Markup(
-        element("div", table, class_="scroll", tabindex="0") + element("p", hidden, class_="notes") * bool(hidden)
-    )
+    head = element("thead", element("tr", element("th", "row", scope="col"), heads))
+    return element("div", element("table", head, element("tbody", lines)), class_="scroll", tabindex="0")
 
 
 def cell_element(text: str, *, chosen: bool, right: bool) -> Markup:

@@ -10,8 +10,8 @@ from mate_cli.reports.benchmark.results import DIRECTIONS, KINDS, BenchmarkResul
 from mate_cli.reports.benchmark.tables import case_table, how_measured, overview_tables
 from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.format import duration_text, plural
-from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.page.page import POLICY, asset, section
+from mate_cli.reports.html_elements import Markup, element, html_page
+from mate_cli.reports.page.page import section
 from mate_cli.reports.page.tables import page_table, summary_card
 from mate_cli.reports.plots.style import as_svg
 from mate_cli.reports.runs.load import clean
@@ -34,14 +34,6 @@ def write_benchmark_page(results: BenchmarkResults, file: Path) -> Path:
 def render_benchmark(results: BenchmarkResults) -> str:
     """The page: the machine, figures, overview, a table per case, how it was measured."""
     title = f"{KINDS[results.kind]} benchmark"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("title", f"{title} · MATE"),
-        element("style", asset("compare.css")),
-    )
     header = element(
         "header",
         element("p", "MATE · benchmark", class_="eyebrow"),
@@ -55,10 +47,8 @@ def render_benchmark(results: BenchmarkResults) -> str:
             class_="subtitle",
         ),
     )
-    body = element(
-        "body", header, element("main", benchmark_sections(results)), element("footer", "This file needs no network.")
-    )
-    return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
+    footer = element("footer", "This file needs no network.")
+    return html_page(title, "compare.css", header, element("main", benchmark_sections(results)), footer)
 
 
 def benchmark_sections(results: BenchmarkResults) -> list[Markup]:

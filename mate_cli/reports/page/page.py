@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib import resources
 from pathlib import Path
 
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.format import plural
-from mate_cli.reports.html_elements import Markup, element
+from mate_cli.reports.html_elements import Markup, asset, element, html_page
 from mate_cli.reports.page.bars import bars_section
 from mate_cli.reports.page.charts import cost_chart, curves_section
 from mate_cli.reports.page.questions import questions_section
@@ -36,7 +35,6 @@ DRAWN: tuple[tuple[int, str, Draw], ...] = (
 START = '"use strict";\ndocument.documentElement.classList.add("js");\n'
 CHARTS = ("chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
 SCRIPTS = ("memory.js", "sort.js", "page.js", "runs.js", *CHARTS)
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def write_page(report: Report, file: Path, refresh_seconds: float | None = None) -> Path:
@@ -55,25 +53,15 @@ def write_page(report: Report, file: Path, refresh_seconds: float | None = None)
 
 def render_page(report: Report, folder: Path, refresh_seconds: float | None = None) -> str:
     """Returns the page; links to the runs are relative to the folder it will lie in."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        element("meta", http_equiv="refresh", content=f"{refresh_seconds:.0f}") if refresh_seconds else None,
-        element("title", f"{plural(len(report.runs), 'run')} compared · MATE"),
-        element("style", asset("compare.css")),
-    )
     parts = dict(page_sections(report, folder))
-    script = element("script", Markup(START), [asset(name) for name in SCRIPTS])
     main = element("main", cards(report), warnings(report), parts.values())
-    body = element("body", page_header(report, parts), main, page_footer(report), script)
-    return f'<!DOCTYPE html>\n<html lang="en">{head}{body}</html>\n'
-
-
-def asset(name: str) -> Markup:
-    """Reads a style sheet or script that is part of the package."""
-    return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
+    return html_page(
+        f"{plural(len(report.runs), 'run')} compared",
+        "compare.css",
+        (page_header(report, parts), main, page_footer(report)),
+        scripts=START + "".join(map(asset, SCRIPTS)),
+        refresh_seconds=refresh_seconds,
+    )
 
 
 def page_sections(report: Report, folder: Path) -> Iterator[tuple[str, Markup]]:

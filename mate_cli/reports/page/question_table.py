@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from mate_cli.reports.answers.page import window_element
 from mate_cli.reports.answers.terminal import hidden_text
 from mate_cli.reports.answers.window import cell_window, shorten
 from mate_cli.reports.compare.answer_tables import AnswerTable
@@ -13,7 +14,6 @@ from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.plots.style import paint_of
 
 MOST_ROWS, MOST_COLUMNS, LONGEST = 6, 4, 80
-GAP = "⋯"
 HOLDS, LINKS = "●", "○"
 MEANINGS = {
     HOLDS: "holds the right answer",
@@ -32,27 +32,17 @@ def question_table(table: AnswerTable, answers: Sequence[GivenAnswer], places: M
     shape = len(table.rows), len(table.header)
     chosen: dict[Cell, list[str]] = {}
     for answer in answers:
-        for cell in answer.cells:
-            if cell[0] < shape[0] and cell[1] < shape[1]:
-                chosen.setdefault(cell, []).append(answer.label)
+        for place in answer.cells:
+            if place[0] < shape[0] and place[1] < shape[1]:
+                chosen.setdefault(place, []).append(answer.label)
     shown = cell_window(by_importance(table, chosen), shape, MOST_ROWS, MOST_COLUMNS)
-    names = [element("th", GAP if c is None else shorten(table.header[c], LONGEST), scope="col") for c in shown.columns]
-    lines = []
-    for row in shown.rows:
-        if row is None:
-            lines.append(element("tr", element("td", GAP, colspan=len(names) + 1), class_="gap"))
-            continue
-        cells = [
-            element("td", GAP, class_="gap")
-            if column is None
-            else table_cell(table, (row, column), chosen.get((row, column), ()), places)
-            for column in shown.columns
-        ]
-        lines.append(element("tr", element("th", row + 1, scope="row"), cells))
-    head = element("thead", element("tr", element("th", "row", scope="col"), names))
-    drawn = element("div", element("table", head, element("tbody", lines)), class_="scroll", tabindex="0")
-    text = "".join(lines)
-    said = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if f">{mark}<" in text]
+    names = {place: element("th", shorten(name, LONGEST), scope="col") for place, name in enumerate(table.header)}
+
+    def cell(row: int, column: int) -> Markup:
+        return table_cell(table, (row, column), chosen.get((row, column), ()), places)
+
+    drawn = window_element(shown, names, cell, lambda row: str(row + 1))
+    said = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if f">{mark}<" in drawn]
     said += ["coloured squares: the cells that each configuration chose"] * bool(chosen)
     legend = element("p", "; ".join(filter(None, [*said, hidden_text(shown)])), class_="note")
     return element("details", element("summary", "The table"), drawn, legend, open=True, class_="about")
