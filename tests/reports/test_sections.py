@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -47,6 +48,7 @@ def test_a_new_file_is_shown_everywhere(report, tmp_path):
     assert "<span>7 [s]<small> ±2</small></span>" in section
     assert "\u22123 to 1" in section
     assert section.count('class="interval"') == 1
+    assert re.findall(r'data-value="([^"]*)"', section) == ["7", "-1"], "what sorts the rows"
     assert "Nobody was woken." in section
     console = Console(file=io.StringIO(), width=80)
     print_report(report, console)
