@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mate_cli.data.archive import SUFFIXES
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import MateError, RunError
 from mate_cli.files.plain import read_object, read_yaml
@@ -21,6 +22,8 @@ from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.text import table_matches
 
+MOST_PACKED = 100_000_000
+"""Bytes of archives that are read from end to end for a few tables."""
 AGAIN = "Fetch the data set, or compare where its files are"
 
 
@@ -93,7 +96,10 @@ def _read(options: str, split: str, asked: tuple[str, ...]) -> dict[str, AnswerT
     info = next((one for one in all_datasets() if one.target == own.get("_target_")), None)
     if info is None:
         raise RunError(f"{own.get('_target_')} is no data set of this program", remedy=AGAIN)
-    root = Path(str(own.get("root", ".")))
+    root = Path(str(own.get("root", "."))).expanduser()
+    packed = (file.stat().st_size for file in root.glob("*") if file.name.endswith(SUFFIXES[1:]))
+    if not info.shipped and sum(packed) > MOST_PACKED:
+        raise RunError("packed, and too large to look single tables up in", where=str(root), remedy="Unpack it")
     told = {name: value for name, value in own.items() if name not in ("_target_", "root", "extra_train")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
