@@ -114,11 +114,11 @@ def one_line(text: str) -> str:
     return " ".join(text[: 4 * WIDEST_CELL].split())
 
 
-def hidden_text(shown: TableWindow) -> str:
-    """How much of what was looked at is not shown."""
+def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
+    """How much of what was looked at is not shown, and how many of the cells that matter."""
     parts = [plural(shown.hidden_rows, "row"), plural(shown.hidden_columns, "column")]
     kept = [part for part, count in zip(parts, (shown.hidden_rows, shown.hidden_columns), strict=True) if count]
-    cells = f", {plural(shown.hidden_cells, 'chosen cell')} among them" if shown.hidden_cells else ""
+    cells = f", {plural(shown.hidden_cells, cell)} among them" if shown.hidden_cells else ""
     return f"{' and '.join(kept)} not shown{cells}" if kept else ""
 
 

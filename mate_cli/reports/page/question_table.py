@@ -44,7 +44,7 @@ def question_table(table: AnswerTable, answers: Sequence[GivenAnswer], places: M
     drawn = window_element(shown, names, cell, lambda row: str(row + 1))
     said = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if f">{mark}<" in drawn]
     said += ["coloured squares: the cells that each configuration chose"] * bool(chosen)
-    legend = element("p", "; ".join(filter(None, [*said, hidden_text(shown)])), class_="note")
+    legend = element("p", "; ".join(filter(None, [*said, hidden_text(shown, "marked cell")])), class_="note")
     return element("details", element("summary", "The table"), drawn, legend, open=True, class_="about")
 
 

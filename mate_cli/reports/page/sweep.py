@@ -14,7 +14,7 @@ from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.html_elements import Markup, element
 from mate_cli.reports.plots.style import paint_of
 
-FEWEST_RUNS, MOST_PANELS, MOST_VALUES, FAR = 4, 6, 8, 20
+FEWEST_RUNS, MOST_PANELS, MOST_VALUES, FAR = 4, 6, 8, 10
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
 
 
