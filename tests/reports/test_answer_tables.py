@@ -8,8 +8,10 @@ import pytest
 
 from mate_cli.data.datasets.catalogue import find_dataset
 from mate_cli.reports.compare import answer_tables
-from mate_cli.reports.compare.disagreements import disagreements
+from mate_cli.reports.compare.answer_tables import AnswerTable
+from mate_cli.reports.compare.disagreements import GivenAnswer, disagreements
 from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.page.question_table import question_table
 from mate_cli.reports.page.questions import questions_section, tables_of
 from mate_cli.tables.text import table_matches
 from tests.reports.answered import write_rows
@@ -91,3 +93,14 @@ def test_what_was_read_is_kept(tmp_path, asked, monkeypatch):
     again, missing = tables_of(found, groups, "dev", tmp_path / "cache")
     assert (again, missing) == (first, "")
     assert set(again) == {one.example_id for one in asked}
+
+
+def test_cells_outside_the_table_are_left_out_and_hidden_ones_are_counted():
+    rows = [[f"{row}.{column}" for column in range(3)] for row in range(30)]
+    table = AnswerTable(["a", "b", "c"], rows, [(row, 1) for row in range(0, 30, 3)], [(0, 1)])
+    cells = ((-1, 0), (30, 0), (2, 3), (29, 2))
+    drawn = question_table(table, [GivenAnswer("mate", (("29.2", 1),), 0.0, cells)], {"mate": 0})
+    assert drawn.count("chosen by mate") == 2, "a name for the eye and one for the ear"
+    assert re.findall(r'<td class="chosen">.*?<span>(.*?)</span>', drawn) == ["29.2"]
+    shown = drawn.count('class="gold"')
+    assert f"{10 - shown} marked cells among them" in drawn

@@ -33,7 +33,7 @@ def question_table(table: AnswerTable, answers: Sequence[GivenAnswer], places: M
     chosen: dict[Cell, list[str]] = {}
     for answer in answers:
         for place in answer.cells:
-            if place[0] < shape[0] and place[1] < shape[1]:
+            if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
                 chosen.setdefault(place, []).append(answer.label)
     shown = cell_window(by_importance(table, chosen), shape, MOST_ROWS, MOST_COLUMNS)
     names = {place: element("th", shorten(name, LONGEST), scope="col") for place, name in enumerate(table.header)}
