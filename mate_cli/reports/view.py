@@ -83,12 +83,21 @@ class ViewCell:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: its label, a cell per column, what it is if no configuration, and a shorter label for this table alone."""
+    """A row of a table.
+
+    Args:
+        label: its name.
+        cells: one per column.
+        kind: what it is if no configuration.
+        short: a shorter label, for this table alone.
+        place: of the configuration among all, which is that of its colour.
+    """
 
     label: str
     cells: tuple[ViewCell, ...]
     kind: Kind = ""
     short: str = ""
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,8 @@ class View:
         unit: what its numbers are in, where the title does not say it.
         notes: sentences below it.
         figures: draws what the page shows below the table.
+        bars: below each number, where they can be drawn.
+        is_repeated: its numbers stand in other tables, so that nobody needs it where no bars are drawn.
     """
 
     title: str
@@ -112,6 +123,8 @@ class View:
     unit: str = ""
     notes: tuple[str, ...] = ()
     figures: Callable[[], Sequence[Figure]] | None = None
+    bars: bool = False
+    is_repeated: bool = False
 
     @property
     def marks(self) -> frozenset[Mark]:
@@ -148,6 +161,16 @@ class ReportSection:
     views: tuple[View, ...]
     notes: tuple[str, ...] = ()
     hint: str = ""
+
+    @property
+    def tables(self) -> tuple[View, ...]:
+        """What is shown where nothing can be drawn."""
+        return tuple(view for view in self.views if view.rows and not view.is_repeated)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What must be known to read these tables, or why there are none."""
+        return self.notes if self.tables or not self.views else ()
 
 
 def report_sections(report: Report, *, wide: bool = False) -> Iterator[tuple[int, ReportSection]]:

@@ -37,6 +37,7 @@ def test_the_offline_run_holds_tables_charts_and_the_page(outputs):
     assert {path.parent.name for path in media.glob("table/*/*.json")} == {
         "results",
         "significance",
+        "subsets",
         "runs",
         "questions",
         "scores",

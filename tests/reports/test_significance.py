@@ -200,7 +200,10 @@ def tested(tmp_path):
 def test_the_table_in_the_terminal(tested, capsys):
     print_report(tested, Console(width=100))
     lines = (
-        capsys.readouterr().out.partition("Against mate: Dev Hits@1")[2].partition("Cost and status")[0].splitlines()
+        capsys.readouterr()
+        .out.partition("Against mate: Dev Hits@1")[2]
+        .partition("by cells of the table")[0]
+        .splitlines()
     )
     assert [line.split() for line in lines if line.startswith(("tapas", "sat"))] == [
         ["sat", "96.7", "-3.3", "-10.0", "to", "0.0", "0.63", "30", "1"],
@@ -209,6 +212,12 @@ def test_the_table_in_the_terminal(tested, capsys):
     text = " ".join(" ".join(lines).split())
     assert "0.025 would be the bound" in text
     assert "A star (*) marks p < 0.05." in text
+
+
+def test_scores_by_size_of_the_table_are_in_the_paper_without_a_word_on_seeds(tested):
+    table = report_latex(tested).partition(r"\caption{Dev Hits@1 (\%) by cells of the table")[2]
+    assert table.startswith(".}\n")
+    assert "| Configuration | up to 20 n = " in report_markdown(tested)
 
 
 def test_the_page_the_paper_and_the_notes_have_the_same_tests(tested, tmp_path):

@@ -78,7 +78,7 @@ def best(report: Report) -> dict[str, Any]:
 def sheets(report: Report) -> Iterator[Sheet]:
     """Yields the tables: those of every section, runs, and questions on which configurations disagree."""
     for _, section in report_sections(report):
-        yield from (view_sheet(view, section.name) for view in section.views if view.rows)
+        yield from (view_sheet(view, section.name) for view in section.tables)
     yield runs_sheet(report)
     if (asked := questions_sheet(report)).rows:
         yield asked

@@ -43,8 +43,8 @@ def report_latex(report: Report) -> str:
     """Writes the tables of every section, all splits beside each other; what must be known as comments."""
     parts = ["\n".join([r"% Needs \usepackage{booktabs}.", *(f"% {sentences([note])}" for note in report.notes)])]
     for _, section in report_sections(report, wide=True):
-        parts += [view_latex(view, report) for view in section.views if view.rows]
-        parts += ["\n".join(f"% {sentences([note])}" for note in section.notes)] if section.notes else []
+        parts += [view_latex(view, report) for view in section.tables]
+        parts += ["\n".join(f"% {sentences([note])}" for note in section.said)] if section.said else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -60,7 +60,7 @@ def view_latex(view: View, report: Report) -> str:
         body.append(row_latex(row, kept))
         before = row.kind
     caption = [", ".join(filter(None, [escaped(view.title), view.unit])) + "."]
-    if any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
+    if view.columns[-1].title == "n" and any(cell.spread for row in view.rows if not row.kind for cell in row.cells):
         caption.append(rf"{CENTERS[report.statistic].capitalize()} $\pm$ {SPREADS[report.statistic]} over $n$ runs.")
     caption += dict.fromkeys(said for mark, said in SAID.items() if mark in view.marks)
     return environment("l" + "r" * len(kept), body, " ".join(caption), view.title)

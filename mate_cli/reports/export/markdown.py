@@ -28,9 +28,9 @@ def report_markdown(report: Report) -> str:
 
 def section_parts(section: ReportSection) -> Iterator[str]:
     """Yields the tables of a section, and what must be known to read them."""
-    yield from (view_markdown(view) for view in section.views if view.rows)
-    if section.notes:
-        yield escaped(sentences(section.notes))
+    yield from map(view_markdown, section.tables)
+    if section.said:
+        yield escaped(sentences(section.said))
 
 
 def view_markdown(view: View) -> str:

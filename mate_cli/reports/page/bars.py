@@ -10,7 +10,7 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import Summary, is_finite
 from mate_cli.reports.compare.tables import dataset_of
-from mate_cli.reports.format import NOTHING, center_text, spread_text
+from mate_cli.reports.format import center_text, spread_text
 from mate_cli.reports.html_elements import Markup, element, options
 from mate_cli.reports.page.page_data import PublishedFigure, datasets_of, references, score_names
 from mate_cli.reports.plots.figures import MOST_BARS
@@ -143,52 +143,3 @@ def track(cell: BarCell, top: float, lines: Sequence[PublishedFigure], paint: st
 def along_track(value: float, top: float) -> str:
     """Writes how far along the track a value lies."""
     return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
-
-
-BarLine = tuple[int, str, tuple[BarCell | None, ...]]
-"""A configuration: its place among all, its label, and a bar per column."""
-
-
-@dataclass(frozen=True)
-class BarTable:
-    """Configurations by subsets of the questions; None where a configuration has no such score."""
-
-    title: str
-    heads: tuple[tuple[str, str], ...]
-    rows: tuple[BarLine, ...]
-
-
-def bar_table(table: BarTable) -> Markup:
-    """Returns numbers with a bar below each; a sortable column per subset, (name, detail) as its heading."""
-    top = highest([cell for *_, cells in table.rows for cell in cells if cell], ())
-    heads = [
-        element("th", name, element("small", detail) if detail else None, class_="number", scope="col")
-        for name, detail in table.heads
-    ]
-    rows = [
-        element(
-            "tr",
-            element("th", element("i", class_="swatch", style=f"--paint:{paint_of(index)}"), label, scope="row"),
-            [subset_cell(cell, top, paint_of(index), name) for cell, (name, _) in zip(cells, table.heads, strict=True)],
-        )
-        for index, label, cells in table.rows
-    ]
-    head = element("thead", element("tr", element("th", "Configuration", scope="col"), heads, class_="sort"))
-    body = element("tbody", rows)
-    return element(
-        "div", element("table", element("caption", table.title), head, body, class_="subsets"), class_="scroll"
-    )
-
-
-def subset_cell(cell: BarCell | None, top: float, paint: str, name: str) -> Markup:
-    """Returns one number over its bar; on a narrow screen `data-name` says what it is."""
-    if cell is None:
-        return element("td", NOTHING, class_="number nothing", data_name=name)
-    return element(
-        "td",
-        element("span", cell.text, element("small", cell.detail)),
-        track(cell, top, (), paint),
-        class_="number",
-        data_value=f"{cell.value:.8g}",
-        data_name=name,
-    )

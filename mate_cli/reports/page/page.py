@@ -16,7 +16,6 @@ from mate_cli.reports.page.charts import cost_chart, curves_section
 from mate_cli.reports.page.questions import questions_section
 from mate_cli.reports.page.runs import run_environment, runs_section
 from mate_cli.reports.page.settings import settings_section
-from mate_cli.reports.page.subsets import subsets_section
 from mate_cli.reports.page.sweep import sweep_section
 from mate_cli.reports.page.tables import cards, view_elements
 from mate_cli.reports.view import ReportSection, report_sections, sentences
@@ -24,7 +23,6 @@ from mate_cli.reports.view import ReportSection, report_sections, sentences
 Draw = Callable[[Report], Markup | None]
 DRAWN: tuple[tuple[int, str, Draw], ...] = (
     (30, "Scores", bars_section),
-    (40, "Parts", subsets_section),
     (90, "Curves", curves_section),
     (110, "Settings", settings_section),
     (120, "Sweep", sweep_section),

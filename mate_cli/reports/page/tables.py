@@ -11,7 +11,8 @@ from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import NOTHING, center_text, duration_text, plural, rate_text, spread_text
 from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.plots.style import as_svg
+from mate_cli.reports.page.bars import BarCell, track
+from mate_cli.reports.plots.style import as_svg, paint_of
 from mate_cli.reports.view import Column, Row, View, ViewCell
 
 MINUS = "\u2212"
@@ -93,14 +94,18 @@ def page_table(view: View, *, titled: bool, sortable: bool) -> Markup:
         lines.append(element("tr", element("th", "", class_="blank"), groups))
     heads = [column_heads(column, drawn=drawn[place]) for place, column in enumerate(view.columns)]
     lines.append(element("tr", element("th", view.head, scope="col"), heads, class_="sort" if sortable else None))
-    body = [view_row(row, view, drawn) for row in view.rows if row.kind in ("", "bound")]
-    foot = [view_row(row, view, drawn) for row in view.rows if row.kind not in ("", "bound")]
+    top = max(
+        (cell.value + (cell.spread_value or 0) for row in view.rows for cell in row.cells if cell.value), default=1
+    )
+    body = [view_row(row, view, drawn, top) for row in view.rows if row.kind in ("", "bound")]
+    foot = [view_row(row, view, drawn, top) for row in view.rows if row.kind not in ("", "bound")]
     table = element(
         "table",
         element("caption", element("span", view.title)) if titled else None,
         element("thead", lines),
         element("tbody", body),
         element("tfoot", foot) if foot else None,
+        class_="subsets" if view.bars else None,
     )
     notes = element("p", "; ".join(view.notes), class_="note") if view.notes else None
     return element("div", table, notes, class_="scroll")
@@ -116,16 +121,19 @@ def column_heads(column: Column, *, drawn: float) -> list[Markup]:
     return [head, element("th", scope="col")] if drawn else [head]
 
 
-def view_row(row: Row, view: View, drawn: Mapping[int, float]) -> Markup:
+def view_row(row: Row, view: View, drawn: Mapping[int, float], top: float) -> Markup:
     """Returns a line; of papers, what they have no figure of stays empty."""
     tag = element("small", row.kind) if row.kind == "published" else None
+    swatch = element("i", class_="swatch", style=f"--paint:{paint_of(row.place)}") if view.bars else None
     cells = [
-        view_cell(cell, column, drawn[place], quiet=row.kind == "published")
+        bar_cells(cell, column, top, row.place)
+        if view.bars
+        else view_cell(cell, column, drawn[place], quiet=row.kind == "published")
         for place, (cell, column) in enumerate(zip(row.cells, view.columns, strict=True))
     ]
     marked = any(cell.mark in ("better", "worse") for cell in row.cells)
     kind = "nothing" if row.kind == "bound" else "significant" if marked else row.kind
-    return element("tr", element("th", row.short or row.label, tag, scope="row"), cells, class_=kind or None)
+    return element("tr", element("th", swatch, row.short or row.label, tag, scope="row"), cells, class_=kind or None)
 
 
 def view_cell(cell: ViewCell, column: Column, widest: float, *, quiet: bool) -> list[Markup]:
@@ -141,6 +149,17 @@ def view_cell(cell: ViewCell, column: Column, widest: float, *, quiet: bool) -> 
     value = None if cell.value is None else f"{cell.value:.8g}"
     found = element("td", shown, class_=kind or None, title=cell.hover or None, data_value=value)
     return [found, element("td", interval(cell, widest), aria_hidden="true")] if widest else [found]
+
+
+def bar_cells(cell: ViewCell, column: Column, top: float, place: int) -> Markup:
+    """Returns a number over its bar; on a narrow screen `data-name` says what it is."""
+    name = column.title.partition("\n")[0]
+    if cell.value is None:
+        return element("td", NOTHING, class_="number nothing", data_name=name)
+    spread = element("small", f" ±{cell.spread}") if cell.spread else None
+    bar = track(BarCell(cell.value, cell.text, cell.spread_value), top, (), paint_of(place))
+    shown = element("span", cell.text, spread)
+    return element("td", shown, bar, class_="number", data_value=f"{cell.value:.8g}", data_name=name)
 
 
 def widest_end(view: View, place: int) -> float:

@@ -32,7 +32,7 @@ def print_report(report: Report, console: Console) -> None:
     for warning in report.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
     for _, section in report_sections(report):
-        print_views(section.views, console, section.notes)
+        print_views(section.tables, console, section.said)
     console.print(settings_view(report), "")
     if report.unfinished:
         console.print(unfinished_view(report), "")

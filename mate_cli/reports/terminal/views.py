@@ -20,10 +20,10 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
     """Prints tables, their minor columns only where all of them have room, and sentences below them."""
-    tables = [terminal_table(view, console) for view in views if view.rows]
+    tables = [terminal_table(view, console) for view in views]
     if any(natural_width(table, console) > console.width for table in tables):
-        tables = [terminal_table(view, console, minor=False) for view in views if view.rows]
-    for view, table in zip((view for view in views if view.rows), tables, strict=True):
+        tables = [terminal_table(view, console, minor=False) for view in views]
+    for view, table in zip(views, tables, strict=True):
         console.print(table)
         if view.notes:
             console.print(Text("\n".join(view.notes), style="dim"))

@@ -114,7 +114,7 @@ def watch_tables(report: Report, console: Console) -> Iterator[RenderableType]:
     yield running_view(runs_at_work(report), console.width)
     for _, section in report_sections(report):
         if section.name in SCORES:
-            yield from (terminal_table(view, console) for view in section.views if view.rows)
+            yield from (terminal_table(view, console) for view in section.tables)
     stopped = replace(report, runs=tuple(run for run in report.unfinished if not is_at_work(run)))
     if stopped.runs:
         yield unfinished_view(stopped)

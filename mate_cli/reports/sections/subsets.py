@@ -13,67 +13,69 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Share, Subset, scores_by_size, scores_by_source
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.tables import dataset_of
-from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.page.bars import BarCell, BarLine, BarTable, bar_cell, bar_table
 from mate_cli.reports.page.page_data import datasets_of, score_names
+from mate_cli.reports.sections.results import result_cell
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
+PLACE = 40
 MOST_ROWS = 12
 Members = Sequence[tuple[int, Configuration]]
-"""Configurations of one data set, each with its place among all, which is that of its colour."""
-Way = Callable[[Members, MetricName], BarTable | None]
+"""Configurations of one data set, each with its place among all."""
+Way = Callable[[Members, MetricName], View | None]
 
 
-def subsets_section(report: Report) -> Markup | None:
-    """Returns a table of bars per way to split the questions, None when no run says how to."""
+def report_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Returns a table per way to split the questions, None when no run says how to."""
     if report.metric is None:
         return None
     groups = report.groups[:MOST_ROWS]
     names = datasets_of(report)
     families = {name: [place for place in enumerate(groups) if dataset_of(place[1]) == name] for name in names}
-    tables = [
-        replace(table, title=f"{table.title}, {name}" if len(names) > 1 else table.title)
+    views = [
+        replace(view, title=f"{view.title}, {name}" if len(names) > 1 else view.title)
         for name, members in families.items()
         for split in ways()
-        if (table := first_table(report, members, split))
+        if (view := first_table(report, members, split))
     ]
-    if not tables:
+    if not views:
         return None
-    hint = f"best {MOST_ROWS} of {len(report.groups)}" if len(report.groups) > MOST_ROWS else None
-    note = "± is the spread over seeds; by cells of the table the standard error over n questions."
-    spread = any(cell.detail for table in tables for *_, cells in table.rows for cell in cells if cell)
-    heading = element("h2", "Parts of the questions", element("small", hint) if hint else None)
-    shown = [bar_table(table) for table in tables]
-    return element("section", heading, shown, element("p", note, class_="note") if spread else None, id="subsets")
+    hint = f"best {MOST_ROWS} of {len(report.groups)}" if len(report.groups) > MOST_ROWS else ""
+    spread = any(cell.spread for view in views for row in view.rows for cell in row.cells)
+    notes = ("± is the spread over seeds; by cells of the table the standard error over n questions",) * spread
+    return ReportSection("subsets", "Parts of the questions", "Parts", tuple(views), notes, hint)
 
 
-def first_table(report: Report, groups: Members, split: Way) -> BarTable | None:
+def first_table(report: Report, groups: Members, split: Way) -> View | None:
     """Splits the main metric, or the most telling one that can be split."""
     wholes = (metric for metric in map(MetricName.parse, score_names(report)) if not metric.part)
     return next((table for whole in wholes if (table := split(groups, whole)) is not None), None)
 
 
-def source_table(groups: Members, whole: MetricName) -> BarTable | None:
+def source_table(groups: Members, whole: MetricName) -> View | None:
     """Splits by where the answer stands: from the runs' own metrics, else from their predictions."""
     kind = IN_TABLE.kind
     names = [part_name(groups, whole, part) for part in (IN_TABLE.name, IN_PASSAGE.name)]
-    return recorded_table(groups, whole, kind, names) or question_table(groups, whole, scores_by_source, kind)
+    return recorded_table(groups, whole, kind, names) or asked_table(groups, whole, scores_by_source, kind)
 
 
-def kind_table(groups: Members, whole: MetricName, kind: str) -> BarTable | None:
+def kind_table(groups: Members, whole: MetricName, kind: str) -> View | None:
     """Splits by what the runs' own metrics are parts of, such as `by place in the conversation`."""
     known = {MetricName.parse(name) for _, group in groups for name in group.metric_names}
     parts = [one for one in known if (one.split, one.score, one.kind) == (whole.split, whole.score, kind)]
     return recorded_table(groups, whole, kind, [one.full for one in sorted(parts, key=MetricName.rank)])
 
 
-def recorded_table(groups: Members, whole: MetricName, kind: str, names: Sequence[str]) -> BarTable | None:
+def recorded_table(groups: Members, whole: MetricName, kind: str, names: Sequence[str]) -> View | None:
     """Builds a table of metrics for parts of the questions, with all of them last; None without any."""
     metrics = [MetricName.parse(name) for name in (*names, whole.full) if name]
     if len(metrics) < 2:
         return None
-    heads = tuple((metric.part_title, "") for metric in metrics)
-    rows = [(index, group.label, tuple(bar_cell(group, metric) for metric in metrics)) for index, group in groups]
-    return BarTable(f"{whole.title_with_unit} {kind}", heads, with_any(rows))
+    columns = tuple(Column(metric.part_title) for metric in metrics)
+    rows = [
+        Row(group.label, tuple(result_cell(one, group.summary(one.full), "") for one in metrics), place=place)
+        for place, group in groups
+    ]
+    return View(f"{whole.title_with_unit} {kind}", columns, with_any(rows), bars=True, is_repeated=True)
 
 
 def part_name(groups: Members, whole: MetricName, part: str) -> str:
@@ -83,40 +85,42 @@ def part_name(groups: Members, whole: MetricName, part: str) -> str:
     return next((name for name in spellings if name in known), "")
 
 
-def size_table(groups: Members, whole: MetricName) -> BarTable | None:
+def size_table(groups: Members, whole: MetricName) -> View | None:
     """Splits by the number of cells of the table."""
-    return question_table(groups, whole, scores_by_size, "by cells of the table")
+    return asked_table(groups, whole, scores_by_size, "by cells of the table")
 
 
-def question_table(
+def asked_table(
     groups: Members,
     whole: MetricName,
     split: Callable[[Sequence[Configuration], str], tuple[Subset, ...]],
     title: str,
-) -> BarTable | None:
+) -> View | None:
     """Builds a table from scores of single questions, None without any."""
     subsets = split([group for _, group in groups], whole.full)
     if not subsets:
         return None
     rows = [
-        (index, group.label, tuple(share_cell(subset.shares[place], whole) for subset in subsets))
-        for place, (index, group) in enumerate(groups)
+        Row(group.label, tuple(share_cell(subset.shares[number], whole) for subset in subsets), place=place)
+        for number, (place, group) in enumerate(groups)
     ]
-    heads = tuple((subset.name, f"n = {subset.count}") for subset in subsets)
-    return BarTable(f"{whole.title_with_unit} {title}", heads, with_any(rows))
+    heads = (f"{subset.name}\nn = {subset.count}" for subset in subsets)
+    columns = tuple(Column(head, stacked=head) for head in heads)
+    return View(f"{whole.title_with_unit} {title}", columns, with_any(rows), bars=True)
 
 
-def share_cell(share: Share | None, metric: MetricName) -> BarCell | None:
-    """Returns a configuration's bar in a subset."""
+def share_cell(share: Share | None, metric: MetricName) -> ViewCell:
+    """Returns a configuration's share of a subset, and its error."""
     if share is None:
-        return None
-    error = f" ±{metric.spec.spread_text(share.error)}" if share.error is not None else ""
-    return BarCell(share.mean, metric.spec.text(share.mean), share.error, (), error)
+        return ViewCell()
+    error = None if share.error is None else metric.scale * share.error
+    spread = "" if share.error is None else metric.spec.spread_text(share.error)
+    return ViewCell(metric.spec.text(share.mean), metric.scale * share.mean, spread, error)
 
 
-def with_any(rows: Sequence[BarLine]) -> tuple[BarLine, ...]:
+def with_any(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Leaves out configurations without a single score."""
-    return tuple(row for row in rows if any(row[2]))
+    return tuple(row for row in rows if any(cell.value is not None for cell in row.cells))
 
 
 def ways() -> Iterator[Way]:
