@@ -3,8 +3,9 @@ from runs import build_run
 
 from mate_cli.reports.compare.growth import growth_frame
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import render_page
+from mate_cli.reports.page.page import section_element
 from mate_cli.reports.plots.figures import write_figures
+from mate_cli.reports.sections.growth import report_section
 
 SIZES = (1350, 3000, 12000)
 
@@ -40,8 +41,7 @@ def test_configurations_that_differ_by_their_number_of_examples_are_a_line(repor
 
 
 def test_it_is_on_the_page_and_among_the_figures(report, tmp_path):
-    page = render_page(report, tmp_path).partition('<section id="growth">')[2].partition("</section>")[0]
-    assert "training questions" in page
+    assert "training questions" in section_element(report_section(report, wide=False), report)
     assert "growth_test_hits_at_1.svg" in {file.name for file in write_figures(report, tmp_path)}
 
 
