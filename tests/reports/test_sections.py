@@ -26,7 +26,8 @@ PLACE = 55
 
 def report_section(report, *, wide):
     cells = (ViewCell("7 [s]", 7.0, "2", 2.0, "best"), ViewCell("-3 to 1", -1.0, ends=(-3.0, 1.0), mark="worse"))
-    view = View("Naps", (Column("length"), Column("change")), (Row(report.groups[0].label, cells),), notes=("short",))
+    rows = (Row(report.groups[0].label, cells), Row("none", (ViewCell(), ViewCell()), "published"))
+    view = View("Naps", (Column("length"), Column("change")), rows, notes=("short",))
     return ReportSection("naps", "Naps", "Naps", (view,), ("nobody was woken",))
 """
 
@@ -49,6 +50,7 @@ def test_a_new_file_is_shown_everywhere(report, tmp_path):
     assert "\u22123 to 1" in section
     assert section.count('class="interval"') == 1
     assert re.findall(r'data-value="([^"]*)"', section) == ["7", "-1"], "what sorts the rows"
+    assert [row.count("<td") for row in section.split("<tr")[2:]] == [3, 3], "also where there is no interval"
     assert "Nobody was woken." in section
     console = Console(file=io.StringIO(), width=80)
     print_report(report, console)
@@ -57,7 +59,7 @@ def test_a_new_file_is_shown_everywhere(report, tmp_path):
     assert r"| mate | **7 \[s\]** ±2 | **-3 to 1** |" in report_markdown(report)
     (sheet,) = (one for one in sheets(report) if one.name == "naps/Naps")
     assert sheet.columns == ["configuration", "kind", "length", "± length", "change, low", "change, high"]
-    assert sheet.rows == [["mate", "ours", 7.0, 2.0, -3.0, 1.0]]
+    assert sheet.rows == [["mate", "ours", 7.0, 2.0, -3.0, 1.0], ["none", "published", None, None, None, None]]
 
 
 def test_columns_without_a_group_keep_their_place():

@@ -138,17 +138,17 @@ def view_row(row: Row, view: View, drawn: Mapping[int, float], top: float) -> Ma
 
 def view_cell(cell: ViewCell, column: Column, widest: float, *, quiet: bool) -> list[Markup]:
     """Returns a cell, and beside it the interval drawn where the column has any."""
+    beside = [element("td", interval(cell, widest), aria_hidden="true")] if widest else []
     if cell.states:
-        return [element("td", [pill(state.split()[-1], state) for state in cell.states])]
+        return [element("td", [pill(state.split()[-1], state) for state in cell.states]), *beside]
     if cell.text == NOTHING:
-        return [element("td", "" if quiet else NOTHING, class_="number nothing")]
+        return [element("td", "" if quiet else NOTHING, class_="number nothing"), *beside]
     details = [f" ±{cell.spread}"] * bool(cell.spread) + [f" {cell.detail}"] * bool(cell.detail)
     text = cell.text.replace("-", MINUS) if cell.has_minus else cell.text
     shown = element("span", text, [element("small", detail) for detail in details])
     kind = " ".join(filter(None, ["number" if column.is_number else "", cell.mark]))
     value = None if cell.value is None else f"{cell.value:.8g}"
-    found = element("td", shown, class_=kind or None, title=cell.hover or None, data_value=value)
-    return [found, element("td", interval(cell, widest), aria_hidden="true")] if widest else [found]
+    return [element("td", shown, class_=kind or None, title=cell.hover or None, data_value=value), *beside]
 
 
 def bar_cells(cell: ViewCell, column: Column, top: float, place: int) -> Markup:
