@@ -17,11 +17,11 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     if found is None or not (found.differences or found.notes):
         return None
     title = f"Against {found.against}" + (f": {MetricName.parse(found.metric).title}" if found.metric else "")
-    views = (View(title, COLUMNS, tuple(test_row(one, found) for one in found.differences)),)
+    views = (View(title, COLUMNS, tuple(difference_row(one, found) for one in found.differences)),)
     return ReportSection("significance", title, "Significance", views if found.differences else (), found.notes)
 
 
-def test_row(one: Difference, found: Significance) -> Row:
+def difference_row(one: Difference, found: Significance) -> Row:
     """Returns one test; a difference that chance hardly makes is marked, and has a word beside its p."""
     metric = MetricName.parse(found.metric)
     spec, scale = metric.spec, metric.scale
