@@ -18,6 +18,8 @@ from mate_cli.runs.configuration import Logger
 from mate_cli.runs.record import RunFolder, RunRecord, now
 from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
 from mate_cli.terminal.console import Console
+from mate_cli.terminal.streams import copied_streams
+from mate_cli.terminal.transcript import Transcript
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Run:
         record: its summary, written at every change of status.
         clock: seconds of wall time, earlier parts included.
         console: what the user sees.
+        transcript: what the user has seen.
         trackers: where its numbers go; opened once there are some.
     """
 
@@ -36,13 +39,15 @@ class Run:
     record: RunRecord
     clock: Clock
     console: Console
+    transcript: Transcript
     trackers: Trackers = field(default_factory=Trackers)
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
         """The run in a folder, with the time that it has taken so far."""
         clock = Clock(max(record.wall_seconds, seconds_so_far(folder)))
-        return cls(folder, record, clock, Console(highlight=False))
+        transcript = Transcript()
+        return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 
     def open_trackers(self, logger: Logger, config: Mapping[str, Any], step: int | None = None) -> None:
         """Open metrics.jsonl, and W&B where it is asked for; of several processes, only the first keeps any.
@@ -56,7 +61,9 @@ class Run:
             return
         self.trackers.add(MetricsFile(self.folder, step))
         if logger.kind == "wandb":
-            self.trackers.add(WandbTracker(self.folder, self.record, config, logger.model_dump()))
+            dashboard = WandbTracker(self.folder, self.record, config, logger.model_dump())
+            self.trackers.add(dashboard)
+            self.transcript.hand_to(dashboard.line)
 
 
 @contextmanager
@@ -64,7 +71,8 @@ def recorded(run: Run) -> Iterator[None]:
     """Keep the record true however the work ends, and close the trackers."""
     record = run.record
     try:
-        yield
+        with copied_streams(run.transcript.write):
+            yield
         record.status = "finished"
     except (Interrupted, KeyboardInterrupt) as error:
         record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
@@ -80,6 +88,7 @@ def recorded(run: Run) -> Iterator[None]:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
         run.folder.write_record(record)
+        run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")
         run.trackers.close(record.summary(), 0 if record.status == "finished" else 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ TABLE_ROWS = 50
 """Predictions that are shown in the dashboard."""
 TAGGED = ("dataset", "model", "attention", "init", "task")
 LONGEST_TAG = 64
+SWEEP = "WANDB_SWEEP_ID"
+"""Set by an agent of a W&B sweep for the runs that it starts."""
 
 
 class Tracker(Protocol):
@@ -125,6 +128,10 @@ class WandbTracker:
         shown = [[str(value) for value in row] for row in rows[:TABLE_ROWS]]
         self._run.log({name: wandb.Table(columns=list(columns), data=shown)})
 
+    def line(self, text: str) -> None:
+        """Send a line that was printed."""
+        self._run.write_logs(text)
+
     def close(self, summary: Mapping[str, float], exit_code: int) -> None:
         """Write the summary and end the run, so that the next job of a sweep starts one of its own."""
         self._run.summary.update(dict(summary))
@@ -134,6 +141,9 @@ class WandbTracker:
 def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: Any) -> Any:  # noqa: ANN401
     """Start a W&B run; where it cannot be online, start it offline and say so once.
 
+    What a run prints is sent line by line, as W&B's own capture would fill its log with progress bars.
+    An agent of a sweep waits for figures on the server: what it starts is online.
+
     Args:
         options: the `logger` group.
         tags: beside those of the options; W&B takes neither empty nor long ones.
@@ -142,9 +152,13 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
     import wandb
 
     settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])
-    chosen = dict.fromkeys(tag[:LONGEST_TAG] for tag in (*tags, *options["tags"]) if tag)
+    mode, sweep = options["mode"], os.environ.get(SWEEP)
+    if sweep and mode == "offline":
+        print(f"a run of the W&B sweep {sweep}: logging online")
+        mode = "online"
+    of_sweep = [f"sweep-{sweep}"] if sweep else []
+    chosen = dict.fromkeys(tag[:LONGEST_TAG] for tag in (*tags, *of_sweep, *options["tags"]) if tag)
     arguments |= {"project": options["project"], "entity": options["entity"], "tags": list(chosen)}
-    mode = options["mode"]
     if mode == "online":
         try:
             # Asked first, because without a key wandb.init would wait for an answer at the terminal.

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import rich.console
+from rich.control import Control
 from rich.segment import Segment
 
 from mate_cli.terminal.streams import printable
+
+COPY_WIDTH = 100
+"""Columns of what is kept of a console."""
 
 
 class Console(rich.console.Console):
     """A console of rich that cleans what is laid out; no text is taken for markup or a smiley.
 
     Args:
+        copy: is given all that is printed, without colours; progress is left out.
         **options: those of rich.
     """
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of rich
+    def __init__(self, copy: Callable[[str], object] | None = None, **options: Any) -> None:  # noqa: ANN401
         super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
+        self._copy = copy
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401
+        """Print as rich does, and copy it; a bar that moves prints controls alone."""
+        super().print(*objects, **options)
+        if self._copy and not all(isinstance(shown, Control) for shown in objects):
+            plain = Console(file=io.StringIO(), width=COPY_WIDTH, color_system=None, force_terminal=False)
+            with plain.capture() as captured:
+                plain.print(*objects, **options)
+            self._copy(captured.get())
+
+    def print_progress(self, text: str) -> None:
+        """Print a line that nobody keeps."""
+        super().print(text)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -27,15 +27,21 @@ class CleanStream:
 
     Args:
         stream: what it writes to.
+        copy: is given all that is written to it.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
-        self.rich_proxied_file = stream  # the name by which rich asks for the stream behind another
+    def __init__(self, stream: IO[str] | CleanStream, copy: Callable[[str], object] | None = None) -> None:
+        # The name by which rich asks for the stream behind another.
+        self.rich_proxied_file: IO[str] = getattr(stream, "rich_proxied_file", stream)
+        self._copy = copy
 
     def write(self, text: str) -> int:
         """Write a text; a progress bar may begin with the return to its line."""
         start = "\r" if text.startswith("\r") else ""
-        self.rich_proxied_file.write(start + printable(text[len(start) :]))
+        shown = start + printable(text[len(start) :])
+        self.rich_proxied_file.write(shown)
+        if self._copy:
+            self._copy(shown)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -55,6 +61,17 @@ def clean_streams() -> Iterator[None]:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     sys.stdout, sys.stderr = map(CleanStream, before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def copied_streams(copy: Callable[[str], object]) -> Iterator[None]:
+    """Give a copy of all that is written to stdout and stderr, but for what consoles lay out."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (CleanStream(stream, copy) for stream in before)
     try:
         yield
     finally:

@@ -2,18 +2,21 @@
 
 import ast
 import io
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.progress import Progress
 from rich.text import Text
 
 import mate_cli
 from mate_cli.cli.app import main
 from mate_cli.reports.export.data_files import harmless
 from mate_cli.terminal.console import Console
-from mate_cli.terminal.streams import CleanStream, printable
+from mate_cli.terminal.streams import CleanStream, copied_streams, printable
+from mate_cli.terminal.transcript import Transcript
 
 STEERING = ["\x1b[31m", "\x1b]0;title\x07", "\x9b31m", "\x90x\x9c", "\u202e", "\u2066", "\x08", "\x00", "\u2028", "\r"]
 PACKAGE = Path(mate_cli.__file__).parent
@@ -54,6 +57,30 @@ def test_a_progress_bar_begins_with_the_return_to_its_line():
     file = io.StringIO()
     CleanStream(file).write("\r50 %\rgone")
     assert file.getvalue() == "\r50 %gone"
+
+
+def test_a_transcript_has_each_line_once_and_no_progress(capsys):
+    transcript, lines = Transcript(), []
+    terminal = Console(copy=transcript.write, file=io.StringIO(), force_terminal=True, width=40)
+    terminal.print(Text("before", style="red"))
+    transcript.hand_to(lines.append)
+    with copied_streams(transcript.write):
+        with Progress(console=terminal) as bar:
+            task = bar.add_task("training", total=3)
+            for step in range(3):
+                bar.update(task, completed=step, refresh=True)
+                print("under the bar", step)
+        terminal.print_progress("step 1/3")
+        sys.stderr.write("\r10 %")
+        sys.stderr.write("\r100 %\n")
+        Console().print("of another console")
+        terminal.rule("end")
+    print("after")
+    *lines, rule = lines
+    assert lines == ["before", *(f"under the bar {step}" for step in range(3)), "100 %"]
+    assert " end " in rule
+    assert "training" in terminal.file.getvalue()
+    assert "step 1/3" in terminal.file.getvalue()
 
 
 def test_all_consoles_are_of_the_one_that_cleans():

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -126,7 +127,10 @@ def test_offline_dashboard_takes_rows_and_tables(tmp_path):
     tracker = WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "offline"})
     tracker.log({"step": 1, "train/loss": 1.0})
     tracker.table("predictions/dev", ["question", "right"], [["who?", True]] * 60)
+    tracker.line("step 1: dev/hits@1 50.0")
     tracker.close({"dev/hits@1": 0.5}, 0)
+    (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    assert b"step 1: dev/hits@1 50.0" in written.read_bytes()
     (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*.json")
     assert len(json.loads(table.read_text())["data"]) == 50
 
@@ -165,6 +169,20 @@ def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatc
     assert seen["config"]["names"] == {**NAMES, "model": "mate", "init": ""}
     assert seen["config"]["configuration"] == "x · init=bert"
     assert seen["config"]["optimizer"] == CONFIG["optimizer"]
+
+
+def test_what_an_agent_of_a_sweep_starts_is_online_and_tells_the_sweep(tmp_path, monkeypatch, capsys):
+    import wandb
+
+    seen = {}
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
+    monkeypatch.setenv("WANDB_SWEEP_ID", "a1b2c3")
+    for mode, used in (("offline", "online"), ("online", "online"), ("disabled", "disabled")):
+        WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": mode}).close({}, 0)
+        assert seen["mode"] == used
+        assert "sweep-a1b2c3" in seen["tags"]
+    assert capsys.readouterr().out == "a run of the W&B sweep a1b2c3: logging online\n"
 
 
 def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypatch, capsys):

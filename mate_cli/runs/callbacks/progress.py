@@ -124,7 +124,7 @@ class FollowTraining(pl.Callback):
             self._shown = time.monotonic()
             left = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)
             rest = f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left"
-            self.console.print(f"step {trainer.global_step}/{_total_steps(trainer)} {text} {rest}")
+            self.console.print_progress(f"step {trainer.global_step}/{_total_steps(trainer)} {text} {rest}")
 
     def _per_step(self, trainer: pl.Trainer) -> float:
         schedule = trainer.datamodule.schedule
