@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
+from torch.nn.functional import pad
 
 from mate_cli.data.reading import negatives, reading_example
 from mate_cli.errors import ConfigError
@@ -17,6 +18,7 @@ from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.span import SpanHead
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -58,6 +60,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
 
     monitor = "dev/gold_f1"
     label = "span"
+    auto_class: ClassVar[str | None] = "QuestionAnswering"
     takes: ClassVar[tuple[str, ...]] = ("serializer",)
 
     def __init__(
@@ -116,6 +119,21 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         begins, ends = (output.batch.encoded_at(token).tolist() for token in (start, start + length))
         spans = zip(output.batch.example_ids, begins, ends, best.tolist(), nothing, strict=True)
         return [SpanPrediction(*span) for span in spans]
+
+    def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
+        """Of spans as the head scores them, and of first and last tokens: a softmax over these sums that over spans."""
+        logits = self.head(output).float()
+        tokens, most = logits.shape[1:]
+        shifted = [
+            pad(logits[:, : max(tokens - more, 0), more], (min(more, tokens), 0), value=NO_LOGIT)
+            for more in range(most)
+        ]
+        ends = torch.stack(shifted, -1).logsumexp(-1)
+        return {
+            "start_logits": output.spread_out(logits.logsumexp(-1), length, NO_LOGIT),
+            "end_logits": output.spread_out(ends, length, NO_LOGIT),
+            "span_logits": logits,
+        }
 
     def joined(self, members: Sequence[Sequence[SpanPrediction]]) -> list[SpanPrediction]:
         """The span with the best mean probability; a span that is not the best of a member has none of that member."""

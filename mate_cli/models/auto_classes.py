@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
 
+import torch
 from hydra.utils import instantiate
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTableQuestionAnswering,
 )
-from transformers.modeling_outputs import MaskedLMOutput, ModelOutput, SequenceClassifierOutput
+from transformers.modeling_outputs import (
+    MaskedLMOutput,
+    ModelOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+)
 from transformers.models.auto.modeling_auto import MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES
 from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutput
 
 from mate_cli.errors import CheckpointError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.serializers.serializer import SpanSerializer
+from mate_cli.tokenization.vocabulary import load_tokenizer
 
 OURS = "MateFor"
 
@@ -49,6 +60,27 @@ class Task(Protocol):
         """Its parts by name: the network and the heads."""
 
 
+class _WordsOnDemand:
+    """The encoding of an export, which reads its vocabulary once somebody asks for words.
+
+    Args:
+        config: of the export.
+    """
+
+    def __init__(self, config: MateConfig) -> None:
+        self.config = config
+
+    @cached_property
+    def serializer(self) -> SpanSerializer:
+        return cast(
+            SpanSerializer,
+            instantiate(self.config.encoding, tokenizer=load_tokenizer(self.config.name_or_path)),
+        )
+
+    def span_text(self, example: TableExample, start: int, end: int) -> str:
+        return self.serializer.span_text(example, start, end)
+
+
 @dataclass
 class _Kind:
     """What classes for one kind of task differ in."""
@@ -73,7 +105,9 @@ class MateForTask(MateModel):
         """Add the parts of the task by the names that they have there, so that weights have the names of a run's."""
         if not self.config.task:
             raise CheckpointError("has no head", where=self.config.name_or_path, remedy="Load it with AutoModel")
-        task = instantiate(self.config.task, _partial_=True)(self.encoder)
+        given = {"serializer": _WordsOnDemand(self.config), "cache": None}
+        build = instantiate(self.config.task, _partial_=True)
+        task = build(self.encoder, **{name: given[name] for name in build.func.takes})
         if OURS + str(task.auto_class) != type(self).__name__:
             wanted = auto_name(OURS + task.auto_class) if task.auto_class else "AutoModel"
             problem = f"{type(task).__name__} is no task for {type(self).__name__}"
@@ -161,10 +195,75 @@ class MateForMaskedLM(MateForTask):
     kind = _Kind(MaskedLMOutput, "label_ids")
 
 
+@dataclass
+class SpanScores(QuestionAnsweringModelOutput):
+    """What a reader makes of a batch.
+
+    Args:
+        span_logits: of the span from token t of l + 1 tokens, [B, T, L], for the tokens that the network keeps.
+    """
+
+    span_logits: Tensor | None = None
+
+
+class MateForQuestionAnswering(MateForTask):
+    """Scores of the first and the last token of an answer, and of every span within one cell."""
+
+    kind = _Kind(SpanScores, "label_ids")
+
+    def forward(  # type: ignore[override]  # an answer is told by its ends, too
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        start_positions: Tensor | None = None,
+        end_positions: Tensor | None = None,
+        labels: Tensor | None = None,
+        cell_features: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> ModelOutput | tuple[Any, ...]:
+        """Score a batch; the inputs are those of `MateForTask`.
+
+        Args:
+            input_ids: [B, T].
+            attention_mask: [B, T].
+            token_type_ids: [B, T, 7].
+            position_ids: [B, T].
+            start_positions: the first token of the answer [B].
+            end_positions: its last token [B].
+            labels: instead of both, 1 on the tokens of each answer [B, T].
+            cell_features: [B, T, F].
+            output_attentions: also return attention weights.
+            output_hidden_states: also return the states between layers.
+            return_dict: return an object, not a tuple.
+
+        Returns:
+            `loss` where the answer is told, `start_logits`, `end_logits`, `span_logits`, and what was asked for.
+        """
+        if labels is None and start_positions is not None and end_positions is not None:
+            places = torch.arange(input_ids.shape[1], device=input_ids.device)
+            labels = ((places >= start_positions[:, None]) & (places <= end_positions[:, None])).long()
+        return super().forward(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            position_ids,
+            labels,
+            cell_features=cell_features,
+            output_attentions=output_attentions,
+            output_hidden_states=output_hidden_states,
+            return_dict=return_dict,
+        )
+
+
 AutoConfig.register(MateConfig.model_type, MateConfig, exist_ok=True)
 AutoModel.register(MateConfig, MateModel, exist_ok=True)
 AutoModelForTableQuestionAnswering.register(MateConfig, MateForTableQuestionAnswering, exist_ok=True)
 AutoModelForSequenceClassification.register(MateConfig, MateForSequenceClassification, exist_ok=True)
 AutoModelForMaskedLM.register(MateConfig, MateForMaskedLM, exist_ok=True)
+AutoModelForQuestionAnswering.register(MateConfig, MateForQuestionAnswering, exist_ok=True)
 # The pipeline of transformers looks here, and not where models are registered, before it says that one is not known.
 MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES[MateConfig.model_type] = MateForTableQuestionAnswering.__name__

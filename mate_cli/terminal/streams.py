@@ -32,7 +32,7 @@ class CleanStream:
 
     def __init__(self, stream: IO[str] | CleanStream, copy: Callable[[str], object] | None = None) -> None:
         # The name by which rich asks for the stream behind another.
-        self.rich_proxied_file: IO[str] = getattr(stream, "rich_proxied_file", stream)
+        self.rich_proxied_file: IO[str] = stream.rich_proxied_file if isinstance(stream, CleanStream) else stream
         self._copy = copy
 
     def write(self, text: str) -> int:

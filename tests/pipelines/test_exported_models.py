@@ -254,7 +254,10 @@ def test_the_card_says_what_it_is(tmp_path):
     [
         "mate",
         "candidates",
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("tapas", "features", "answers", "statements")),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("tapas", "features", "answers", "statements", "reader")
+        ),
     ],
 )
 def test_what_the_card_shows_can_be_done(tmp_path, name, monkeypatch):
@@ -264,8 +267,9 @@ def test_what_the_card_shows_can_be_done(tmp_path, name, monkeypatch):
     shell, python = (re.search(rf"```{kind}\n(.*?)```", card, re.DOTALL)[1] for kind in ("bash", "python"))
     made = {}
     exec(python, made)
-    assert ("outputs" in made) == (name not in ("features", "candidates"))
-    assert auto_name(type(made["model"]).__name__) in python or type(made["model"]).__name__ in python
+    assert ("outputs" in made) == (name not in ("features", "candidates", "reader"))
+    model = made["reader"].model if name == "reader" else made["model"]
+    assert auto_name(type(model).__name__) in python or type(model).__name__ in python
     for line in shell.splitlines():
         command, *words = shlex.split(line, comments=True)[1:]
         composed(config_dir(), command, words)

@@ -18,6 +18,7 @@ from transformers import (
     AutoTokenizer,
     pipeline,
 )
+from transformers import AutoModelForQuestionAnswering as ForReading
 from transformers import AutoModelForTableQuestionAnswering as ForTables
 
 import mate_cli.models.auto_classes  # noqa: F401 - makes our networks known
@@ -25,9 +26,10 @@ from mate_cli.errors import CheckpointError, DataError
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.export.export import export_run
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
-from mate_cli.pipelines.inference.table_answering import TableAnswering
+from mate_cli.pipelines.inference.table_answering import CellReading, TableAnswering
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
+from mate_cli.tokenization.layout import TOKEN_TYPES
 
 FRAME = {"Region": ["North", "South", "East", "West"], "Sold": ["5", "7", "11", "2"], "Year": ["1", "2", "3", "4"]}
 ASKED = ["which region sold most?", "how much did the south sell?", "which year was the north in?"]
@@ -37,8 +39,20 @@ WORDS = {
     "dot": ["model=dot", "model.keep=40", "model.pruner.size=tiny:1"],
     "statements": ["task=entailment"],
     "pieces": ["task=masked_lm", "encoding=masked"],
+    "reader": ["task=span_reading", "encoding=cell"],
+    "dot_reader": ["task=span_reading", "encoding=cell", "model=dot", "model.keep=40", "model.pruner.size=tiny:1"],
     "features": ["model.lexical_features=true", "encoding.lexical_features=true"],
 }
+PASSAGE = "Castle College was founded by Karin Rossi in 1912. It stands on a hill above the river, near the old mill."
+READING = [
+    {"question": "who founded it?", "context": PASSAGE, "cell": "Castle College"},
+    {"question": "when was it founded?", "context": [PASSAGE, "The mill burnt down in 1930."], "cell": "Castle"},
+    {"question": "what is it called?", "context": (), "cell": "Castle College"},
+]
+
+
+def types_of(batch):
+    return torch.stack([getattr(batch, name) for name in TOKEN_TYPES], -1)
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +239,8 @@ def test_where_it_goes(exports):
         AutoModel.from_pretrained(exports("cells"), device_map={"encoder": 0, "head": 1})
 
 
-def test_pushed_is_what_is_saved(exports, monkeypatch):
+def sent_by(model, monkeypatch):
+    """The files that a model uploads, which go nowhere."""
     from transformers.utils import hub
 
     sent = {}
@@ -241,16 +256,94 @@ def test_pushed_is_what_is_saved(exports, monkeypatch):
     card = SimpleNamespace(save=lambda path: Path(path).touch())
     monkeypatch.setattr(hub, "create_and_tag_model_card", lambda *_, **__: card)
     monkeypatch.setattr(hub.PushToHubMixin, "_upload_modified_files", upload)
-    ForTables.from_pretrained(exports("cells")).push_to_hub("me/tables")
-    assert {"config.json", "model.safetensors"} <= sent["me/tables"]
+    model.push_to_hub("me/tables")
+    return sent["me/tables"]
+
+
+def test_pushed_is_what_is_saved(exports, monkeypatch):
+    sent = sent_by(ForTables.from_pretrained(exports("cells")), monkeypatch)
+    assert {"config.json", "model.safetensors"} <= sent
+
+
+@torch.no_grad()
+def test_a_reader_scores_the_ends_of_spans_and_reads_as_it_did_in_mate(exports, tmp_path):
+    model = ForReading.from_pretrained(exports("reader"))
+    reader = CellReading(model=model)
+    batch = reader.preprocess(READING[0])["batch"]
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types_of(batch)}
+    output = model(**inputs, output_hidden_states=True, output_attentions=True)
+    assert output.start_logits.shape == output.end_logits.shape == batch.input_ids.shape
+    assert len(output.hidden_states) == len(output.attentions) + 1 == model.config.num_hidden_layers + 1
+    spans = output.span_logits[0].flatten().softmax(0).view(output.span_logits.shape[1:])
+    torch.testing.assert_close(output.start_logits[0].softmax(0), spans.sum(-1))
+    start, more = divmod(int(spans.argmax()), spans.shape[1])
+    ending = sum(spans[start + more - back, back] for back in range(min(spans.shape[1], start + more + 1)))
+    torch.testing.assert_close(output.end_logits[0].softmax(0)[start + more], ending)
+    told = model(**inputs, start_positions=torch.tensor([start]), end_positions=torch.tensor([start + more]))
+    torch.testing.assert_close(told.loss, -spans[start, more].log())
+    model.save_pretrained(tmp_path)
+    again = ForReading.from_pretrained(tmp_path)
+    assert torch.equal(again(**inputs).span_logits, output.span_logits)
+    parts, config = open_checkpoint(exports("reader"), here(tmp_path))
+    examples = [replace(reader.example(asked), example_id=str(place)) for place, asked in enumerate(READING)]
+    found = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
+    texts = parts.task.answers(found, {example.example_id: example for example in examples})
+    assert [one["answer"] for one in reader(READING)] == [texts[example.example_id] for example in examples]
+    assert all(texts.values())
+    assert reader(**READING[0])["score"] == pytest.approx(float(spans.max()))
+    with pytest.raises(DataError, match="a passage or a cell are needed"):
+        reader("who?")
+
+
+@pytest.mark.long
+def test_a_reader_is_a_model_of_transformers(exports, monkeypatch):
+    model = ForReading.from_pretrained(exports("reader"))
+    batch = CellReading(model=model).preprocess(READING[1])["batch"]
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types_of(batch)}
+    before = model(**inputs)
+    gradients = []
+    for checkpointing in (False, True):
+        if checkpointing:
+            model.activation_checkpointing_enable()
+        model.zero_grad()
+        model(**inputs, start_positions=torch.tensor([5]), end_positions=torch.tensor([6])).loss.backward()
+        gradients.append({name: one.grad for name, one in model.named_parameters() if one.grad is not None})
+    assert all(torch.equal(one, gradients[1][name]) for name, one in gradients[0].items())
+    assert any(name.startswith("head.") for name in gradients[0])
+    size = model.config.vocab_size
+    model.resize_token_embeddings(size + 3)
+    torch.testing.assert_close(model(**inputs).span_logits, before.span_logits)
+    sent = sent_by(ForReading.from_pretrained(exports("reader")), monkeypatch)
+    assert {"config.json", "model.safetensors"} <= sent
+    as_tuple = model(**inputs, return_dict=False)
+    torch.testing.assert_close(as_tuple[0], before.start_logits)
+
+
+@pytest.mark.long
+@torch.no_grad()
+def test_a_reader_of_kept_tokens_says_where_they_stood(exports):
+    model = ForReading.from_pretrained(exports("dot_reader"))
+    reader = CellReading(model=model)
+    made = reader.preprocess(READING[0])
+    batch = made["batch"]
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types_of(batch)}
+    output = model(**inputs)
+    assert output.span_logits.shape[1] < output.start_logits.shape[1] == batch.input_ids.shape[1]
+    prediction = reader._forward(made)["prediction"]
+    best = int(output.span_logits[0].max(-1).values.argmax())
+    places = model.encoder(batch).batch.places[0]
+    assert int(places[best]) == prediction.start
+    assert output.start_logits[0, prediction.start] > -9000
+    assert output.end_logits[0, prediction.end] > -9000
 
 
 @pytest.mark.long
 def test_the_page_does_what_it_says(exports, tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
     section = page.partition("## With transformers")[2].partition("## TAPAS without mate")[0]
-    theirs, ours, scores = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    theirs, ours, scores, reads = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     shutil.copytree(exports("cells"), tmp_path / "exported")
+    shutil.copytree(exports("reader"), tmp_path / "reader")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for program in (theirs, ours):
@@ -259,3 +352,5 @@ def test_the_page_does_what_it_says(exports, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     exec(scores, names)
     assert capsys.readouterr().out in section
+    exec(reads, {})
+    assert capsys.readouterr().out.startswith("{'answer': ")

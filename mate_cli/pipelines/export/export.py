@@ -131,8 +131,7 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
         weights = tapas_weights(task)
         TapasConfig(**tapas_config(task, serializer, settings)).save_pretrained(folder)
     else:
-        has_class = task.auto_class is not None and not task.takes
-        name, weights = f"{OURS}{task.auto_class}" if has_class else MateModel.__name__, task.state_dict()
+        name, weights = f"{OURS}{task.auto_class}" if task.auto_class else MateModel.__name__, task.state_dict()
         reset = serializer.reset_positions
         config = MateConfig.of(settings, serializer.vocab_size, reset_positions=reset, **task.auto_config)
         config.architectures = [name]

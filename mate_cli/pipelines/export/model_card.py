@@ -14,12 +14,13 @@ import yaml  # type: ignore[import-untyped]
 from mate_cli.data.datasets.catalogue import DatasetInfo, dataset_names, find_dataset
 from mate_cli.lit_modules.base import AboutTables
 from mate_cli.metrics.specs.names import MetricName, subset_rank
-from mate_cli.models.auto_classes import auto_name
+from mate_cli.models.auto_classes import MateForQuestionAnswering, auto_name
 from mate_cli.runs.record import RunRecord
 
 BASE_MODELS = {"minilm": "sentence-transformers/all-MiniLM-L6-v2"}
 """By kind of initial weights, where these do not name it themselves."""
 HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+READER = MateForQuestionAnswering.__name__
 UNSAID = ("paths.", "logger", "resume=", "hardware.threads", "hardware.workers")
 """What was typed for the machine, and not for the result."""
 UNKNOWN = DatasetInfo(
@@ -110,13 +111,19 @@ def front_matter(model: Exported) -> dict[str, Any]:
         "license": licence,
         "license_name": f"terms-of-{record.dataset}" if licence == "other" else None,
         "library_name": "transformers",
-        "pipeline_tag": "text-classification" if model.gives_verdicts else "table-question-answering",
+        "pipeline_tag": _pipeline_tag(model),
         "tags": ["mate-cli", record.model, record.task, "tables"],
         "datasets": [dataset.hub_name] if dataset.hub_name else None,
         "metrics": list(metrics) or None,
         "base_model": model.base_model,
     }
     return {name: value for name, value in matter.items() if value is not None}
+
+
+def _pipeline_tag(model: Exported) -> str:
+    if model.transformers_class == READER:
+        return "question-answering"
+    return "text-classification" if model.gives_verdicts else "table-question-answering"
 
 
 def _about(model: Exported) -> str:
@@ -149,6 +156,8 @@ def _in_python(model: Exported, folder: str) -> str:
     name = model.transformers_class
     ours = not name.startswith("Tapas")
     known = auto_name(name) if ours else name
+    if name == READER:
+        return _reading(known, folder)
     if ours and not model.settings["encoding"]["_target_"].endswith(".TapasSerializer"):
         return "\n".join([*_imports(known, ours), "", f'model = {known}.from_pretrained("{folder}")'])
     lines = [
@@ -163,6 +172,18 @@ def _in_python(model: Exported, folder: str) -> str:
     if model.settings["model"].get("lexical_features"):
         return "\n".join([*lines, "# It reads cell_features, too, which only encodings of mate have."])
     return "\n".join([*lines, "outputs = model(**inputs)"])
+
+
+def _reading(known: str, folder: str) -> str:
+    lines = [
+        f"from transformers import {known}",
+        "from mate_cli.pipelines.inference.table_answering import CellReading",
+        "",
+        f'reader = CellReading(model={known}.from_pretrained("{folder}"))',
+        'passage = "Castle College was founded by Karin Rossi in 1912."',
+        'print(reader(question="who founded it?", cell="Castle College", context=passage))',
+    ]
+    return "\n".join(lines)
 
 
 def _imports(names: str, ours: bool) -> list[str]:
