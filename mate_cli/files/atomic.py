@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from pathlib import Path
+
+from mate_cli.errors import ConfigError
 
 _BESIDE = re.compile(r"\..+\.(\d+)")
 
@@ -12,6 +15,27 @@ _BESIDE = re.compile(r"\..+\.(\d+)")
 def beside(target: Path) -> Path:
     """Where this process writes what then takes the place of a file."""
     return target.with_name(f".{target.name}.{os.getpid()}")
+
+
+def check_writable(file: Path, where: str) -> None:
+    """Refuse a file that cannot be written, before any work; nothing is left there.
+
+    Args:
+        file: its place; folders that are not there yet would be made.
+        where: what was typed.
+
+    Raises:
+        ConfigError: it is a folder, or its folder takes no files.
+    """
+    remedy = "Choose another place for it"
+    try:
+        if file.is_dir():
+            raise ConfigError("is a folder", where=where, remedy=f"Name a file in it: {file / 'answers.json'}")
+        folder = next(one for one in file.absolute().parents if one.exists())
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", where=where, remedy=remedy) from error
 
 
 def clear(folder: Path) -> None:

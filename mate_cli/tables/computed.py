@@ -27,7 +27,7 @@ def needs_all_rows(question: str, aggregation: str) -> bool:
 
 
 def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
-    """The sum, average or count of cells; None where there is nothing to compute."""
+    """The sum, average or count of cells; None where there is nothing to compute, or it is beyond all numbers."""
     texts = [table.rows[row][column].text for row, column in dict.fromkeys(cells)]
     if aggregation == "count":
         return float(len(texts))
@@ -40,7 +40,10 @@ def _summed(texts: Sequence[str], aggregation: str) -> float | None:
     numbers = [number for number in map(number_in, texts) if number is not None]
     if len(numbers) < len(texts):
         return None
-    return math.fsum(numbers) / (len(numbers) if aggregation == "average" else 1)
+    try:
+        return math.fsum(numbers) / (len(numbers) if aggregation == "average" else 1)
+    except OverflowError:
+        return None
 
 
 def number_in(text: str) -> float | None:

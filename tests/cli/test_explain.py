@@ -57,6 +57,11 @@ def test_bounds_are_said_in_words():
     assert type_text(None) == ""
 
 
+def test_a_group_of_another_command_is_named(capsys):
+    assert main(["explain", "benchmark.lengths", "benchmark=attention"]) == 2
+    assert capsys.readouterr().err == "error: benchmark: mate train does not use this group.\n"
+
+
 @pytest.mark.parametrize("words", [["explain", "seed"], ["train", "--help", "seed"], ["train", "--help=seed"]])
 def test_it_is_printed_in_three_ways(words, capsys):
     assert main(words) == 0

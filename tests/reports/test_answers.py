@@ -156,6 +156,17 @@ def test_only_known_kinds_of_files_are_written():
         check_output("a.txt")
 
 
+def test_a_place_that_cannot_be_written_is_known_before_any_work(tmp_path):
+    check_output(str(tmp_path / "new" / "folder" / "a.json"))
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(ConfigError, match=r"is a folder. Name a file in it"):
+        check_output(str(tmp_path / "a.csv"))
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"cannot be written: Not a directory. Choose another place"):
+        check_output(str(tmp_path / "file" / "a.csv"))
+
+
 def test_a_session_ends_with_its_speed(capsys):
     session = Session("model", [answered()] * 4, seconds={"tables": 1.0, "model": 2.0, "rows": 0.5, "answers": 2.0})
     print_session(session, Console(width=120))

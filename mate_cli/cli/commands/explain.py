@@ -36,7 +36,11 @@ def run_plain(words: Sequence[str]) -> int:
         return 0
     if len(keys) != 1:
         raise ConfigError("needs one key", where="mate explain", remedy="Type mate explain trainer.val_every")
-    print(text("train", keys[0], [word for word in words if "=" in word]))
+    from mate_cli.cli.config.mistakes import explained_errors
+
+    typed = [word for word in words if "=" in word]
+    with explained_errors("train", typed, __file__):
+        print(text("train", keys[0], typed))
     return 0
 
 

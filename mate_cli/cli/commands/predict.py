@@ -79,16 +79,19 @@ def run(cfg: Predict) -> None:
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
     from mate_cli.cli.config.schema import modules
+    from mate_cli.files.atomic import check_writable
     from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
     open_run(cfg.run)  # quick; what follows loads torch
+    output = Path(cfg.output or "predictions.json").expanduser()
+    check_writable(output, f"output={output}")
 
     from mate_cli.pipelines.evaluation.finished import Here, predict_file
 
     here = Here(cfg.hardware, cfg.paths, cfg.data, trust=modules(cfg.trust))
-    predict_file(cfg.run, str(cfg.input), Path(cfg.output or "predictions.json"), here)
+    predict_file(cfg.run, str(cfg.input), output, here)
 
 
 @contextmanager

@@ -98,8 +98,11 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
         own = {f"{split}/{name}": value for name, value in score(split, to).items()}
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", own)
         named |= own
-    where = f"{folder.path}{'' if to is folder else f', {to.path.name}'}"
-    Console(highlight=False).print(results_table(named, f"{record.experiment}, best weights, {where}"))
+    console = Console()
+    console.print(results_table(named, f"{record.experiment}, best weights"))
+    console.print(f"run folder: {folder.path}", soft_wrap=True)
+    if to is not folder:
+        console.print(f"results: {to.path}", soft_wrap=True)
     return to
 
 

@@ -218,9 +218,9 @@ def _column(name: MetricName) -> str:
 
 def _data(model: Exported) -> str:
     dataset, counts = model.dataset, model.record.data
-    told = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
+    told = ", ".join(f"{re.sub('[_/]', ' ', name)} {count:,}" for name, count in counts.items() if count)
     home = f" ([source]({dataset.homepage}))" if dataset.homepage else ""
-    return f"{dataset.title}{home}. Licence: {dataset.terms}.\n\nExamples: {told}."
+    return f"{dataset.title[:1].upper()}{dataset.title[1:]}{home}. Licence: {dataset.terms}.\n\nExamples: {told}."
 
 
 def _making(model: Exported) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import ConfigError
+from mate_cli.files.atomic import check_writable
 from mate_cli.reports.answers.page import render_answers
 from mate_cli.reports.export.data_files import harmless, write_text
 from mate_cli.tables.answered import Session, TableQuestion
@@ -88,13 +89,17 @@ WRITERS: dict[str, Callable[[Session], str]] = {
 
 
 def check_output(output: str | None) -> None:
-    """Refuse a file that nothing writes, before any work.
+    """Refuse a file that nothing writes, or that cannot be written where it is, before any work.
 
     Raises:
-        ConfigError: its name ends otherwise.
+        ConfigError: its name ends otherwise, or its folder takes no files.
     """
-    if output is not None and Path(output).suffix.lower() not in WRITERS:
+    if output is None:
+        return
+    file = Path(output).expanduser()
+    if file.suffix.lower() not in WRITERS:
         raise ConfigError("no such kind of file", where=f"output={output}", remedy=f"Use {', '.join(WRITERS)}")
+    check_writable(file, f"output={output}")
 
 
 def write_answers(session: Session, output: str) -> Path:

@@ -10,6 +10,7 @@ Source: ECMA-376 part 1, section 18.8.31 (numFmts).
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -26,6 +27,9 @@ LONGEST = 255
 _GENERAL_DIGITS = 10
 """A cell of the format General shows about as many."""
 
+BEYOND = "#NUM!"
+"""What spreadsheet programs show of a number that is too large for them."""
+
 
 class NumberShape(NamedTuple):
     """How one section of a format writes a number."""
@@ -38,9 +42,11 @@ class NumberShape(NamedTuple):
 
 
 def formatted_number(value: float, number_format: str | None) -> str:
-    """Write a number in a number format."""
+    """Write a number in a number format; `BEYOND` where it, or what is shown of it, is beyond all numbers."""
     known = number_format if number_format and len(number_format) <= LONGEST else "General"
     shape = _shape(known, value < 0, value == 0)
+    if not _is_finite(value, shape[0].scale if shape else 1.0):
+        return BEYOND
     if shape is None:
         return spreadsheet_number(float(f"{value:.{_GENERAL_DIGITS}g}") if isinstance(value, float) else value)
     own, negative = shape
@@ -49,6 +55,13 @@ def formatted_number(value: float, number_format: str | None) -> str:
         own, negative = own._replace(before=own.before[:-1], after=own.after[1:]), False
     minus = "-" if value < 0 and not negative and digits.strip("0.,") else ""
     return f"{minus}{own.before}{digits}{own.after}".strip()
+
+
+def _is_finite(value: float, scale: float) -> bool:
+    try:
+        return math.isfinite(value * scale)
+    except OverflowError:
+        return False
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -18,6 +19,7 @@ from mate_cli.tables.limits import Limits
 
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
 PIECE = 1 << 16
+MOST_DIGITS = 4000
 HEADERS, ROWS = ("header", "columns"), ("rows", "data")
 
 
@@ -29,7 +31,9 @@ class _Decoder(json.JSONDecoder):
     """
 
     def __init__(self, notes: list[str]) -> None:
-        super().__init__(object_pairs_hook=self._object, parse_constant=self._constant)
+        super().__init__(
+            object_pairs_hook=self._object, parse_constant=self._constant, parse_float=_float, parse_int=_int
+        )
         self.notes = notes
 
     def _say(self, note: str) -> None:
@@ -45,6 +49,17 @@ class _Decoder(json.JSONDecoder):
     def _constant(self, name: str) -> float | None:
         self._say(f"{name} is no number of JSON; it was read as {'empty' if name == 'NaN' else 'text'}.")
         return None if name == "NaN" else float(name.replace("Infinity", "inf"))
+
+
+def _float(text: str) -> float | str:
+    """A number; one that is beyond all numbers stays the text that it is."""
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _int(text: str) -> int | str:
+    """A whole number; one of more digits than Python reads stays the text that it is."""
+    return int(text) if len(text) <= MOST_DIGITS else text
 
 
 def read_jsonl(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
