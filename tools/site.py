@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parent.parent
+FETCHED = re.compile(r'<script src="https?://[^"]*"></script>')
+"""The theme would fetch what its search needs in pages of a folder."""
+SEARCH = f"<script>{(ROOT / 'docs' / 'images' / 'search_from_a_folder.js').read_text(encoding='utf-8')}</script>"
 GROUPS_LAST = ("experiment", "sweep", "recipe", "debug")
 """Long groups: what they choose from is read first."""
 
@@ -24,6 +28,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "index.md", content=readme))
     files.append(File.generated(config, "configuration.md", content="\n".join(configuration(ROOT / "conf"))))
     return files
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Let the search of a page run in a folder, too, and without a network."""
+    return FETCHED.sub(lambda _: SEARCH, output)
+
+
+on_post_template = on_post_page  # of pages without a source: 404.html
 
 
 def configuration(root: Path) -> Iterator[str]:
