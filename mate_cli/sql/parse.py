@@ -300,7 +300,10 @@ def _limit(tree: Tree) -> int | None:
         return None
     if limit.expression is None or limit.expression.key != "literal" or limit.expression.is_string:
         raise UnreadableQueryError("a LIMIT that is no number")
-    return int(limit.expression.name)
+    try:
+        return int(limit.expression.name)
+    except ValueError as error:
+        raise UnreadableQueryError("a LIMIT that is no whole number") from error
 
 
 def _refuse(tree: Tree, known: Sequence[str]) -> None:

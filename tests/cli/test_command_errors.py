@@ -72,6 +72,13 @@ SYNTAX = {
     ("train", "lr", "=1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "lr = 1e-3"): "lr: no spaces around =. Type lr=1e-3.",
     ("train", "+model=mate"): "+model=mate: this group is chosen already. Type model=mate.",
+    ("train", "hydra.run.dir=/tmp/mine"): (
+        "hydra.run.dir=/tmp/mine: a run makes a folder of its own. Type name=mine paths.outputs=/tmp."
+    ),
+    ("evaluate", "hydra.run.dir=/tmp/mine"): (
+        "hydra.run.dir=/tmp/mine: a run makes a folder of its own. Type paths.outputs=/tmp."
+    ),
+    ("train", f"seed={'7' * 5000}"): "seed: a number of thousands of digits. Write a shorter one.",
     ("train", "-m", "seed=1,", "2"): "seed=1,: no spaces between values. Type seed=1,2.",
     ("train", "a=[row,", "column]"): "a=[row,: a list with spaces needs quotes. Type 'a=[row, column]'.",
     ("train", "a=[row, column"): "a=[row, column: ] is missing at the end. Type 'a=[row, column]'.",

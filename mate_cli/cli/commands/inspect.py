@@ -174,14 +174,15 @@ def find_example(examples: list[TableExample], wanted: str | int | None, split: 
     by_id = {example.example_id: example for example in examples}
     if str(wanted) in by_id:
         return by_id[str(wanted)]
+    places = {str(place): example for place, example in enumerate(examples)}
     place = str(0 if wanted is None else wanted)
-    if not place.isdigit() or int(place) >= len(examples):
+    if place not in places:
         raise DataError(
             f"there is no example {wanted} in the split {split}",
             where="example",
             remedy=f"Give an id, or a place from 0 to {len(examples) - 1}",
         )
-    return examples[int(place)]
+    return places[place]
 
 
 def show(

@@ -19,6 +19,8 @@ from mate_cli.errors import ConfigError, RunError
 FORM = "settings are written key=value"
 BRACKETS = {"[": "]", "{": "}"}
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".xlsm", ".xls")
+ENDLESS = re.compile(r"[0-9_]{4000}")
+"""More digits than Python reads as a number."""
 NAME = re.compile(r"[A-Za-z][\w./-]*")
 
 
@@ -134,6 +136,13 @@ class Syntax:
         name = key.lstrip("+~")
         if key.startswith("+") and not key.startswith("++") and name in groups_of(self.config_name):
             raise ConfigError("this group is chosen already", where=words[place], remedy=typing(f"{name}={value}"))
+        if name == "hydra.run.dir":
+            path = Path(value)
+            named = f"name={path.name or 'NAME'} " if "name" in keys_of(self.config_name) else ""
+            remedy = f"Type {named}{in_shell(f'paths.outputs={path.parent}')}"
+            raise ConfigError("a run makes a folder of its own", where=words[place], remedy=remedy)
+        if name not in self.texts and ENDLESS.search(value):
+            raise ConfigError("a number of thousands of digits", where=name, remedy="Write a shorter one")
         if name not in self.texts and _is_open(value):
             raise _listed(words[place], words[place + 1 :])
 

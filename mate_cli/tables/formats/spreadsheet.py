@@ -74,8 +74,9 @@ def _choose(book: Any, wanted: str | None, path: Path, notes: list[str]) -> Any:
     if wanted is not None:
         if wanted in names:
             return book[wanted]
-        if wanted.isdigit() and 0 < int(wanted) <= len(names):
-            return book.worksheets[int(wanted) - 1]
+        numbered = {str(number): sheet for number, sheet in enumerate(book.worksheets, 1)}
+        if wanted in numbered:
+            return numbered[wanted]
         raise DataError(f"there is no sheet {wanted!r}", where=str(path), remedy=f"Sheets here: {', '.join(names)}")
     found = next(filter(_holds_table, book.worksheets), None) or next(filter(_filled_rows, book.worksheets), None)
     if found is None:

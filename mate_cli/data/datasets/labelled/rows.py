@@ -306,5 +306,5 @@ def _number(row: LabelledRow) -> float | None:
     except ValueError as error:
         raise RowError(f"number is {text}") from error
     if number is not None and not math.isfinite(number):
-        raise RowError(f"number is {text}")
+        raise RowError("number is no number, or too large")
     return number
