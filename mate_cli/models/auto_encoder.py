@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import cached_file
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
+from transformers.utils.hub import get_checkpoint_shard_files
 from typing_extensions import Self
 
 from mate_cli.errors import CheckpointError
@@ -157,16 +158,16 @@ class MateModel(PreTrainedModel):
         if unknown:
             raise TypeError(f"{cls.__name__}.from_pretrained takes no {', '.join(unknown)}")
         model = cls(config)
-        model.fill(str(cached_file(name, WEIGHTS, **download)), dtype or torch_dtype)
+        model.fill(_weight_files(name, download), dtype or torch_dtype)
         if device is not None:
             model.to(device).hf_device_map = {"": device}
         return model.eval()
 
-    def fill(self, path: str, dtype: torch.dtype | str | None = None) -> None:
+    def fill(self, paths: Sequence[str], dtype: torch.dtype | str | None = None) -> None:
         """Load the weights of what it is made of; those of heads that it has not are left.
 
         Args:
-            path: a file of tensors.
+            paths: files of tensors; more than one where `save_pretrained` had a `max_shard_size`.
             dtype: what they become; what they are when it is None or "auto".
 
         Raises:
@@ -174,7 +175,8 @@ class MateModel(PreTrainedModel):
         """
         own = {name.partition(".")[0] for name in self.state_dict()}
         try:
-            tensors = {name: one for name, one in load_file(path).items() if name.partition(".")[0] in own}
+            found = {name: one for path in paths for name, one in load_file(path).items()}
+            tensors = {name: one for name, one in found.items() if name.partition(".")[0] in own}
             kinds = [one.dtype for one in tensors.values() if one.is_floating_point()]
             wanted = getattr(torch, dtype) if isinstance(dtype, str) and dtype != "auto" else dtype
             self.to(wanted if isinstance(wanted, torch.dtype) else kinds[0])
@@ -182,7 +184,7 @@ class MateModel(PreTrainedModel):
         except Exception as error:
             reason = (str(error).strip() or "nothing is in it").splitlines()[-1].strip()
             problem = f"the weights cannot be loaded: {reason}"
-            raise CheckpointError(problem, where=path, remedy="Export again") from error
+            raise CheckpointError(problem, where=", ".join(paths), remedy="Export again") from error
 
     def get_input_embeddings(self) -> nn.Module:
         """The table of word pieces."""
@@ -303,6 +305,16 @@ class MateModel(PreTrainedModel):
         if self.config.reset_position_index_per_cell:
             return cell_position_ids(rows, columns, self.encoder.size.max_positions)
         return torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
+
+
+def _weight_files(name: str, download: Mapping[str, Any]) -> list[str]:
+    """The file of the weights in a folder or on the hub, or its parts."""
+    index = None
+    if cached_file(name, WEIGHTS, _raise_exceptions_for_missing_entries=False, **download) is None:
+        index = cached_file(name, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **download)
+    if index is None:
+        return [str(cached_file(name, WEIGHTS, **download))]
+    return list(get_checkpoint_shard_files(name, index, **download)[0])
 
 
 def _device(device_map: Any) -> torch.device | None:  # noqa: ANN401 - as in transformers

@@ -163,6 +163,9 @@ def test_saved_and_loaded_again_it_is_the_same(exports, given, tmp_path, name):
     assert all(torch.equal(tensor, others[key]) for key, tensor in weights.items())
     assert torch.equal(model(**given).logits, again(**given).logits)
     assert json.loads((tmp_path / "config.json").read_text())["architectures"] == [type(model).__name__]
+    model.save_pretrained(tmp_path / "parts", max_shard_size="1MB")
+    assert len(list((tmp_path / "parts").glob("model-*.safetensors"))) > 1
+    assert torch.equal(ForTables.from_pretrained(tmp_path / "parts")(**given).logits, model(**given).logits)
     half = ForTables.from_pretrained(exports(name), dtype="bfloat16")
     half.save_pretrained(tmp_path / "half")
     assert ForTables.from_pretrained(tmp_path / "half").dtype == torch.bfloat16
