@@ -237,6 +237,11 @@ def test_what_is_approximate_or_beyond_the_bound_says_so(tmp_path):
     exact, nearly = table.notes
     assert exact.startswith("Beyond the bound, which counts pairs alone: segments; they also save")
     assert nearly == "Beyond the bound as not all pairs are computed: bucketed ≈"
+    assert not any(set(table.notes) & set(case_table(results, case).notes) for case in results.cases)
+    of_one = {name: value for name, value in metrics.items() if "/512/" in name}
+    alone = read_results(build_run(tmp_path / "alone", command="benchmark", metrics=of_one))
+    (case,) = alone.cases
+    assert {exact, nearly} <= set(case_table(alone, case).notes)
     page = render_benchmark(results)
     assert "computes only nearly what the others do" in page
     assert "bucketed ≈" in page

@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -130,7 +131,10 @@ def test_offline_dashboard_takes_rows_and_tables(tmp_path):
     tracker.line("step 1: dev/hits@1 50.0")
     tracker.close({"dev/hits@1": 0.5}, 0)
     (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    assert b"step 1: dev/hits@1 50.0" in written.read_bytes()
+    end = time.monotonic() + 60  # W&B writes in a process of its own
+    while b"step 1: dev/hits@1 50.0" not in written.read_bytes():
+        assert time.monotonic() < end
+        time.sleep(0.1)
     (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*.json")
     assert len(json.loads(table.read_text())["data"]) == 50
 

@@ -140,7 +140,17 @@ def case_table(results: BenchmarkResults, case: MeasuredCase) -> View:
     ]
     heads = [stacked(column.over, column.under, minor=column.minor) for column in columns]
     writers = [column.write for column in columns]
-    return variants_view(results, case.title, heads, values, writers, best, not_run(results, case))
+    notes = (*not_run(results, case), *_gained_alone(results, case))
+    return variants_view(results, case.title, heads, values, writers, best, notes)
+
+
+def _gained_alone(results: BenchmarkResults, case: MeasuredCase) -> tuple[str, ...]:
+    """What gains more than its pairs, of a case whose shape has no overview that says so."""
+    if case.kind not in AGAINST or sum(one.shape == case.shape for one in results.cases) > 1:
+        return ()
+    figure = f"speedup_vs_{AGAINST[case.kind]}"
+    gains = {n: [results.figure(case, n, direction, figure) for direction in DIRECTIONS] for n in results.variants}
+    return above_the_bound(results, gains)
 
 
 def stacked(over: str, under: str, *, minor: bool = False) -> Column:
