@@ -88,11 +88,8 @@ def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
 
     That is `root/folder` itself, an archive of it, or a checkout or an archive of the whole repository
     which has the folder inside.
-
-    Args:
-        root: the dataset's folder.
-        folder: the folder's path below `root`.
-        repository: how the repository's name starts; none is looked for without one.
+    Checkouts and archives of the repository are those whose names begin with `repository`; none is looked for without
+    one.
     """
     places = [root / f"{folder}{suffix}" for suffix in SUFFIXES]
     for checkout in sorted(root.glob(f"{repository}*") if repository else ()):

@@ -98,16 +98,7 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
 def parse_json_as(
     kind: type[Kind], what: str, file: str, content: bytes, problems: list[Problem], key: str = ""
 ) -> Kind | None:
-    """Decode JSON that has to be of one kind, or note a problem and return None.
-
-    Args:
-        kind: dict or list.
-        what: it should hold, for people.
-        file: its name.
-        content: what to decode.
-        problems: gets what is wrong.
-        key: the place in the file.
-    """
+    """Decode JSON of one kind, `what` it holds for people, or note a problem at `key` and return None."""
     known = len(problems)
     value = parse_json(file, content, problems, key)
     if isinstance(value, kind):

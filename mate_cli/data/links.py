@@ -24,9 +24,7 @@ CHUNK = 128
 def link_examples(examples: Sequence[TableExample], folder: Path | None = None) -> list[LinkedExample]:
     """The questions with their nodes; those that have them already stay as they are.
 
-    Args:
-        examples: all of a split, or its first ones, so that files of earlier calls fit.
-        folder: where links are kept, one JSON file per `CHUNK`; None keeps nothing.
+    All of a split, or its first ones, so that files of earlier calls fit: `folder` has one per `CHUNK`.
     """
     done: list[LinkedExample] = []
     with tqdm(total=len(examples), desc="linking", unit="questions", delay=1, leave=False, disable=None) as bar:

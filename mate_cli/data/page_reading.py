@@ -27,10 +27,7 @@ def nearest_page(table: Table, question: str) -> str | None:
 def page_example(example: TableExample, link: str, example_id: str | None = None) -> TableExample:
     """A page, its title before it, as a table of one cell without links.
 
-    Args:
-        example: the question about the whole table.
-        link: the page's key in `Table.passages`.
-        example_id: the new example's name; the question's own when it is None.
+    The example keeps the question's name where it is given no other.
 
     Source: wenhuchen/HybridQA, stage 3.
     """

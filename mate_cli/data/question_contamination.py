@@ -93,9 +93,8 @@ class KnownQuestions:
     def holds(self, question: AskedQuestion, *, same_answer: bool = False) -> str:
         """Whether a question is one of these: "equal", "near-equal", or "" where it is not.
 
-        Args:
-            question: only those of its table are looked at.
-            same_answer: near-equal questions must have the same answer, too; templates have many answers.
+        Only those of its table are looked at. With `same_answer`, near-equal ones must share it: templates have many
+        answers.
         """
         if question.table_id not in self._marks:
             return ""
@@ -114,11 +113,7 @@ def repetitions(
 ) -> list[str]:
     """Why further questions are not learnt from, "" for those that are; of some that repeat each other the first is.
 
-    Args:
-        questions: to be added to the training split, in order.
-        training: what is learnt from already.
-        evaluation: the questions of evaluation splits, whose near-equals count whatever the answer.
-        near: the overlap from which on questions are near-equal.
+    Near-equals of the questions of evaluation count whatever the answer; `near` is the overlap from which on they are.
     """
     evaluated, learnt = KnownQuestions(near, evaluation), KnownQuestions(near, training)
     reasons = []

@@ -16,11 +16,7 @@ from mate_cli.tables.table import Cell, Table
 def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:
     """Cut one body cell out of an example's table, with its passages and without its header.
 
-    Args:
-        example: the question about the whole table.
-        row: body row, from 0.
-        column: column, from 0.
-        example_id: the new example's name; the question's own when it is None.
+    Rows and columns count from 0. The example keeps the question's name where it is given no other.
 
     Source: google-research/tapas, `utils/hybridqa_rc_utils.py`.
     """
@@ -40,10 +36,7 @@ def negatives(examples: Sequence[TableExample], count: int) -> Mapping[str, list
 
     Half of them are those nearest to the question by TF-IDF, which a selector mistakes for the right ones most easily;
     the others are drawn of all cells, by the name of the question.
-
-    Args:
-        examples: questions about whole tables; one without a known answer has no cells here.
-        count: cells per question; fewer where the table has not as many.
+    There are fewer than `count` where the table has not as many, and none without a known answer.
     """
     by_table: dict[int, list[TableExample]] = defaultdict(list)
     for example in examples if count else ():

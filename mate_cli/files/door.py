@@ -41,12 +41,6 @@ def on_disk() -> Iterator[None]:
 def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) -> Iterator[None]:
     """Read a file; what goes wrong, in whichever library, is an error of ours that names the file.
 
-    Args:
-        path: the file.
-        kind: the error.
-        problem: what to say of it; the reason follows.
-        remedy: what to do.
-
     Raises:
         MateError: of that kind, or as it is where it is one of ours already.
     """

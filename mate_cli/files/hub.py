@@ -13,9 +13,7 @@ SECONDS = 3.0
 def hub_file(name: str, file: str) -> Path | None:
     """Return a file of a model: from the cache, as it was fetched last, or else from the hub.
 
-    Args:
-        name: the model's, which may end in the revision that is wanted: `google/tapas-large@no_reset`.
-        file: in the top folder of the model.
+    The name may end in the revision that is wanted: `google/tapas-large@no_reset`.
 
     Returns:
         The file in the cache, in one folder with the others of the same revision; None where there is no such file, or

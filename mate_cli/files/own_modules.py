@@ -16,9 +16,7 @@ from pathlib import Path
 def find_beside(names: Iterable[str], *folders: Path) -> None:
     """Let modules be imported that lie in one of some folders, where no others of their names are installed.
 
-    Args:
-        names: of modules, or of what is in them, dotted.
-        folders: where to look; the working folder when there are none.
+    The working folder is looked into where none is named.
     """
     for top in {name.partition(".")[0] for name in names}:
         if not top.isidentifier() or top in sys.modules or find_spec(top) is not None:
@@ -31,11 +29,7 @@ def find_beside(names: Iterable[str], *folders: Path) -> None:
 
 
 def what_is_missing(name: str) -> str:
-    """Why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes.
-
-    Args:
-        name: of a class or function, module first.
-    """
+    """Why there is nothing of a dotted name, for people: "there is no ...", and as far as it goes."""
     module, _, own = name.rpartition(".")
     top = name.partition(".")[0]
     if not module:

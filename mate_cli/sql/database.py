@@ -78,11 +78,7 @@ def read_database_schema(path: Path) -> Schema:
 def run_query(sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
     """Run one query that only reads.
 
-    Args:
-        sql: a query; anything else is refused.
-        path: the database.
-        seconds: after which it is stopped.
-        rows: how many are fetched.
+    It is stopped after some seconds; so many rows are fetched.
 
     Raises:
         UnrunnableQueryError: it does not run, would do something else than read, or takes too long.

@@ -50,15 +50,7 @@ class KnownQuery:
 def schema_example(
     name: str, question: str, schema: Schema, table: Table, known: KnownQuery | None = None
 ) -> SchemaExample:
-    """A question about a database; how hard its query is makes a subset of questions.
-
-    Args:
-        name: of the question.
-        question: as it is asked.
-        schema: of the database.
-        table: the view of the schema, made once for all its questions.
-        known: the query that answers it.
-    """
+    """A question about a database; how hard its query is makes a subset of questions."""
     if known is None:
         return SchemaExample(name, question, table, schema=schema)
     subsets = (hardness(known.query),) if known.query else ()

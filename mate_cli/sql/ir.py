@@ -145,9 +145,7 @@ Value = float | str | ColumnUnit | Query | None
 def query_from_dict(entry: Mapping[str, Any], schema: Schema) -> Query:
     """Read the field `sql` of an example of Spider.
 
-    Args:
-        entry: as the file has it; its columns are numbered without those that are written "*", but for one.
-        schema: of its database.
+    Its columns are numbered without those that are written "*", but for one.
 
     Raises:
         ValueError: it is not in that layout; says why.

@@ -68,15 +68,7 @@ class Schema:
         primary_keys: Sequence[int] = (),
         foreign_keys: Sequence[tuple[int, int]] = (),
     ) -> Schema:
-        """Add what is written "*" to the tables and columns of a database, all of them counted from 1.
-
-        Args:
-            name: of the database.
-            tables: of the database.
-            columns: of the database, each with the number of its table from 1.
-            primary_keys: numbers of columns.
-            foreign_keys: pairs of numbers of columns.
-        """
+        """Add what is written "*" to the tables and columns of a database, all of them counted from 1."""
         count = len(tables)
         stars = (SchemaColumn(table, "*", "*") for table in range(count + 1))
         return cls(
@@ -108,9 +100,7 @@ class Schema:
     def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
         """The number of the first column of the database that SQL calls so, whatever the case.
 
-        Args:
-            name: of the column.
-            tables: those whose columns count, the first one first; None for all.
+        Of some tables the first one's counts first; None are all.
         """
         wanted = range(1, len(self.tables)) if tables is None else tables
         found = {c.table: n for n, c in reversed(list(self._real())) if c.original.lower() == name.lower()}

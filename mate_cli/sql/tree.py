@@ -81,12 +81,7 @@ def oracle_actions(query: Query, schema: Schema) -> tuple[Action, ...]:
 
 
 def query_of(actions: Sequence[Action], schema: Schema) -> Query:
-    """The query that actions make; its tables are those of its columns, the first one where there are none.
-
-    Args:
-        actions: all of a complete derivation.
-        schema: whose columns they choose.
-    """
+    """The query that actions make; its tables are those of its columns, the first one where there are none."""
     return _QueryOf(schema).statement(_tree(iter(actions)))
 
 

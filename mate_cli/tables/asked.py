@@ -61,9 +61,7 @@ def _is_plain(file: Path) -> bool:
 def read_questions(path: str, encoding: str | None = None) -> list[Asked]:
     """Read questions: a line each (.txt), or csv, tsv, json, jsonl with `question` and perhaps `table`.
 
-    Args:
-        path: the file.
-        encoding: of text; None for UTF-8, or what its mark says: nobody would see what was guessed of a question.
+    Without an encoding it is UTF-8, or what its mark says: nobody would see what was guessed of a question.
 
     Raises:
         DataError: the file is missing or holds no question.
@@ -118,10 +116,7 @@ def _of_table(file: Path, encoding: str | None) -> list[Asked]:
 def pair_up(asked: Sequence[Asked], tables: Sequence[Path], beside: Path | None) -> dict[Path, list[str]]:
     """The questions of each table: those that name it, and those that name none.
 
-    Args:
-        asked: the questions.
-        tables: the files that were named on the command line.
-        beside: the folder of the file of questions, where tables that it names may lie.
+    Tables that questions name may also lie `beside` the file of questions.
 
     Raises:
         ConfigError: there is no table, or no question.

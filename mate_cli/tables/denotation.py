@@ -21,11 +21,6 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
     Without aggregation that is a value per cell: its number, or its text in lower case. A sum or an average of
     no cells is nothing, and of cells that are not all numbers it is their values; a count of no cells is 0.
 
-    Args:
-        aggregation: one of `AGGREGATIONS`.
-        cells: (row, column) of body cells, both from 0.
-        table: whose cells they are.
-
     Raises:
         ValueError: there is no such aggregation.
     """

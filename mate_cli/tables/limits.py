@@ -31,11 +31,7 @@ class Limits:
     megabytes: int = 200
 
     def check(self, path: Path, **found: int) -> None:
-        """Refuse what is larger.
-
-        Args:
-            path: the file.
-            **found: how many there are, by the name of the limit.
+        """Refuse what is larger than the limit of that name.
 
         Raises:
             DataError: naming the limit, which can be raised.

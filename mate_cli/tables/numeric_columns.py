@@ -20,9 +20,7 @@ SortKey = Callable[[Value], float | tuple[int | None, ...]]
 def consolidate(cells: Sequence[Sequence[Value]], fraction: float = CONSOLIDATION_FRACTION) -> dict[int, Value]:
     """Give each cell of a column its first value of the column's commonest type.
 
-    Args:
-        cells: the values that each cell may have, row by row.
-        fraction: that type must occur in at least this share of the cells.
+    That type must occur in at least this fraction of the cells.
 
     Returns:
         The value by row, without the rows that have none; empty when no type is common enough. Dates win a tie.

@@ -47,10 +47,6 @@ CONTENTS = (
 def read_table(path: str | Path, sheet: str | None = None) -> tuple[Table, list[str]]:
     """Read a table whole.
 
-    Args:
-        path: csv, tsv, json, jsonl, parquet or xlsx.
-        sheet: of a workbook, name or number from 1.
-
     Returns:
         The table, and what was done on reading as plain sentences.
 
@@ -67,11 +63,7 @@ def open_table(
 ) -> TableFile:
     """Read a table into a store of rows, at the memory of a few rows; see `read_table`.
 
-    Args:
-        path: the file.
-        sheet: of a workbook, name or number from 1.
-        limits: the largest table that is read.
-        encoding: of text without a mark of another one; None to find it out.
+    A sheet is named, or numbered from 1; without an encoding, text that has no mark of one is looked at.
 
     Raises:
         DataError: whatever is wrong with the file, or it is too large.

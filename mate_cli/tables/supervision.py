@@ -48,9 +48,7 @@ class CellFinder:
     def find(self, texts: Sequence[str], strict: bool = False) -> tuple[Coordinates, str]:
         """One cell per text: the first one, row by row, in the closest normal form in which all texts are cells.
 
-        Args:
-            texts: the texts of one answer.
-            strict: a text that several cells hold is refused.
+        Where it is strict, a text that several cells hold is refused.
 
         Returns:
             The coordinates and "", or no coordinates and the reason, which is one of `REASONS`.

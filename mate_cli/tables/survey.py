@@ -109,9 +109,6 @@ class Survey:
     def finish(self, header: list[str]) -> TableFile:
         """Name the columns and say what was done.
 
-        Args:
-            header: as the file has it.
-
         Raises:
             DataError: there is no table.
         """

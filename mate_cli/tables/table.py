@@ -41,10 +41,7 @@ class Table:
     def from_pandas(cls, frame: Any, *, title: str = "", table_id: str = "table") -> Table:  # noqa: ANN401
         """Make a table of a data frame: values as a spreadsheet shows them, missing ones as empty cells.
 
-        Args:
-            frame: of pandas; an index with names becomes columns, another one is left out.
-            title: of the table.
-            table_id: its name.
+        An index with names becomes columns, another one is left out.
         """
         named = [name for name in frame.index.names if name is not None]
         whole = frame.reset_index(level=named) if named else frame

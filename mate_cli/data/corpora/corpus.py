@@ -33,11 +33,7 @@ class CorpusTable:
     def of(cls, table: Table, source: str, texts: tuple[str, ...] = (), key: str = "") -> CorpusTable:
         """A table with its own titles, section and passages, and further texts; each once and none empty.
 
-        Args:
-            table: with what belongs to it.
-            source: the corpus that it came from.
-            texts: what else is said of it.
-            key: where it is known already.
+        The key is worked out where it is not known already.
         """
         found = dict.fromkeys((*own_texts(table), *(" ".join(text.split()) for text in texts)))
         found.pop("", None)

@@ -44,10 +44,7 @@ class Sources:
         return info.shipped or any(path.is_file() for path in (self.datasets / info.folder).rglob("*"))
 
     def tables(self, source: str) -> Iterator[CorpusTable]:
-        """The tables of a source, in an order that never changes; a dataset gives those of all its splits.
-
-        Args:
-            source: a dataset's name, a folder, or a file.
+        """The tables of a dataset (of all its splits), a folder or a file, in an order that never changes.
 
         Raises:
             DataError: there is no such source.

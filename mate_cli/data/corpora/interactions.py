@@ -26,9 +26,7 @@ _CONTROLS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"
 def read_interactions(path: Path, source: str = "") -> Iterator[CorpusTable]:
     """The tables of a file of interactions; the texts of each are its titles and what the format calls questions.
 
-    Args:
-        path: a .txtpb or .txtpb.gz file.
-        source: what the tables' source is called; the file's name where it is empty.
+    Their source is the file's name where none is given.
 
     Raises:
         DataError: the file cannot be read, or a line is no interaction.

@@ -99,11 +99,7 @@ def write_shard(path: Path, tables: Iterable[CorpusTable]) -> None:
 
 
 def from_row(row: Mapping[str, Any]) -> CorpusTable:
-    """A table from a row of a file; body rows of another length than the header are left out.
-
-    Args:
-        row: values by column, those of `header` and `rows` at least.
-    """
+    """A table from a row of a file; body rows of another length than the header are left out."""
     links: dict[tuple[int, int], list[str]] = defaultdict(list)
     for link in row.get("links") or ():
         links[link["row"], link["column"]].append(link["link"])

@@ -174,10 +174,7 @@ def collect_tables(
 ) -> tuple[list[CorpusTable], dict[str, dict[str, int]]]:
     """Read all sources; each table is kept once, and not when it is of an evaluation split.
 
-    Args:
-        sources: reads them.
-        names: of the sources; of equal tables the one of the first source is kept.
-        exclude: the splits whose tables are left out.
+    Of equal tables the one of the first source is kept.
 
     Returns:
         The tables, and counts of those kept, left out and looked for (0 of a split that is not on disk).

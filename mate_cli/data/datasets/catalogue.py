@@ -95,12 +95,7 @@ class DatasetInfo:
         return f"{datasets.__name__}.{self.name}.reader.{self.reader}"
 
     def open(self, root: Path, **options: Any) -> Dataset:  # noqa: ANN401 - the reader knows
-        """Build the reader.
-
-        Args:
-            root: the folder of the files; those that come with the package are found without it.
-            options: of the reader.
-        """
+        """Build the reader with its options, and the folder of its files where they do not come with the package."""
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)
         return cast(Dataset, reader(**options) if self.shipped else reader(root, **options))

@@ -74,13 +74,7 @@ class DocumentQuestions(Release):
 
     @abstractmethod
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
-        """Read one entry.
-
-        Args:
-            file: where it stands.
-            key: its place there.
-            entry: what stands there.
-            problems: what is wrong in it though it can be used.
+        """Read one entry of a file; what is wrong in it though it can be used is appended to `problems`.
 
         Raises:
             DamagedEntryError: it cannot be used.
@@ -152,13 +146,8 @@ def document_example(
 ) -> EvidenceExample:
     """A question about documents, each a row of one cell.
 
-    Args:
-        name: of the question.
-        question: its text.
-        documents: title and sentences of each.
-        answers: the answer, and other ways to say it; None where it is not known.
-        rows: the documents that lead to it.
-        **known: what else `EvidenceExample` takes.
+    `answers` are the answer and other ways to say it, `rows` the documents that lead to it; `known` is what else
+    `EvidenceExample` takes.
     """
     links = [f"{place}/{title}" for place, (title, _) in enumerate(documents)]
     table = Table(

@@ -127,13 +127,7 @@ class PassageQuestions(Release):
 
     @abstractmethod
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
-        """The questions of a file; what is wrong with others is appended to `problems`.
-
-        Args:
-            file: its name.
-            content: unpacked.
-            problems: gets what is wrong.
-        """
+        """The questions of a file; what is wrong with others is appended to `problems`."""
 
     def check(self) -> CheckReport:
         """Read everything to its end and report every problem, the counts and the sizes."""
@@ -184,9 +178,7 @@ def without_repeats(
 ) -> tuple[list[PassageQuestion], Counter[str]]:
     """The questions that repeat no other, and on no passage of evaluation; how many do, by the reason.
 
-    Args:
-        questions: to learn from.
-        evaluated: the keys of the passages of evaluation, see `passage_key`.
+    `evaluated` are the keys of the passages of evaluation, see `passage_key`.
     """
     kept, reasons, known = [], Counter[str](), set()
     for question in questions:
@@ -218,12 +210,7 @@ def _share(key: str) -> float:
 
 
 def passage_examples(questions: Sequence[PassageQuestion], window: int | None = None) -> list[TableExample]:
-    """The questions as examples; those about the same words share a table.
-
-    Args:
-        questions: without damage.
-        window: see `PassageQuestions`.
-    """
+    """Sound questions as examples; those about the same words share a table. See `PassageQuestions` of the window."""
     tables: dict[tuple[str, str], Table] = {}
     return [_example(question, window, tables) for question in questions]
 

@@ -112,13 +112,7 @@ def repeated_ids(dataset: CheckedDataset, splits: Mapping[str, Sequence[TableExa
 
 
 def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
-    """What each pair of splits has in common, with the first one of them as the key.
-
-    Args:
-        keys: the ids of each split.
-        what: what they are ids of.
-        files: the file of each split.
-    """
+    """What ids (of `what`) each pair of splits has in common, with the first one of them as the key."""
     for first, second in combinations(keys, 2):
         common = sorted(set(keys[first]) & set(keys[second]))
         if common:
@@ -128,9 +122,7 @@ def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str,
 def count_examples(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
     """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
 
-    Args:
-        examples: of one split or of all.
-        left_out: why an example is not used, which counts in place of its kind of answer; "" where it is.
+    What `left_out` says of an example counts in place of its kind of answer.
     """
     reasons = [left_out(example) for example in examples]
     kinds = Counter(f"{LEFT_OUT}{why}" if why else outcome(e) for e, why in zip(examples, reasons, strict=True))

@@ -110,11 +110,7 @@ def _in_shape(encoding: TableEncoding, known: Mapping[str, np.ndarray]) -> dict[
 def encode_split(examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str) -> EncodedSplit:
     """Encode examples, or read them back where the same were encoded before.
 
-    Args:
-        examples: what to encode.
-        serializer: how to encode.
-        folder: where the Arrow files are kept.
-        name: what the progress bar calls them.
+    The progress bar calls them `name`.
 
     Raises:
         DataError: the folder cannot be written.
@@ -171,12 +167,7 @@ def _dtype(kind: ArrowSequence) -> np.dtype:
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """A name for what is made of examples: the same for equal examples, the same maker and the same code.
-
-    Args:
-        examples: all their fields count.
-        maker: what else shapes the result.
-    """
+    """A name for what is made of examples: the same for equal examples, the same maker and the same code."""
     digest = hashlib.sha256(f"{maker}|{_code()}".encode())
     known: dict[int, bytes] = {}
     for example in examples:

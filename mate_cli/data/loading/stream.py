@@ -46,10 +46,7 @@ class Maker(Protocol):
     ) -> Sequence[TableEncoding]:
         """The examples of a table; none where it is good for none.
 
-        Args:
-            name: of the table, another one for each; what was worked out of it may be kept under this name.
-            table: reads it.
-            generator: all chance comes from it.
+        All chance comes from the generator; what was worked out of a table may be kept under its name.
         """
 
 

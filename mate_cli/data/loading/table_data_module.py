@@ -257,10 +257,7 @@ class TableDataModule(pl.LightningDataModule):
 def first_chosen(choose: Selector, examples: Sequence[TableExample], limit: int | None) -> list[TableExample]:
     """The first examples that are chosen, without choosing among many more: some selectors take their time.
 
-    Args:
-        choose: of each example by itself.
-        examples: all there are.
-        limit: how many are wanted; None for all.
+    Each example is chosen by itself; None is no limit.
     """
     looked_at = len(examples) if limit is None else PORTION * -(-limit // PORTION)
     while len(chosen := choose(examples[:looked_at])[:limit]) < (limit or 0) and looked_at < len(examples):

@@ -83,10 +83,7 @@ _BASES = dict(
 def asks(clause: Words, names: frozenset[str], person: bool) -> list[Ask]:
     """All the questions that one predicate gives rise to.
 
-    Args:
-        clause: begins with a verb in the singular.
-        names: lower-cased words by which the subject is called; no answer has one of them.
-        person: whether the subject is one.
+    The clause begins with a verb in the singular; no answer has one of the lower-cased `names` of its subject.
     """
     found = list(_nationality(clause)) if person else []
     for span in _spans(clause):

@@ -77,11 +77,7 @@ def counterfactual_pairs(
 ) -> Iterator[Pair]:
     """Rewrite the sentences of texts about a table, once for each mention and row; no negative comes twice.
 
-    Args:
-        references: of the table.
-        texts: paragraphs are parted by line breaks.
-        rng: draws what stands in for a focus.
-        rewriting: which sentences are used.
+    Line breaks part the paragraphs of texts.
     """
     made: set[str] = set()
     for pair in _pairs(references, texts, rng, rewriting):
@@ -118,10 +114,7 @@ def _ordered(items: Iterable[Item], rng: np.random.Generator, rewriting: Rewriti
 def replaceable_mentions(references: TableReferences, text: str, clear: bool = True) -> Iterator[ReplaceableMention]:
     """The mentions of a text that may be replaced, once for each row of the table that has them.
 
-    Args:
-        references: of the table.
-        text: without superfluous white space.
-        clear: see `Rewriting`.
+    The text has no superfluous white space. See `Rewriting` of what is clear.
     """
     mentions = references.mentioned(text)
     for key in mentions:

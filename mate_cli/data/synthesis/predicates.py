@@ -94,9 +94,8 @@ _SAME = {
 def predicates(passage: str, names: frozenset[str]) -> list[Words]:
     """What a passage says of its subject, in the order of the text, without repetitions.
 
-    Args:
-        passage: tokenised, with spaces between words.
-        names: lower-cased words by which its subject is called; they may stand before a verb, not behind it.
+    The passage is tokenised, with spaces between words. Names are lower-cased words by which its subject is called;
+    they may stand before a verb, not behind it.
 
     Returns:
         Phrases of at least three words, each beginning with a verb in the singular.

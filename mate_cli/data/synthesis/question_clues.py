@@ -89,12 +89,7 @@ def compared_clue(
 ) -> Clue | None:
     """Single out a row whose number or date is the first or last, or the second one, of the column.
 
-    Args:
-        asked: the table.
-        row: the row.
-        column: one with comparable cells.
-        rng: draws the words.
-        among: compare it with these rows only.
+    It is compared with the rows `among` alone, where there are such.
     """
     others = [other for other in column.values if other != row and (among is None or other in among)]
     key = sort_key(column.values.values())

@@ -130,10 +130,7 @@ def column_forms(column: QuestionColumn, *, named: bool) -> tuple[str, ...]:
 def subject_forms(clue: str, row_noun: str, *, person: bool) -> tuple[tuple[str, ...], str]:
     """Forms with {row}, {s} and {rest} that ask for the cell that names the row, and the rest of its only clue.
 
-    Args:
-        clue: how the row is told from the others; empty when there are two clues.
-        row_noun: what a row is called.
-        person: whether the rows are people.
+    The clue is empty when there are two.
     """
     general: tuple[str, ...] = _SUBJECTS
     if person:

@@ -96,10 +96,7 @@ class TableReferences:
 def places(texts: Iterable[str], text: str, *, names: bool) -> list[tuple[int, int]]:
     """Where a text has some texts as whole tokens, the longest one winning: (begin, end) of characters.
 
-    Args:
-        texts: what is looked for.
-        text: where.
-        names: leave out what begins with a capital and is part of a longer name, as "Perth" is in "Perth Glory".
+    With `names`, what begins with a capital and is part of a longer name is left out, as "Perth" is in "Perth Glory".
     """
     found = sorted((begin, -end) for one in texts for begin, end in _occurrences(one, text))
     spans: list[tuple[int, int]] = []

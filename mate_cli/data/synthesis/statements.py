@@ -85,11 +85,8 @@ class Statement:
 def synthesize(table: Table, rng: Random, grammar: Grammar = Grammar()) -> list[Statement]:
     """Make one entailed and one refuted statement about a small table, in this order, as far as they can be found.
 
-    Args:
-        table: at least two rows; its size is what the time depends on.
-        rng: what is drawn depends on its state only.
-        grammar: with `opposites`, each statement is followed by the same text about a table that makes it false
-            or true.
+    There are at least two rows; the time depends on their number. With `opposites`, each statement is followed by the
+    same text about a table that makes it false or true.
     """
     writer = _Writer(table, rng, grammar)
     return [statement for wanted in (True, False) for statement in writer.statements(wanted)]

@@ -61,14 +61,8 @@ def part_statements(
 ) -> list[TableExample]:
     """Make statements about one part of a table, see `statements_of`.
 
-    Args:
-        table: the whole, with its texts.
-        begin: the part's first row in it.
-        part: one of `table_parts`.
-        rng: what is made depends on its state only.
-        grammar: of the synthetic statements; None makes none.
-        rewriting: of the counterfactual statements; None makes none.
-        max_words: longer statements are left out.
+    The part begins at row `begin` of the table; None makes no statements of a kind. Those of more words are left out:
+    cut to fit a network, they would lose their meaning.
     """
     bare = replace(part, title="", section_title="", section_text="", intro="", passages={})
     said: list[tuple[str, str, int, Table]] = []

@@ -26,11 +26,6 @@ _HINT = re.compile(r"sep=(.)\r?\n")
 def read_delimited(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
     """Open a file of delimited text.
 
-    Args:
-        path: the file.
-        limits: the longest line and cell that are read.
-        encoding: of the file; None to find it out.
-
     Raises:
         DataError: it is not text.
     """
@@ -54,9 +49,7 @@ def read_delimited(path: Path, limits: Limits, encoding: str | None = None) -> G
 def find_delimiter(sample: str, usual: str) -> str:
     """Find what parts the columns: what gives most lines the same number of cells.
 
-    Args:
-        sample: the beginning of the file.
-        usual: wins a tie.
+    The usual one wins a tie.
     """
     scores: dict[str, float] = {}
     first: dict[str, int] = {}

@@ -86,9 +86,7 @@ def known_encoding(name: str) -> str:
 def text_file(path: Path, encoding: str | None = None) -> Text:
     """Find the encoding of a text file; the whole file is checked, in pieces.
 
-    Args:
-        path: the file.
-        encoding: of a file that does not begin with the mark of another one; None to find it out.
+    A mark at its beginning counts more than what is typed.
 
     Raises:
         DataError: the file is not text, or not in that encoding.

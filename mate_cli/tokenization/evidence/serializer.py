@@ -83,13 +83,7 @@ class EvidenceSerializer(Serializer):
         return [laid.text for laid in self._laid_out(example, _Known(example.table, self))]
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """What a span of an example's encoding says, as it is written in the text of its node.
-
-        Args:
-            example: as it was encoded.
-            start: first token of the span, from 0.
-            end: last token of the span.
-        """
+        """What the text of a node says where a span of an example's encoding is, first and last token from 0."""
         begin = 0
         for laid in self._laid_out(example, _Known(example.table, self)):
             if start < begin + len(laid.ids):

@@ -43,10 +43,7 @@ class NodeText:
 def evidence_texts(example: TableExample, unit: Unit, additions: Mapping[str, Parts]) -> list[NodeText]:
     """The texts of an example in reading order, those without words left out.
 
-    Args:
-        example: with its table.
-        unit: what a node is; segments are cut where their length is known.
-        additions: the sentences that are told of each link; documents are told whole.
+    Segments are cut where their length is known; documents are told whole, without additions.
     """
     if unit == "row":
         return [text for row in range(len(example.table.rows)) if (text := _row(example.table, row, additions))]

@@ -76,10 +76,7 @@ class ColumnStems:
 def choose_columns(scores: Sequence[float], costs: Sequence[int], budget: int) -> Collection[int]:
     """Add columns, the best first, leaving out those that are too long for what is left of the budget.
 
-    Args:
-        scores: of each column; the first of equals wins.
-        costs: tokens of each column, header and all.
-        budget: tokens that the table may have.
+    The first of equal scores wins; costs are tokens of columns, header and all.
     """
     chosen: list[int] = []
     for column in sorted(range(len(scores)), key=lambda place: -scores[place]):

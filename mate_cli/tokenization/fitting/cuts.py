@@ -38,11 +38,7 @@ def lost_cells(coordinates: Coordinates, kept: np.ndarray, width: int) -> Coordi
 
 
 def describe_cuts(cuts: np.ndarray) -> str:
-    """Say what was cut from many tables, or that nothing was.
-
-    Args:
-        cuts: of N examples, [N, 4].
-    """
+    """Say what was cut from N tables, [N, 4], or that nothing was."""
     counts = (cuts > 0).sum(0).tolist()
     said = [f"{name} in {count:,} ({count / len(cuts):.1%})" for name, count in zip(SAID, counts, strict=True) if count]
     return f"{', '.join(said) or 'nothing cut'} of {len(cuts):,}"

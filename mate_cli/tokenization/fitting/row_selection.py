@@ -130,12 +130,7 @@ def question_terms(question: str) -> dict[str, str]:
 
 
 def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
-    """Of each column, the share of some rows whose cell has a word or number of the question, [C].
-
-    Args:
-        question: as it was asked.
-        rows: R rows of C cells.
-    """
+    """Of each of C columns, the share of rows whose cell has a word or number of the question, [C]."""
     wanted = question_terms(question).keys()
     return np.array([[not wanted.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 
@@ -154,11 +149,7 @@ def comparable(text: str) -> float:
 def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int) -> list[int]:
     """Take rows, the best first, until the next one exceeds the budget; at least one, back in the table's order.
 
-    Args:
-        order: places of rows, best first.
-        costs: tokens of each, in the same order.
-        budget: tokens that all rows may have.
-        most: rows that can be told apart.
+    `order` has the best place first, `costs` the tokens of each; more than `most` rows cannot be told apart.
     """
     taken: list[int] = []
     for place, cost in zip(order, costs, strict=False):

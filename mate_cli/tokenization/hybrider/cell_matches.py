@@ -19,11 +19,7 @@ def partial_ratio(first: str, second: str, floor: int = 0) -> int:
 
     Alignments are tried where `SequenceMatcher` finds a common block; each is scored by the share of characters in
     common blocks.
-
-    Args:
-        first: a text.
-        second: a text.
-        floor: what is not greater may come out as 0, which is much faster.
+    What is not greater than `floor` may come out as 0, which is much faster.
     """
     shorter, longer = sorted((first, second), key=len)
     letters, length = Counter(shorter), len(shorter)

@@ -40,12 +40,7 @@ def ranking_labels(target: Target, nodes: Sequence[Node]) -> tuple[int, ...]:
 
 
 def hop_candidates(table: Table, row: int) -> tuple[Candidate, ...]:
-    """Stage 2: the cells of a row that have text, each followed by the pages that it links to, the first 16.
-
-    Args:
-        table: with its passages.
-        row: body row of the node to hop from, from 0.
-    """
+    """Stage 2: the cells of a row that have text, each followed by the pages that it links to, the first 16."""
     found: list[Candidate] = []
     for column, cell in enumerate(table.rows[row]):
         if cell.text:

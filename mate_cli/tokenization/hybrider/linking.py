@@ -63,9 +63,7 @@ class TableLinks:
     def nodes(self, question: str, question_tags: str = "") -> tuple[Node, ...]:
         """All nodes of a question, in the order tf-idf, string-overlap, links.
 
-        Args:
-            question: its text.
-            question_tags: part-of-speech tags; superlatives are linked when they name one.
+        Superlatives are linked when the part-of-speech tags name one.
         """
         return (
             *self._page_nodes(self._tfidf.to(question), "tf-idf"),
@@ -118,10 +116,7 @@ def near_sentences(links: Sequence[str], distances: Sequence[float]) -> list[int
 
     They are those within `TAU` that are nearer than every sentence before them of the same page; or else the
     nearest of all, when it is nearer than `FARTHEST`.
-
-    Args:
-        links: the page of each sentence, in reading order.
-        distances: to the question; may be shorter, when nothing could be measured.
+    `links` are the pages of sentences in reading order; distances may be fewer, when nothing could be measured.
     """
     nearest: dict[str, float] = {}
     falling = []

@@ -86,9 +86,7 @@ def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
 def target_of(example: TableExample, nodes: Sequence[Node]) -> Target:
     """Trace the answer of a question and say what can be learnt from it.
 
-    Args:
-        example: with its answer; one without is "dropped".
-        nodes: all nodes that the question is linked to.
+    A question without an answer is "dropped".
     """
     answer = " ".join(example.answer.texts) if example.answer else ""
     if not answer or answer.lower() in ("yes", "no") or len(answer.split(" ")) > MAX_ANSWER_WORDS:

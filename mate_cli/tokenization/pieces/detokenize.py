@@ -26,12 +26,8 @@ def span_text(vocabulary: Vocabulary, pieces: np.ndarray, texts: Sequence[str], 
     """The words of a text that pieces were split from, as they are written there, case and accents kept.
 
     The pieces are widened to whole words, where punctuation marks are words of their own.
-
-    Args:
-        vocabulary: split the text.
-        pieces: ids of the span.
-        texts: where to look, the likeliest text first.
-        place: index of the span's first piece in the first text, when it is known; else the first occurrence.
+    The likeliest text comes first; `place` is the span's first piece in it where it is known, else the first occurrence
+    is taken.
 
     Returns:
         The text; the pieces themselves, joined, when no text has them.

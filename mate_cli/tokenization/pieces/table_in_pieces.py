@@ -39,9 +39,7 @@ class SplitTexts:
     def beginning_at(self, order: Sequence[int], character: int) -> list[int]:
         """Of texts in an order, those from the one that holds a character on, going round, until they are long enough.
 
-        Args:
-            order: places of all texts.
-            character: counted through all of them.
+        Characters are counted through all of them.
         """
         sizes = [len(self._texts[place]) for place in order]
         first = int(np.searchsorted(np.cumsum(sizes), character, side="right"))

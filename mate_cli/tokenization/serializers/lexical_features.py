@@ -61,9 +61,7 @@ class LexicalTable:
     def features(self, question: str, *, header: bool = False) -> np.ndarray:
         """`FEATURES` for a question, float32 [1 + cells, F]: of the question itself, then cell by cell.
 
-        Args:
-            question: as people ask it.
-            header: the cells of the header row come before those of the body.
+        With `header`, the cells of the header row come before those of the body.
         """
         body = self._body_features(question)
         asked = np.zeros((1 + header * self.width, len(FEATURES)), np.float32)

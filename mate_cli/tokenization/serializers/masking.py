@@ -142,13 +142,7 @@ class MaskingSerializer(Serializer):
         return TableInPieces(split, pieces.ids, rows, columns, starts, facts.ranks[:, cells[at]])
 
     def mask(self, known: TableInPieces, draws: Draws, example_id: str = "") -> TableEncoding:
-        """One example; the same draws give the same one.
-
-        Args:
-            known: texts and table.
-            draws: chance.
-            example_id: a name for the example.
-        """
+        """One example; the same draws give the same one."""
         text = self.text_window(known.texts, draws)
         ids, columns = known.ids, known.columns
         if not len(ids):
@@ -186,10 +180,7 @@ class MaskingSerializer(Serializer):
     def corner(self, known: TableInPieces, budget: int, draws: Draws) -> Corner:
         """Grow a corner from one cell, by a column, a row or a piece per cell at even odds, until the next is too much.
 
-        Args:
-            known: the table.
-            budget: the most pieces.
-            draws: chance.
+        The budget is the most pieces.
         """
         if not len(known.ids):
             return Corner(0, 0, 0)

@@ -101,13 +101,7 @@ class TapasSerializer(TextSerializer):
         return label
 
     def span_text(self, example: TableExample, start: int, end: int) -> str:
-        """What a span of an example's encoding says in the table or passage, as it is written there.
-
-        Args:
-            example: as it was encoded.
-            start: first token of the span, from 0.
-            end: last token of the span.
-        """
+        """What a table or passage says where a span of an example's encoding is, first and last token from 0."""
         (reading,) = self._read([example])
         encoding = self._encode(reading)
         if isinstance(encoding, EncodingFailure):

@@ -163,10 +163,7 @@ class TextSerializer(Serializer):
     def _with_features(self, encoding: TableEncoding, reading: Reading, cells: np.ndarray) -> TableEncoding:
         """The encoding with the lexical features of its cells, where they are wanted.
 
-        Args:
-            encoding: without them.
-            reading: what was encoded.
-            cells: the cell of each token of the table, -1 where it is none of the table's.
+        The cell of a token is -1 where it is none of the table's.
         """
         if not self.lexical_features:
             return encoding

@@ -18,10 +18,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
     """A question with a graph; pages are rows, in the order of the nodes.
 
     The answer is the official one where it is known, else what the first span says.
-
-    Args:
-        entry: of a file of graphs.
-        official: the same question in the official files; empty where it is not known.
+    `official` is the same question in the official files, empty where it is not known.
 
     Raises:
         DamagedEntryError: it cannot be used.

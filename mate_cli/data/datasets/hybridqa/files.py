@@ -36,11 +36,7 @@ def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Pro
 
     The source is what `<split>_reference.json` says, else the kind of the first answer node in
     `<split>.traced.json`, else "missing". Source: wenhuchen/HybridQA, the rule that made its dev_reference.json.
-
-    Args:
-        file: name of the questions' file, for instance "dev.json".
-        released: contents of the files of `released_data`, by name.
-        problems: gets what is wrong with the files.
+    `released` has the contents of the files of `released_data`, by name.
     """
     stem = file.removesuffix(".json").removesuffix(".traced")
     traced = f"{stem}.traced.json"

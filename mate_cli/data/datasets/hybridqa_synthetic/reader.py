@@ -161,10 +161,6 @@ class SyntheticQuestions:
 
         Read back, each example has all cells that hold its answer as candidates, even with `gold_only`. Of near-equal
         questions the first is read back, unless `data.near_duplicate=1`.
-
-        Args:
-            split: train or dev.
-            path: ends in .json; its folders are made.
         """
         path = Path(path).expanduser()
         path.parent.mkdir(parents=True, exist_ok=True)

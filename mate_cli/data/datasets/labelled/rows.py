@@ -64,11 +64,7 @@ class LabelledRow:
     def of(cls, values: Mapping[str, Any], columns: Mapping[str, str], folder: Path, *, plain: bool) -> LabelledRow:
         """Find what is known by the names that values may have.
 
-        Args:
-            values: as they stand, by their names there.
-            columns: names that some have there, by ours.
-            folder: where tables that it names may lie.
-            plain: all values are texts.
+        `columns` has the names that some have there, by ours.
         """
         there = {str(name).strip().lower(): value for name, value in values.items()}
         names = {ours: (columns[ours].lower(),) if ours in columns else also for ours, also in NAMES.items()}
@@ -197,9 +193,7 @@ def inline_table(value: object) -> Table:
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
     """The table with passages linked to cells.
 
-    Args:
-        table: without them.
-        passages: each has `row`, `column` (a number from 0, or a name) and `text`, perhaps a `title`.
+    Each has `row`, `column` (a number from 0, or a name) and `text`, perhaps a `title`.
 
     Raises:
         RowError: the table has no such cell, or a passage no text.
@@ -242,10 +236,7 @@ def cell_of(table: Table, pair: object) -> tuple[int, int]:
 def example_of(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
     """The question of a row with what it states of its answer; nothing is derived yet.
 
-    Args:
-        row: of a file or dataset.
-        name: of the question, where it has none.
-        tables: finds its table.
+    `name` is for a question that has none.
 
     Raises:
         RowError: saying what is wrong with it.

@@ -112,14 +112,7 @@ class SQA(Release):
 def read_turns(
     file: str, content: bytes, problems: list[Problem], suspicions: list[Problem] | None = None
 ) -> list[Turn]:
-    """The sound questions of a file of SQA, in its order.
-
-    Args:
-        file: its name, for problems.
-        content: tab-separated, with quoting as in CSV.
-        problems: gets what is wrong.
-        suspicions: gets what looks like damage, though it can be read.
-    """
+    """The sound questions of a file of SQA, in its order."""
     text = decode(file, content, problems)
     if text is None:
         return []

@@ -49,10 +49,6 @@ class WikiSQLQuery:
     def parse(cls, sql: Any, types: Sequence[str]) -> WikiSQLQuery:  # noqa: ANN401 - what JSON holds
         """Read the query of a question: {"sel": column, "agg": aggregation, "conds": [[column, operator, value]]}.
 
-        Args:
-            sql: as the file has it.
-            types: of the table's columns.
-
         Raises:
             ValueError: it is no query about such a table; says why.
         """
@@ -83,11 +79,7 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
     MAX and MIN select their cell: the last one of several equal for MAX, the first one for MIN. Texts are equal when
     their words and signs are, whatever the case and spacing. A number is known where the result is one; an empty
     result of anything but a count is the number that is none (NaN).
-
-    Args:
-        query: what to look for.
-        rows: the texts of the body cells.
-        types: "text" or "real" (a number) of each column.
+    `types` are "text" or "real" (a number), of each column.
 
     Raises:
         ValueError: a value of a condition, or a cell that is to be counted with, is not of its column's type.

@@ -38,12 +38,7 @@ def rows(
 ) -> Iterator[dict[str, str]]:
     """The wanted columns of each line, still escaped; lines that are too short are noted and left out.
 
-    Args:
-        file: its name, for problems.
-        content: of the file; the first line names the columns.
-        wanted: names of columns.
-        problems: gets what is wrong.
-        suspicions: gets what looks like damage, though it can be read.
+    The first line names the columns.
     """
     text = decode(file, content, problems)
     if text is None:
