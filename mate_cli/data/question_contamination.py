@@ -73,12 +73,7 @@ class QuestionMarks:
 
 
 class KnownQuestions:
-    """Questions that others must not repeat.
-
-    Args:
-        near: the overlap from which on questions are near-equal.
-        questions: of any tables.
-    """
+    """Questions that others must not repeat."""
 
     def __init__(self, near: float = NEAR, questions: Iterable[AskedQuestion] = ()) -> None:
         self.near = near

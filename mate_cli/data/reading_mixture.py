@@ -161,10 +161,8 @@ def _passage_of(example: TableExample) -> str:
 class WeightedSplit:
     """A train split of several datasets, of each of which an epoch has a share.
 
-    Args:
-        encodings: all that are learnt from.
-        parts: places of those of each dataset, [N] of all datasets together.
-        counts: how many of each an epoch has.
+    Parts are the places of the examples of each dataset, [N] of all together; of each an epoch has so many as `counts`
+    says.
     """
 
     encodings: EncodedSplit
@@ -216,15 +214,7 @@ def _key(*known: int) -> Callable[[int], tuple[int, ...]]:
 
 
 class WeightedBatches(LengthGroupedBatches):
-    """Micro-batches of a weighted split, see `LengthGroupedBatches`.
-
-    Args:
-        split: what is learnt from.
-        schedule: sizes of batches and of the run.
-        seed: another seed gives another order.
-        rank: which of the schedule's processes this is.
-        start: the micro-batch to begin with, of this process.
-    """
+    """Micro-batches of a weighted split, see `LengthGroupedBatches`."""
 
     def __init__(self, split: WeightedSplit, schedule: Schedule, seed: int, rank: int = 0, start: int = 0) -> None:
         super().__init__(split.lengths.tolist(), schedule, seed, rank, start)

@@ -41,13 +41,7 @@ class UnrunnableQueryError(MateError):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a query gives.
-
-    Args:
-        names: of the columns.
-        rows: the first ones.
-        more: there are others.
-    """
+    """What a query gives: names of columns, the first rows, and whether there are more."""
 
     names: tuple[str, ...]
     rows: tuple[tuple[object, ...], ...]

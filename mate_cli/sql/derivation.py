@@ -53,12 +53,7 @@ _ORDERS = frozenset(BY_NAME[name].number for name in ("Order", "Superlative"))
 class _Open:
     """A production of which not everything is made.
 
-    Args:
-        rule: the production.
-        step: the action that applied it.
-        place: of the field that is next.
-        made: how much of that field there is.
-        aggregate: the name of the aggregate among what was made, if any.
+    The step is the action that applied it, the place that of the field that is next, of which so much is made.
     """
 
     rule: Production
@@ -79,12 +74,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A query half made, about one schema; `apply` gives the next one and leaves this one as it is.
-
-    Args:
-        schema: whose columns are chosen.
-        actions: those so far.
-    """
+    """A query half made, about one schema; `apply` gives the next one and leaves this one as it is."""
 
     schema: Schema
     actions: tuple[Action, ...] = ()

@@ -148,9 +148,7 @@ def _keywords(query: Query) -> set[str]:
 class _Canonical:
     """Takes away what is not compared, and gives columns that refer to each other one number.
 
-    Args:
-        schema: of both queries.
-        query: whose tables' columns are given one number, also in the queries that follow it.
+    The columns are those of the query's tables, also in the queries that follow it.
     """
 
     def __init__(self, schema: Schema, query: Query) -> None:

@@ -83,12 +83,7 @@ class Field:
 class Production:
     """A way to make a thing of one type.
 
-    Args:
-        number: the place in `PRODUCTIONS`.
-        type: of what it makes.
-        name: unlike that of any other.
-        fields: what has to be made next, the first one first.
-        text: as papers write it.
+    Its number is the place in `PRODUCTIONS`, its name is unlike any other's, its text as papers write it.
     """
 
     number: int

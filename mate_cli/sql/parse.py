@@ -66,9 +66,7 @@ def parse(sql: str, schema: Schema) -> Query:
 class _Reader:
     """Lowers a syntax tree.
 
-    Args:
-        schema: of the database.
-        tree: of the whole query, whose names of tables hold where a nested query has none of its own.
+    Names of tables in the whole tree hold where a nested query has none of its own.
     """
 
     def __init__(self, schema: Schema, tree: Tree) -> None:

@@ -60,12 +60,8 @@ class TableQuestion:
 class Session:
     """All that one command answered.
 
-    Args:
-        model: what answered, for people.
-        answers: in the order of tables and questions.
-        notes: what was done on reading each file, by its path.
-        skipped: why a file could not be read, by its path.
-        seconds: what took how long: "tables", "model", "rows" (their choice), "answers".
+    Notes on reading files, and why others could not be read, are by path. Seconds are those of "tables", "model",
+    "rows" (their choice) and "answers".
     """
 
     model: str

@@ -16,14 +16,7 @@ WHOLE = 8
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest table that is read.
-
-    Args:
-        rows: blank ones counted; a sheet of a spreadsheet program has as many.
-        columns: likewise.
-        cells: all rows as wide as they are, blank cells counted.
-        megabytes: of the file, unpacked.
-    """
+    """The largest table that is read, blank rows and cells counted, and megabytes of the file unpacked."""
 
     rows: int = 1_048_576
     columns: int = 16_384

@@ -37,8 +37,7 @@ _FORMS: tuple[Form, ...] = (_as_is, str.lower, tokenize_string, wtq_normalize)
 class CellFinder:
     """Finds the body cells of one table whose whole text is that of an answer.
 
-    Args:
-        table: its cells are normalised once, however many answers are looked for.
+    Its cells are normalised once, however many answers are looked for.
     """
 
     def __init__(self, table: Table) -> None:

@@ -24,13 +24,7 @@ _WITH_POINT = re.compile(_UNIT.format(r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*|,\d{3})|\d
 
 
 class Survey:
-    """Looks at every line once: stores it, and keeps account of what has to be said.
-
-    Args:
-        path: the file.
-        grid: its lines; what has to be said is added to its notes.
-        limits: the largest table that is read.
-    """
+    """Looks at every line once: stores it, and keeps account of what has to be said."""
 
     def __init__(self, path: Path, grid: Grid, limits: Limits) -> None:
         self.limits = limits

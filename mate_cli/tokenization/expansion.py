@@ -97,11 +97,6 @@ class Expander:
 
     A table with one sentence only, or whose terms are all too common, is not expanded; the reference drops
     such examples.
-
-    Args:
-        passages: text by link.
-        limit: how many sentences to choose in the whole table.
-        titles: put the link's title before its sentences.
     """
 
     def __init__(self, passages: Mapping[str, str], limit: int, *, titles: bool) -> None:

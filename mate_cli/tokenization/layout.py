@@ -113,11 +113,7 @@ class TableEncoding:
 
 
 class TokenArrays:
-    """The arrays of an encoding while it is laid out; zero where nothing is filled in.
-
-    Args:
-        tokens: their number T.
-    """
+    """The arrays of an encoding while it is laid out; zero where nothing is filled in."""
 
     def __init__(self, tokens: int) -> None:
         self._values: dict[str, Any] = dict(zip(ARRAYS, np.zeros((len(ARRAYS), tokens), np.int32), strict=True))

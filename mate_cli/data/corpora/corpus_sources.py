@@ -24,11 +24,7 @@ MOST_ROWS = 1000
 
 
 class Sources:
-    """Reads tables from datasets, folders and files.
-
-    Args:
-        datasets: the folder in which each dataset has a folder of its name.
-    """
+    """Reads tables from datasets, each in a folder of its name, and from folders and files."""
 
     def __init__(self, datasets: Path) -> None:
         self.datasets = datasets

@@ -23,14 +23,7 @@ BLOCK = 256
 
 @dataclass(frozen=True)
 class StreamedTable:
-    """One table of a stream.
-
-    Args:
-        epoch: how often it was seen before.
-        shard: number of its file.
-        row: its place there.
-        read: gives the table.
-    """
+    """One table of a stream: how often it was seen before, the number of its file, its row there, and what reads it."""
 
     epoch: int
     shard: int
@@ -43,10 +36,6 @@ class Lane:
 
     Files come in random order, and within each file blocks of tables one after another, each mixed. So a place in the
     sequence says which block holds it, and nothing before it has to be read.
-
-    Args:
-        shards: the files, with their numbers.
-        seed: another one gives another order.
     """
 
     def __init__(self, shards: Sequence[tuple[int, Shard]], seed: Sequence[int]) -> None:

@@ -49,11 +49,7 @@ class TableMarks:
 
 
 class EvaluationTables:
-    """Tables that must not be learnt from, by what is written in them.
-
-    Args:
-        tables: of the evaluation splits.
-    """
+    """Tables that must not be learnt from, by what is written in them."""
 
     def __init__(self, tables: Iterable[Table] = ()) -> None:
         self._keys: set[str] = set()

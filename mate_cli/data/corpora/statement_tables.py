@@ -62,12 +62,7 @@ class Statements:
 
 
 class StatementMaker:
-    """Makes the examples that are learnt from.
-
-    Args:
-        serializer: encodes a statement and the part of the table that it is about.
-        statements: draws them.
-    """
+    """Makes the examples that are learnt from."""
 
     def __init__(self, serializer: Serializer, statements: Statements) -> None:
         self.serializer, self.statements = serializer, statements

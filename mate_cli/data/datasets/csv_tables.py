@@ -27,9 +27,7 @@ def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
 class CsvTables:
     """The tables of a dataset, each read once, however many questions and splits ask for it.
 
-    Args:
-        content: gives the content of a file, None where it is not there.
-        parse: reads a table from its name and its file's content, as `parse_csv_table` does.
+    Contents of files are None where they are not there; `parse` does as `parse_csv_table`.
     """
 
     def __init__(

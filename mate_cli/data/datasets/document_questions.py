@@ -56,11 +56,7 @@ class DocumentQuestions(Release):
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`.
-
-        Raises:
-            DataError: the file cannot be read.
-        """
+        """The sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         found = []
         for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):

@@ -36,11 +36,7 @@ class OptionQuestions(Release):
         return {"train": "train.json", "dev": "val.json", "test": "test.json"}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`.
-
-        Raises:
-            DataError: a file cannot be read.
-        """
+        """The sound questions of a split, in the order of the files; see `Release.read`."""
         files = [self.split_files[split], *(self.more_training if split == "train" else ())]
         found: list[TableExample] = []
         for file in files:

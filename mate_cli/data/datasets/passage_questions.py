@@ -34,13 +34,8 @@ class Span:
 class PassageQuestion:
     """A question about one passage, as a file has it.
 
-    Args:
-        name: of the question.
-        question: its text.
-        passage: what is read.
-        answers: of several annotators, repeats kept; none where nothing answers it; None where nobody says.
-        title: of the passage; "" without one.
-        references: what counts as right, where that is more than the texts of the answers.
+    Answers are of several annotators, repeats kept: none where nothing answers it, None where nobody says. References
+    are what counts as right, where that is more than the texts of the answers.
     """
 
     name: str
@@ -113,11 +108,7 @@ class PassageQuestions(Release):
         return {"left out, train": told(self.repeated)} if self.repeated else {}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of its files; see `Release.read`.
-
-        Raises:
-            DataError: a file cannot be read.
-        """
+        """The sound questions of a split, in the order of its files; see `Release.read`."""
         questions = self._asked(split, problems)
         if split != "train":
             return passage_examples(questions)

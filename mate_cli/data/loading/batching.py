@@ -101,13 +101,7 @@ class LengthGroupedBatches(Sampler[list[int]]):
     The whole run is one pass: epochs are permutations laid end to end, so that no batch is ever smaller than
     the others. A run that is resumed at batch n yields exactly the batches n, n + 1, ... of the uninterrupted one.
     Of several processes, each takes its turn: together they see in every step what one alone would see.
-
-    Args:
-        lengths: tokens of each example.
-        schedule: sizes of batches and of the run.
-        seed: another seed gives another order.
-        rank: which of the schedule's processes this is.
-        start: the micro-batch to begin with, of this process.
+    It begins with the micro-batch `start` of this process.
     """
 
     def __init__(self, lengths: Sequence[int], schedule: Schedule, seed: int, rank: int = 0, start: int = 0) -> None:

@@ -63,9 +63,6 @@ SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1, "unc
 class EncodedSplit:
     """Encodings of a split in the order of its examples, memory-mapped.
 
-    Args:
-        dataset: rows of `FEATURES`; a row with a failure has empty arrays.
-
     Attributes:
         cuts: what was cut from each table, [N, 4], see `CUTS`; [0, 4] where the serializer does not count.
     """

@@ -90,12 +90,6 @@ class TableStream(Dataset[TableBatch]):
 
     The files are divided into lanes, and batches are taken from them in turn, so that each of several loading
     processes reads only its own files wherever their number divides that of the lanes.
-
-    Args:
-        shards: the files of the corpus.
-        maker: makes examples.
-        loading: sizes and positions of batches.
-        masks: "dynamic" makes other examples in every epoch, "static" always the same.
     """
 
     def __init__(self, shards: Sequence[Shard], maker: Maker, loading: Loading, masks: Masks = "dynamic") -> None:
@@ -166,12 +160,7 @@ class TableStream(Dataset[TableBatch]):
 
 
 class StreamOrder(Sampler[int]):
-    """The numbers of the micro-batches of one process, beginning at `start`.
-
-    Args:
-        schedule: sizes of the run.
-        rank: which of the schedule's processes this is.
-    """
+    """The numbers of the micro-batches of one process, beginning at `start`."""
 
     def __init__(self, schedule: Schedule, rank: int, start: int = 0) -> None:
         self.schedule, self.rank, self.start = schedule, rank, start

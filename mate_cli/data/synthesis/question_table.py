@@ -28,9 +28,6 @@ ALIKE = 0.8
 class QuestionTable:
     """What the makers of clues and questions ask of a table.
 
-    Args:
-        table: any table; one without usable columns has no `columns`.
-
     Attributes:
         columns: those that questions can speak of.
         subject: the one that names the rows, if any does.

@@ -47,11 +47,7 @@ class TableReference:
 
 
 class TableReferences:
-    """The things that a table refers to in one column only, and the rows and columns in which it does.
-
-    Args:
-        table: a small table.
-    """
+    """The things that a table refers to in one column only, and the rows and columns in which it does."""
 
     def __init__(self, table: Table) -> None:
         found: dict[Key, TableReference] = defaultdict(TableReference)

@@ -43,14 +43,7 @@ HINT = "if letters look wrong, write text_encoding=NAME."
 
 @dataclass(frozen=True)
 class Text:
-    """A text file whose encoding is known.
-
-    Args:
-        path: the file.
-        encoding: Python's name of it.
-        errors: what becomes of bytes that mean nothing in it, as in `open`.
-        notes: what to tell about it.
-    """
+    """A text file whose encoding is known."""
 
     path: Path
     encoding: str = "utf-8"

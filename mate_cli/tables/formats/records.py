@@ -24,11 +24,7 @@ HEADERS, ROWS = ("header", "columns"), ("rows", "data")
 
 
 class _Decoder(json.JSONDecoder):
-    """Reads JSON, and says what of it JSON has no word for.
-
-    Args:
-        notes: of the file, which are added to once each.
-    """
+    """Reads JSON, and says what of it JSON has no word for."""
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__(
@@ -184,9 +180,7 @@ def _is_list(file: Text) -> bool:
 class _Window:
     """A part of a text that moves over it from front to back.
 
-    Args:
-        stream: the text.
-        ahead: letters that are there beyond the place, as long as the text has so many.
+    So many letters as `ahead` says are there beyond the place, as long as the text has them.
     """
 
     def __init__(self, stream: TextIO, ahead: int) -> None:

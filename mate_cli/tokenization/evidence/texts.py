@@ -20,14 +20,7 @@ so long that it fits."""
 
 @dataclass(frozen=True, slots=True)
 class NodeText:
-    """A node with its text as it is laid out.
-
-    Args:
-        node: what others relate to.
-        sentences: its text, each sentence in parts.
-        title: what stands before it, empty for nothing.
-        first: number of the first sentence, from 0.
-    """
+    """A node with its text as it is laid out."""
 
     node: EvidenceNode
     sentences: tuple[Parts, ...]

@@ -19,11 +19,7 @@ from mate_cli.tokenization.fitting.column_selection import Stems, similarity, st
 
 
 class CellStems:
-    """The stems of each cell, row and column of a table, worked out once and only when they are asked for.
-
-    Args:
-        table: all of its rows count for its columns.
-    """
+    """The stems of each cell, row and column of a table, worked out once and only when they are asked for."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

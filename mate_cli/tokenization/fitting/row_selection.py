@@ -56,13 +56,7 @@ class RowChoice:
 
 
 class RowIndex:
-    """Ranks the rows of a table for some questions; only what these ask for is kept of each row.
-
-    Args:
-        header: names of the columns.
-        questions: all that will be asked.
-        rows: read once.
-    """
+    """Ranks the rows of a table for some questions; only what these ask for is kept of each row."""
 
     def __init__(self, header: Sequence[str], questions: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
         self._header = [frozenset(map(_singular, _terms(name))) for name in header]

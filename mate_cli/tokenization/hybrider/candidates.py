@@ -23,11 +23,7 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serial
 class CandidateTexts(NamedTuple):
     """One candidate before it is split into word pieces.
 
-    Args:
-        told: what stands between the question and the context.
-        context: the rest.
-        right: whether it is to be chosen.
-        side: values of side features.
+    `told` stands between the question and the context.
     """
 
     told: Parts

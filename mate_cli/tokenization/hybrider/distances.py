@@ -17,10 +17,6 @@ class TfidfDistance:
 
     The numbers are those of scikit-learn's `TfidfVectorizer`. Accents are stripped, stop words are left out before
     pairs are made.
-
-    Args:
-        sentences: S sentences.
-        stop_words: words that do not count.
     """
 
     def __init__(self, sentences: Sequence[str], stop_words: Sequence[str]) -> None:
@@ -42,11 +38,7 @@ class TfidfDistance:
 
 
 class OverlapDistance:
-    """The share of a question that is outside its longest common substring with a sentence, case apart.
-
-    Args:
-        sentences: S sentences.
-    """
+    """The share of a question that is outside its longest common substring with a sentence, case apart."""
 
     def __init__(self, sentences: Sequence[str]) -> None:
         texts = [sentence.lower() for sentence in sentences]

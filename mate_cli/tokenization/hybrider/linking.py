@@ -43,12 +43,7 @@ def link_questions(examples: Sequence[TableExample]) -> list[tuple[Node, ...]]:
 
 
 class TableLinks:
-    """What is worked out once per table and serves all its questions.
-
-    Args:
-        table: with its passages.
-        stop_words: words that TF-IDF leaves out.
-    """
+    """What is worked out once per table and serves all its questions."""
 
     def __init__(self, table: Table, stop_words: Sequence[str] = STOP_WORDS) -> None:
         self.table, self._stop_words = table, stop_words

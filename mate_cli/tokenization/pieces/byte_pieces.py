@@ -25,12 +25,7 @@ AGAIN = "Fetch it again"
 
 @dataclass(frozen=True)
 class BytePieces:
-    """What such a vocabulary is made of.
-
-    Args:
-        ids: of the pieces, by name.
-        merges: pairs that are merged, the first ones first.
-    """
+    """What such a vocabulary is made of: ids of pieces by name, and pairs that are merged, the first ones first."""
 
     ids: Mapping[str, int]
     merges: tuple[tuple[str, str], ...]

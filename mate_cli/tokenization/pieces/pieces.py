@@ -17,9 +17,7 @@ Parts = tuple[str, ...]
 class PieceCache:
     """Remembers the pieces of texts.
 
-    Args:
-        vocabulary: splits them.
-        capacity: how many texts to keep; when there are more, the next call of `add` forgets those before it.
+    With more texts than it has room for, the next call of `add` forgets those before it.
     """
 
     def __init__(self, vocabulary: Vocabulary, capacity: int = 100_000) -> None:

@@ -14,12 +14,7 @@ LONG_TEXT = 2000
 
 
 class SplitTexts:
-    """Texts that are split into pieces when they are asked for.
-
-    Args:
-        texts: as they are written.
-        cache: splits them.
-    """
+    """Texts that are split into pieces when they are asked for."""
 
     def __init__(self, texts: Sequence[str], cache: PieceCache) -> None:
         self._texts, self._cache = texts, cache

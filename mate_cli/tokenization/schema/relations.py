@@ -54,11 +54,7 @@ _OFFSET[[EXACT, PARTIAL, NO_LINK]] = 0, 1, 2
 
 
 class SchemaRelations:
-    """All that is known of a schema before a question is asked.
-
-    Args:
-        schema: of the database.
-    """
+    """All that is known of a schema before a question is asked."""
 
     def __init__(self, schema: Schema) -> None:
         self._columns, self._tables = len(schema.columns), len(schema.tables)

@@ -78,11 +78,7 @@ class HybridQA(Release):
         return FOLDERS
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`.
-
-        Raises:
-            DataError: a file of questions or a folder of tables or passages is missing or damaged.
-        """
+        """The sound questions of a split, in the order of the files; see `Release.read`."""
         return self._join(self.questions(split, problems), problems)
 
     def examples_from_file(self, path: str | Path) -> list[TableExample]:

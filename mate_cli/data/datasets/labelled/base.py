@@ -85,11 +85,7 @@ class LabelledRows(Release):
         return {split: place for split, place in places.items() if place is not None}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in their order; see `Release.read`.
-
-        Raises:
-            DataError: the file cannot be read.
-        """
+        """The sound questions of a split, in their order; see `Release.read`."""
         place = self.split_files[split]
         examples, found = self._read_place(place)
         problems += found

@@ -50,10 +50,7 @@ class RowError(ValueError):
 class LabelledRow:
     """A row with its values by our names; what is empty is left out.
 
-    Args:
-        values: as JSON or a spreadsheet has them.
-        plain: it is of a spreadsheet, where all values are texts.
-        folder: where tables that it names may lie.
+    A row of a spreadsheet is plain: all values are texts. Tables that it names may lie in its folder.
     """
 
     values: Mapping[str, Any]
@@ -101,11 +98,7 @@ class LabelledRow:
 
 
 class RowTables:
-    """The tables of rows, each read once, whether it is named or stands in the row.
-
-    Args:
-        root: where tables that are named may lie, beside the folder of the rows.
-    """
+    """The tables of rows, each read once, whether it is named or stands in the row."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

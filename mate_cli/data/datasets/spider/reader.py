@@ -63,11 +63,7 @@ class Spider(Release):
         return {split: file for split, file in files.items() if file}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the files; see `Release.read`.
-
-        Raises:
-            DataError: a file cannot be read.
-        """
+        """The sound questions of a split, in the order of the files; see `Release.read`."""
         schemas, damaged = self._schemas
         problems += damaged
         found: list[TableExample] = []

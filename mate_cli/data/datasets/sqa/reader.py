@@ -26,13 +26,8 @@ COLUMNS = ("id", "annotator", "position", "question", "table_file", "answer_coor
 class Turn:
     """One question as the release states it.
 
-    Args:
-        conversation: its sequence: the id of the question that the sequence breaks down, and who wrote it.
-        position: of the question in the sequence, from 0.
-        text: the question.
-        table_file: the table's file.
-        cells: (row, column) of the body cells that answer it.
-        texts: the texts of these cells.
+    The conversation is its sequence: the id of the question that is broken down, and who wrote it; positions in it are
+    from 0. Cells are (row, column) of the body cells that answer it.
     """
 
     conversation: str
@@ -75,11 +70,7 @@ class SQA(Release):
         return {"train": train, "dev": f"random-split-{self.fold}-dev.tsv", "test": "test.tsv"}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`.
-
-        Raises:
-            DataError: the file of questions cannot be read.
-        """
+        """The sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         turns = read_turns(file, self.need(file), problems, self.suspicions)
         before = _before(file, turns, problems)

@@ -50,11 +50,7 @@ class TabFact(Release):
         return {split: f"tokenized_data/{name}_examples.json" for split, name in names.items()}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound statements of a split, in the order of the file; see `Release.read`.
-
-        Raises:
-            DataError: the file, or the tables as a whole, cannot be read.
-        """
+        """The sound statements of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         what = "an object of [statements, labels, caption] by table"
         entries = parse_json_as(dict, what, file, self.need(file), problems) or {}

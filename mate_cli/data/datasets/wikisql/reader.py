@@ -60,11 +60,7 @@ class WikiSQL(Release):
         return {split: f"{split}.jsonl" for split in ("train", "dev", "test")}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`.
-
-        Raises:
-            DataError: the file of questions or the one of tables cannot be read.
-        """
+        """The sound questions of a split, in the order of the file; see `Release.read`."""
         tables = self._read_tables(f"{split}.tables.jsonl", problems)
         file = self.split_files[split]
         waiting: Counter[str] = Counter()

@@ -69,11 +69,7 @@ class WikiTableQuestions(Release):
         return {split: f"data/{name}.tsv" for split, name in names.items()}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
-        """The sound questions of a split, in the order of the file; see `Release.read`.
-
-        Raises:
-            DataError: the file of questions cannot be read.
-        """
+        """The sound questions of a split, in the order of the file; see `Release.read`."""
         file = self.split_files[split]
         mode: Mode = "remove_all_strict" if split == "train" else "remove_all"
         canonical = self._canonical(split)
