@@ -26,13 +26,10 @@ class DocumentQuestions(Release):
     """Questions in files of JSON or of JSON lines, each with its documents.
 
     Args:
-        root: the folder of the files; each may be packed by itself.
         train_file: questions to learn from, below the root; None for none.
         dev_file: questions of the dev split; the same file as for training may be named, to overfit.
         test_file: questions of the test split.
         fold: 1 to 5: every fifth question of `train_file` is dev, and the others are train.
-
-    The other arguments are those of `Release`.
     """
 
     _: KW_ONLY

@@ -19,10 +19,7 @@ class OptionQuestions(Release):
     """Files of JSON, each a list of {context, question, answers, label, id_string}; without a label nothing is known.
 
     Args:
-        root: the folder of the files; each may be packed by itself.
         more_training: files of further questions to learn from, below the root.
-
-    The other arguments are those of `Release`.
 
     Source: Yu et al. 2020, "ReClor: A Reading Comprehension Dataset Requiring Logical Reasoning".
     """

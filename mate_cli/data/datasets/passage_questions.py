@@ -54,7 +54,6 @@ class PassageQuestions(Release):
     one, or whose passage dev or test have too, is left out.
 
     Args:
-        root: the folder of the files; each may be packed by itself.
         train_files: questions to learn from, below the root; None for those of the release.
         dev_files: of the dev split; None for those of the release.
         test_files: of the test split; None for those of the release.
@@ -62,8 +61,6 @@ class PassageQuestions(Release):
             there.
         window: words of a passage that is learnt from, of a longer one those around the answer; None for all. What is
             evaluated is not cut here.
-
-    The other arguments are those of `Release`.
     """
 
     _: KW_ONLY

@@ -12,7 +12,7 @@ from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQue
 class SquadLayout(PassageQuestions):
     """Questions of SQuAD 1.1 or 2.0, or of files with its layout.
 
-    Answers without a word are those that a release holds back. The arguments are those of `PassageQuestions`.
+    Answers without a word are those that a release holds back.
 
     Source: Rajpurkar et al. 2016 and 2018.
     """

@@ -65,8 +65,6 @@ class SatSerializer(TextSerializer):
 
     Args:
         rows: the most lines to keep, header and counts among them; None for as many as fit.
-
-    The other options are those of `TextSerializer`.
     """
 
     facts_of: ClassVar[type[TableFacts]] = SatFacts

@@ -50,8 +50,6 @@ class TapasSerializer(TextSerializer):
         best_rows: first cut the table to so many rows, which keep their numbers; sentences are chosen of their links
             alone. None reads all rows, and so is a table of which the run ranked nothing.
         ranked_by: folder of the run whose predictions say which rows are best, see `RankedRows`.
-
-    The other options are those of `TextSerializer`.
     """
 
     whole_passages: bool = False

@@ -33,8 +33,6 @@ class HotpotQA(DocumentQuestions):
 
     Args:
         answer_files: official files with the questions of graphs.
-
-    The other arguments are those of `DocumentQuestions`.
     """
 
     _: KW_ONLY

@@ -38,8 +38,6 @@ class LabelledRows(Release):
             passages.
         dev_share: of the tables of training, or of its questions where there are few tables.
 
-    The other options are those of `Release`.
-
     Raises:
         DataError: rows have no value of a name in `columns`.
     """

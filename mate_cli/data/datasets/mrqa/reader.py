@@ -26,8 +26,6 @@ class MRQA(PassageQuestions):
 
     Args:
         subsets: which ones; only their files are read and fetched.
-
-    The other arguments are those of `PassageQuestions`.
     """
 
     _: KW_ONLY

@@ -25,8 +25,6 @@ class MuSiQue(DocumentQuestions):
     """Questions of MuSiQue-Ans; those of MuSiQue-Full that nothing answers are left out.
 
     A paragraph supports an answer as a whole. Subsets are the numbers of hops.
-
-    The arguments are those of `DocumentQuestions`.
     """
 
     _: KW_ONLY

@@ -23,8 +23,6 @@ class NaturalQuestionsShort(PassageQuestions):
     """Questions that people asked a search engine, in the layout that each entry shows.
 
     In NQ-swap the answer is another one of its kind, everywhere in the passage: it has to be read, not known.
-
-    The arguments are those of `PassageQuestions`.
     """
 
     released_files: ClassVar[Mapping[str, Sequence[str]]] = {

@@ -23,8 +23,6 @@ class QAMR(PassageQuestions):
     """Short lessons: a sentence, and up to dozens of questions about it.
 
     Answers are words that follow each other; an annotator whose words do not is not counted.
-
-    The arguments are those of `PassageQuestions`.
     """
 
     released_files: ClassVar[Mapping[str, Sequence[str]]] = {

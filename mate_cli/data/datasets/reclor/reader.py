@@ -9,7 +9,4 @@ from mate_cli.data.datasets.option_questions import OptionQuestions
 
 
 class ReClor(OptionQuestions):
-    """The files of ReClor in ReClor's layout: train.json, val.json and test.json.
-
-    The arguments are those of `OptionQuestions`.
-    """
+    """The files of ReClor in ReClor's layout: train.json, val.json and test.json."""

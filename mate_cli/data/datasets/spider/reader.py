@@ -35,13 +35,10 @@ class Spider(Release):
     or none with the OR that the text has, the text is read. One that cannot be read teaches nothing and is not scored.
 
     Args:
-        root: the folder of the files; each may be packed by itself.
         train_files: of which the first has to be there.
         dev_file: questions of the dev split.
         test_file: questions of the test split.
         tables_file: the schemas of their databases.
-
-    The other arguments are those of `Release`.
     """
 
     folders: ClassVar[Sequence[str]] = ("", "spider", "spider_data")

@@ -31,8 +31,6 @@ class SQuAD(SquadLayout):
 
     Args:
         version: of the release.
-
-    The other arguments are those of `PassageQuestions`.
     """
 
     _: KW_ONLY

@@ -14,10 +14,7 @@ from mate_cli.data.datasets.squad_layout import SquadLayout
 
 @dataclass(eq=False)
 class SquadShifts(SquadLayout):
-    """Made to test readers; here there is more to learn from in it.
-
-    The arguments are those of `PassageQuestions`.
-    """
+    """Made to test readers; here there is more to learn from in it."""
 
     released_files: ClassVar[Mapping[str, Sequence[str]]] = {
         "train": ("new_wiki_v1.0.json", "nyt_v1.0.json", "reddit_v1.0.json", "amazon_reviews_v1.0.json")

@@ -16,10 +16,7 @@ from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQue
 
 @dataclass(eq=False)
 class TimeQA(PassageQuestions):
-    """The questions that people wrote, easy and hard; of each article one window is read.
-
-    The arguments are those of `PassageQuestions`.
-    """
+    """The questions that people wrote, easy and hard; of each article one window is read."""
 
     released_files: ClassVar[Mapping[str, Sequence[str]]] = {
         "train": ("human_train.easy.jsonl", "human_train.hard.jsonl")

@@ -21,8 +21,6 @@ class TyDiQA(SquadLayout):
 
     Args:
         language: of the questions, as their ids begin; None for all.
-
-    The other arguments are those of `PassageQuestions`.
     """
 
     released_files: ClassVar[Mapping[str, Sequence[str]]] = {
