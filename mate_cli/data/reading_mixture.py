@@ -19,8 +19,7 @@ from torch.utils.data import DataLoader
 
 from mate_cli.data.check import CheckReport
 from mate_cli.data.datasets.catalogue import Dataset, find_dataset
-from mate_cli.data.datasets.passage_check import count_passages, passage_sizes
-from mate_cli.data.datasets.passage_questions import told
+from mate_cli.data.datasets.passage_questions import count_passages, passage_sizes, told
 from mate_cli.data.datasets.release_check import LEFT_OUT
 from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, endless
 from mate_cli.data.loading.cache import EncodedSplit

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mate_cli.data.check import CheckReport, Problem
+from mate_cli.data.check import CheckReport, Problem, Sizes
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.question_contamination import plain_words
 from mate_cli.tables.example import Answer, TableExample
@@ -118,10 +118,23 @@ class PassageQuestions(Release):
         """The questions of a file; what is wrong with others is appended to `problems`."""
 
     def check(self) -> CheckReport:
-        """Read everything to its end and report every problem, the counts and the sizes."""
-        from mate_cli.data.datasets.passage_check import check_passages
+        """Read everything to its end and report every problem, the counts and the sizes.
 
-        return check_passages(self)
+        Noted as problems: whatever the reader notes, files that cannot be read, ids that occur twice, and splits
+        without questions. What is left out of the train split is counted.
+        """
+        from mate_cli.data.datasets.release_check import LEFT_OUT, NO_QUESTION, overlaps, repeated_ids
+
+        problems: list[Problem] = []
+        files, splits = self.split_files, self._sound(problems)
+        problems += repeated_ids(splits, files)
+        problems += [Problem(files[split], "", NO_QUESTION) for split, examples in splits.items() if not examples]
+        counts = {split: count_passages(examples) for split, examples in splits.items()}
+        for why, count in self.repeated.items():
+            counts["train"][f"{LEFT_OUT}{why}"] = count
+        passages = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
+        notes = (*overlaps(passages, "passages", files), *self.notes)
+        return CheckReport(tuple(problems), counts, passage_sizes(splits), notes, self.published)
 
     @property
     def _holds_out(self) -> bool:
@@ -256,3 +269,30 @@ def occurrences(answers: Sequence[str], passage: str) -> list[Span]:
         if start >= 0:
             found.append(Span(text, start))
     return found
+
+
+def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:
+    """Count questions, passages, and questions with an answer, without one, and of which nobody says."""
+    known = [example.answer for example in examples if example.answer]
+    answered = sum(bool(answer.texts) for answer in known)
+    return {
+        "questions": len(examples),
+        "passages": len({id(example.table) for example in examples}),
+        "answered": answered,
+        "without an answer": len(known) - answered,
+        "not given": len(examples) - len(known),
+    }
+
+
+def passage_sizes(splits: Mapping[str, Sequence[TableExample]]) -> dict[str, dict[int, int]]:
+    """Words in questions, passages and answers; each passage counts once."""
+    sizes = Sizes()
+    tables = {id(example.table): example.table for examples in splits.values() for example in examples}
+    for examples in splits.values():
+        for example in examples:
+            sizes.add("words in a question", len(example.question.split()))
+            if example.answer and example.answer.texts:
+                sizes.add("words in an answer", len(example.answer.texts[0].split()))
+    for table in tables.values():
+        sizes.add("words in a passage", len(table.rows[0][0].text.split()))
+    return sizes.percentiles()

@@ -1,4 +1,4 @@
-"""Reads every split of a dataset to its end and says what is wrong with it, how much there is, and how large."""
+"""What is wrong with the splits of a dataset, how much there is in them, and how large it is."""
 
 from __future__ import annotations
 
@@ -6,109 +6,43 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Protocol
 
-from mate_cli.data.check import CheckReport, Problem, Sizes
-from mate_cli.errors import DataError
+from mate_cli.data.check import Problem, Sizes
 from mate_cli.sql.example import SchemaExample
 from mate_cli.tables.example import ChoiceExample, TableExample
 from mate_cli.tables.table import Table
 
 ALL = "all"
 """The row of counts over all splits."""
+NO_QUESTION = "there is no sound question in it"
+
+Splits = Mapping[str, Sequence[TableExample]]
+Reason = Callable[[TableExample], str]
+"""Why an example is not used; "" where it is."""
 
 
-class CheckedDataset(Protocol):
-    """What a check asks of a dataset; see `Release`."""
-
-    @property
-    def splits(self) -> Sequence[str]:
-        """The splits that are there."""
-
-    @property
-    def split_files(self) -> Mapping[str, str]:
-        """The file that each split is named by."""
-
-    @property
-    def published(self) -> Mapping[str, int]:
-        """How much the whole release has, by its authors."""
-
-    @property
-    def notes(self) -> Sequence[Problem]:
-        """What is worth knowing, but no damage; complete when all splits are loaded."""
-
-    @property
-    def suspicions(self) -> Sequence[Problem]:
-        """What looks like damage and can be read all the same; complete when all splits are loaded."""
-
-    def load(self, split: str) -> tuple[list[TableExample], list[Problem]]:
-        """The sound examples of a split, and what is wrong with the others."""
-
-    def left_out(self, example: TableExample) -> str:
-        """Why a sound example is not used; "" where it is."""
-
-
-def check_release(dataset: CheckedDataset) -> CheckReport:
-    """Check every split of a dataset.
-
-    Noted as problems: whatever the reader notes or suspects, files that cannot be read at all, ids that are blank or
-    occur twice, splits without questions, and tables without rows that nothing is said of.
-    Tables that serve two splits are only mentioned.
-
-    Raises:
-        DataError: the data are not there at all.
-    """
-    problems: list[Problem] = []
-    splits = {split: load_split(dataset, split, problems) for split in dataset.splits}
-    problems += dict.fromkeys(
-        (*repeated_ids(dataset, splits), *_lacking(dataset, splits, problems), *dataset.suspicions)
-    )
-    counts = {split: count_examples(examples, dataset.left_out) for split, examples in splits.items()}
-    if len(splits) > 1:
-        counts[ALL] = count_examples(
-            [example for examples in splits.values() for example in examples], dataset.left_out
-        )
-    table_ids = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
-    notes = [*overlaps(table_ids, "tables", dataset.split_files), *dataset.notes]
-    return CheckReport(tuple(problems), counts, sizes(splits).percentiles(), tuple(notes), dataset.published)
-
-
-def load_split(dataset: CheckedDataset, split: str, problems: list[Problem]) -> list[TableExample]:
-    """The sound examples of a split; what is wrong with the others is appended to `problems`."""
-    try:
-        examples, found = dataset.load(split)
-    except DataError as error:
-        problems.append(Problem(error.where or dataset.split_files[split], "", error.problem))
-        return []
-    known = set(problems)  # a table that two splits share has the same problem in both
-    problems += [problem for problem in found if problem not in known]
-    return examples
-
-
-def _lacking(
-    dataset: CheckedDataset, splits: Mapping[str, Sequence[TableExample]], known: Sequence[Problem]
-) -> Iterator[Problem]:
+def lacking(splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem]) -> Iterator[Problem]:
     """Splits, ids and tables with nothing in them; a split is named where no known problem may be the reason."""
     for split, examples in splits.items():
-        file = dataset.split_files[split]
+        file = files[split]
         if not examples and not known:
-            yield Problem(file, "", "there is no sound question in it")
+            yield Problem(file, "", NO_QUESTION)
         for example in examples:
             if not example.example_id.strip(" -_"):
                 yield Problem(file, example.question[:40], "the question has no id")
-            if not example.table.rows and not dataset.left_out(example):
+            if not example.table.rows and not left_out(example):
                 yield Problem(file, example.table.table_id, "the table has no rows")
             if not any(cell.text.strip() for cell in example.table.header):
                 yield Problem(file, example.table.table_id, "the table has no names of columns")
 
 
-def repeated_ids(dataset: CheckedDataset, splits: Mapping[str, Sequence[TableExample]]) -> Iterator[Problem]:
+def repeated_ids(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
     """Ids that occur twice, in one split or in two."""
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
     for split, seen in ids.items():
         for key in (key for key, times in seen.items() if times > 1):
-            yield Problem(dataset.split_files[split], key, "the question id occurs twice")
-    yield from overlaps(ids, "question ids", dataset.split_files)
+            yield Problem(files[split], key, "the question id occurs twice")
+    yield from overlaps(ids, "question ids", files)
 
 
 def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:
@@ -119,7 +53,13 @@ def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str,
             yield Problem(files[second], common[0], f"{len(common):,} {what} are in {first} too")
 
 
-def count_examples(examples: Sequence[TableExample], left_out: Callable[[TableExample], str]) -> dict[str, int]:
+def count_splits(splits: Splits, left_out: Reason) -> dict[str, dict[str, int]]:
+    """`count_examples` of every split, and of all where there are several."""
+    every = {ALL: [example for examples in splits.values() for example in examples]} if len(splits) > 1 else {}
+    return {split: count_examples(examples, left_out) for split, examples in {**splits, **every}.items()}
+
+
+def count_examples(examples: Sequence[TableExample], left_out: Reason) -> dict[str, int]:
     """Count questions, tables, sequences of questions, kinds of answers, and the parts that are scored apart.
 
     What `left_out` says of an example counts in place of its kind of answer.
@@ -165,7 +105,7 @@ def _rank(kind: str) -> tuple[int, str]:
     return (KINDS.index(kind) if kind in KINDS else len(KINDS), kind)
 
 
-def sizes(splits: Mapping[str, Sequence[TableExample]]) -> Sizes:
+def sizes(splits: Splits) -> Sizes:
     """How large questions, answers, sequences and tables are, each table counted once."""
     found = Sizes()
     tables: dict[str, Table] = {}

@@ -1,90 +1,61 @@
-"""Reads every file of a HybridQA folder to its end and says what is wrong with it."""
+"""What is wrong with the files of a HybridQA folder, and how large they are."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from mate_cli.data.archive import read_members
-from mate_cli.data.check import CheckReport, Problem, Sizes, parse_json
+from mate_cli.data.check import Problem, Sizes, parse_json
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
     attach_passages,
     parse_hybridqa_table,
     parse_reference,
 )
-from mate_cli.data.datasets.release_check import LEFT_OUT, overlaps
+from mate_cli.data.datasets.release_check import NO_QUESTION, overlaps
 from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
 
-
-class HybridQAFiles(Protocol):
-    """What a check asks of HybridQA; see the reader."""
-
-    near_duplicate: float
-
-    @property
-    def splits(self) -> Sequence[str]:
-        """The splits that are there."""
-
-    @property
-    def published(self) -> Mapping[str, int]:
-        """How much the whole release has, by its authors."""
-
-    @property
-    def repeated(self) -> Mapping[str, int]:
-        """How many questions of `extra_train` are left out, by the reason."""
-
-    def questions(self, split: str, problems: list[Problem]) -> list[HybridQAQuestion]:
-        """The questions of a split; what is wrong with others is appended to `problems`."""
-
-    def released(self, file: str) -> dict[str, bytes]:
-        """A file of questions with those beside it, by name."""
-
-    def store(self, folder: str) -> Path:
-        """Where a folder of tables or passages is kept."""
+Splits = Mapping[str, Sequence[HybridQAQuestion]]
+Files = Mapping[str, bytes]
+"""Contents of files of questions, by name."""
 
 
-def check_hybridqa(dataset: HybridQAFiles) -> CheckReport:
-    """Check questions, answers, tables and passages of every split, with `extra_train`.
-
-    Noted as problems: unreadable JSON, archives that end too early, tables or passage files that are missing,
-    links without passage, ragged rows, ids that occur twice (also in two splits), empty answers, and questions of
-    a reference file that its split lacks. Tables that serve two splits are only mentioned: dev and test of the
-    public release have 718 in common. So are questions of the release that repeat one of dev or test; those of
-    `extra_train` that repeat any are counted as left out.
-
-    Raises:
-        DataError: the data are not there at all.
-    """
-    problems: list[Problem] = []
-    splits = {split: dataset.questions(split, problems) for split in dataset.splits}
+def check_questions(splits: Splits, released: Mapping[str, Files], problems: list[Problem]) -> None:
+    """Note what is wrong with the questions of each split, and with the files beside them."""
     for split, questions in splits.items():
-        _check_reference(split, questions, dataset.released(f"{split}.json"), problems)
-    _check_ids(splits, problems)
-    tables = _read_tables(dataset, problems)
+        _check_reference(split, questions, released[split], problems)
+    for split, questions in splits.items():
+        seen = Counter(question.question_id for question in questions)
+        twice = [key for key, count in seen.items() if count > 1]
+        what = "the question id occurs in two files of this split"
+        problems += [Problem(f"{split}.json", key, what) for key in twice]
+    problems += _shared(splits, "question_id", "question ids")
+
+
+def check_tables(
+    splits: Splits, released: Mapping[str, Files], tables: Mapping[str, Table], problems: list[Problem]
+) -> None:
+    """Note what is wrong with the tables, and which questions have none."""
     for split, questions in splits.items():
         _check_lookups(split, questions, tables, problems)
-        _check_nodes(split, dataset.released(f"{split}.json"), tables, problems)
+        _check_nodes(split, released[split], tables, problems)
         if not questions:
-            problems.append(Problem(f"{split}.json", "", "there is no sound question in it"))
-    problems += [
-        Problem(f"tables_tok/{key}.json", key, "the table has no rows")
-        for key, table in tables.items()
-        if not table.rows
-    ]
-    counts = {split: _count(questions) for split, questions in splits.items()}
-    for why, count in dataset.repeated.items():
-        counts["train"][f"{LEFT_OUT}{why}"] = count
-    notes = (*_shared(splits, "table_id", "tables"), *_contaminated(splits, dataset.near_duplicate))
-    return CheckReport(tuple(problems), counts, _sizes(splits, tables), notes, dataset.published)
+            problems.append(Problem(f"{split}.json", "", NO_QUESTION))
+    empty = [key for key, table in tables.items() if not table.rows]
+    problems += [Problem(f"tables_tok/{key}.json", key, "the table has no rows") for key in empty]
+
+
+def notes_of(splits: Splits, near_duplicate: float) -> tuple[Problem, ...]:
+    """What splits have in common though it is no damage."""
+    return (*_shared(splits, "table_id", "tables"), *_contaminated(splits, near_duplicate))
 
 
 def _check_reference(
-    split: str, questions: Sequence[HybridQAQuestion], released: Mapping[str, bytes], problems: list[Problem]
+    split: str, questions: Sequence[HybridQAQuestion], released: Files, problems: list[Problem]
 ) -> None:
     """Compare the reference file with the split; what is wrong with its JSON was noted when the split was read."""
     name = f"{split}_reference.json"
@@ -97,22 +68,12 @@ def _check_reference(
             problems.append(Problem(name, key, f"the answer is {answer!r}, but {here[key]!r} in {split}.json"))
 
 
-def _check_ids(splits: Mapping[str, Sequence[HybridQAQuestion]], problems: list[Problem]) -> None:
-    for split, questions in splits.items():
-        seen = Counter(question.question_id for question in questions)
-        twice = [key for key, count in seen.items() if count > 1]
-        problems += [
-            Problem(f"{split}.json", key, "the question id occurs in two files of this split") for key in twice
-        ]
-    problems += _shared(splits, "question_id", "question ids")
-
-
-def _shared(splits: Mapping[str, Sequence[HybridQAQuestion]], field: str, what: str) -> Iterator[Problem]:
+def _shared(splits: Splits, field: str, what: str) -> Iterator[Problem]:
     keys = {split: {getattr(question, field) for question in questions} for split, questions in splits.items()}
     return overlaps(keys, what, {split: f"{split}.json" for split in splits})
 
 
-def _contaminated(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float) -> Iterator[Problem]:
+def _contaminated(splits: Splits, near: float) -> Iterator[Problem]:
     """What the release itself has in common with its evaluation splits; it stays as its authors have made it."""
     known = KnownQuestions(near, (q for split, questions in splits.items() if split != "train" for q in questions))
     found = [question.question_id for question in splits.get("train", ()) if known.holds(question)]
@@ -121,16 +82,16 @@ def _contaminated(splits: Mapping[str, Sequence[HybridQAQuestion]], near: float)
         yield Problem("train.json", found[0], what)
 
 
-def _read_tables(dataset: HybridQAFiles, problems: list[Problem]) -> dict[str, Table]:
+def read_tables(store: Callable[[str], Path], problems: list[Problem]) -> dict[str, Table]:
     """All readable tables with their passages, whether a question needs them or not."""
     bare: dict[str, Table] = {}
-    for table_id, content in _members(dataset, "tables_tok", problems):
+    for table_id, content in _members(store, "tables_tok", problems):
         table = parse_hybridqa_table(table_id, content, problems)
         if table is not None:
             bare[table_id] = table
     whole = {
         table_id: attach_passages(bare[table_id], content, problems)
-        for table_id, content in _members(dataset, "request_tok", problems)
+        for table_id, content in _members(store, "request_tok", problems)
         if table_id in bare
     }
     absent = [table_id for table_id in bare if table_id not in whole]
@@ -138,10 +99,10 @@ def _read_tables(dataset: HybridQAFiles, problems: list[Problem]) -> dict[str, T
     return whole | {key: bare[key] for key in absent}
 
 
-def _members(dataset: HybridQAFiles, folder: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
+def _members(store: Callable[[str], Path], folder: str, problems: list[Problem]) -> Iterator[tuple[str, bytes]]:
     """(table id, content) of a folder's files, up to where the archive is damaged."""
     try:
-        for name, content in read_members(dataset.store(folder), folder):
+        for name, content in read_members(store(folder), folder):
             yield name.removesuffix(".json"), content
     except DataError as error:
         problems.append(Problem(error.where or folder, "", error.problem))
@@ -156,9 +117,7 @@ def _check_lookups(
         problems.append(Problem(f"tables_tok/{table_id}.json", table_id, what))
 
 
-def _check_nodes(
-    split: str, released: Mapping[str, bytes], tables: Mapping[str, Table], problems: list[Problem]
-) -> None:
+def _check_nodes(split: str, released: Files, tables: Mapping[str, Table], problems: list[Problem]) -> None:
     """Look for answer nodes that are no cell of their table; what is wrong with the JSON was noted before."""
     name = f"{split}.traced.json"
     entries = parse_json(name, released[name], []) if name in released else None
@@ -178,14 +137,16 @@ def _is_cell(node: object, table: Table) -> bool:
     return 0 <= place[0] < len(table.rows) and 0 <= place[1] < len(table.header)
 
 
-def _count(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
+def count_questions(questions: Sequence[HybridQAQuestion]) -> dict[str, int]:
+    """Questions, tables, and questions by the source of their answer."""
     sources = Counter(question.source or "not given" for question in questions)
     tables = len({question.table_id for question in questions})
     in_order = {name: sources[name] for name in ("table", "passage", "missing", "not given")}
     return {"questions": len(questions), "tables": tables, **in_order}
 
 
-def _sizes(splits: Mapping[str, Sequence[HybridQAQuestion]], tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
+def table_sizes(splits: Splits, tables: Mapping[str, Table]) -> dict[str, dict[int, int]]:
+    """Words in questions, and how large the tables are that they are about."""
     sizes = Sizes()
     for questions in splits.values():
         for question in questions:
