@@ -13,7 +13,7 @@ from strategies import examples
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tables.text import format_text
-from mate_cli.tokenization.fitting.cell_pruning import CellStems, tokens_to_keep
+from mate_cli.tokenization.fitting.exact_match_pruning import TableStems, tokens_to_keep
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
@@ -37,7 +37,7 @@ def test_scores_and_tokens_equal_the_reference(name):
     """With its two slips: words are counted as tokens, and rows of the answer before without the header."""
     expected, example = GOLDEN["hem"][name], example_of(name)
     one_too_high = tuple((row - 1, column) for row, column in example.previous_cells)
-    scores = CellStems(example.table).scores(replace(example, previous_cells=one_too_high))
+    scores = TableStems(example.table).cell_scores(replace(example, previous_cells=one_too_high))
     budget = most_tokens(name) - len(VOCABULARY.pieces([example.question])[0]) - 2
     kept = tokens_to_keep(scores, words(example.table), budget)
     assert coordinates(kept) == sorted(expected["selected"])
@@ -55,7 +55,7 @@ def test_the_cases_hold_answers_before_and_budgets_that_cut():
 
 def test_cells_of_the_answer_before_come_first():
     example = replace(example_of("CELL/max24/prev0/t2/q1"), previous_cells=((3, 2), (9, 0)))
-    scores = CellStems(example.table).scores(example)
+    scores = TableStems(example.table).cell_scores(example)
     assert np.unravel_index(scores.argmax(), scores.shape) == (4, 2)
 
 

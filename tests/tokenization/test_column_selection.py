@@ -11,7 +11,7 @@ from strategies import examples
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.fitting.column_selection import ColumnStems, choose_columns, similarity, stem, stems
+from mate_cli.tokenization.fitting.exact_match_pruning import TableStems, choose_columns, similarity, stem, stems
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary, load_tokenizer
@@ -54,7 +54,7 @@ def test_stems_are_those_of_nltk_not_of_the_first_paper():
 @pytest.mark.parametrize("name", CASES)
 def test_scores_and_columns_equal_the_reference(name):
     expected, example = GOLDEN["hem"][name], example_of(name)
-    scores = ColumnStems(example.table).scores(example)
+    scores = TableStems(example.table).column_scores(example)
     assert scores == pytest.approx(
         [c["score"] for c in sorted(expected["columns"], key=lambda c: c["index"])], abs=1e-6
     )

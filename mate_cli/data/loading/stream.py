@@ -20,8 +20,7 @@ from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.lanes import Lane, StreamedTable
 from mate_cli.data.corpora.shards import Shard
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.collate import collate
-from mate_cli.data.loading.table_data_module import Loading, Selector, TableDataModule
+from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.cuts import CUTS
@@ -144,14 +143,8 @@ class TableStream(Dataset[TableBatch]):
         for begin in range(turn * size, turn * size + own.size + size, size):
             made = [encoding for row in own.rows(begin, begin + size) for encoding in self._make(row)]
             if made:
-                return self.batch(made)
+                return self.loading.batch(made)
         raise DataError("nothing can be learnt from these tables", remedy="Name other data.sources")
-
-    def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
-        """Collate and prepare encodings."""
-        own = self.loading
-        batch = collate(encodings, reset_positions=own.reset_positions, max_positions=own.max_positions)
-        return own.prepare(batch) if own.prepare else batch
 
     def _make(self, row: StreamedTable) -> Sequence[TableEncoding]:
         epoch = row.epoch if self.masks == "dynamic" else 0
@@ -174,37 +167,14 @@ class StreamOrder(Sampler[int]):
 
 
 class StreamDataModule(TableDataModule):
-    """Learns from a stream; all else is served as of any dataset.
-
-    Args:
-        dataset: with a corpus.
-        serializer: encodes what is evaluated.
-        loading: sizes, workers and positions of batches.
-        training_examples: not asked.
-        evaluation_examples: chooses what is predicted.
-    """
+    """Learns from a stream; all else is served as of any dataset. What chooses training examples is not asked."""
 
     dataset: StreamedDataset
-
-    def __init__(
-        self,
-        dataset: StreamedDataset,
-        serializer: Serializer,
-        loading: Loading,
-        training_examples: Selector,
-        evaluation_examples: Selector,
-    ) -> None:
-        super().__init__(dataset, serializer, loading, training_examples, evaluation_examples)
 
     @cached_property
     def stream(self) -> TableStream:
         """What is learnt from."""
         return TableStream(self.dataset.shards, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """What a record should say of the corpus."""
-        return self.dataset.facts
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
         """The examples of a split that are predicted; none that are learnt from, as these are streamed."""
@@ -218,7 +188,7 @@ class StreamDataModule(TableDataModule):
         """Batches of `count` training examples of the beginning, made when they are asked for."""
         made = self.stream.some(count)
         for start in range(0, len(made), size):
-            yield self.stream.batch(made[start : start + size])
+            yield self.loading.batch(made[start : start + size])
 
     def every_batch(self) -> Iterator[TableBatch]:
         """Batches of so many examples of the beginning that a stream is known by them."""

@@ -16,7 +16,7 @@ from mate_cli.data.loading.cache import EncodedSplit, encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer
 
 PORTION = 128
@@ -97,6 +97,11 @@ class Loading:
         """How many examples of a split are predicted; None for all."""
         return self.limit_test if split == "test" else self.limit_dev
 
+    def batch(self, encodings: Sequence[TableEncoding]) -> TableBatch:
+        """Collate and prepare encodings."""
+        batch = collate(encodings, reset_positions=self.reset_positions, max_positions=self.max_positions)
+        return self.prepare(batch) if self.prepare else batch
+
 
 class Batches(Dataset[TableBatch]):
     """Encodings indexed by lists: each list is a batch."""
@@ -106,12 +111,7 @@ class Batches(Dataset[TableBatch]):
 
     def __getitem__(self, indices: list[int]) -> TableBatch:
         """Collate and prepare the encodings at `indices`."""
-        batch = collate(
-            [self.encodings[index] for index in indices],
-            reset_positions=self.loading.reset_positions,
-            max_positions=self.loading.max_positions,
-        )
-        return self.loading.prepare(batch) if self.loading.prepare else batch
+        return self.loading.batch([self.encodings[index] for index in indices])
 
 
 class TableDataModule(pl.LightningDataModule):

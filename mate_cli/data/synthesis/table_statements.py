@@ -12,7 +12,6 @@ import numpy as np
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.datasets.tabfact.reader import LABELS
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs
-from mate_cli.data.synthesis.parts import MAX_CELLS, table_parts
 from mate_cli.data.synthesis.references import TableReferences
 from mate_cli.data.synthesis.statements import Grammar, synthesize
 from mate_cli.tables.example import Answer, TableExample
@@ -20,34 +19,6 @@ from mate_cli.tables.table import Table
 
 SYNTHETIC, COUNTERFACTUAL = "synthetic", "counterfactual"
 MAX_WORDS = 50
-GRAMMAR, REWRITING = Grammar(), Rewriting()
-
-
-def statements_of(
-    table: CorpusTable,
-    rng: np.random.Generator,
-    grammar: Grammar | None = GRAMMAR,
-    rewriting: Rewriting | None = REWRITING,
-    max_cells: int = MAX_CELLS,
-    max_words: int = MAX_WORDS,
-) -> list[TableExample]:
-    """Make statements about the parts of a table: two of the grammar for each part, and pairs of the texts' sentences.
-
-    The texts are those of the corpus and the passages that the part links to, without those that other parts link to.
-    An example's table is the bare part: a title or passage beside it would tell which of two sentences was rewritten.
-
-    Args:
-        table: with its texts.
-        rng: what is made depends on its state only.
-        grammar: of the synthetic statements; None makes none.
-        rewriting: of the counterfactual statements; None makes none.
-        max_cells: the size of a part.
-        max_words: longer statements are left out; cut to fit a network, they would lose their meaning.
-    """
-    made: list[TableExample] = []
-    for begin, part in table_parts(table.table, max_cells):
-        made += part_statements(table, begin, part, rng, grammar, rewriting, max_words)
-    return made
 
 
 def part_statements(
@@ -55,14 +26,23 @@ def part_statements(
     begin: int,
     part: Table,
     rng: np.random.Generator,
-    grammar: Grammar | None = GRAMMAR,
-    rewriting: Rewriting | None = REWRITING,
+    grammar: Grammar | None,
+    rewriting: Rewriting | None,
     max_words: int = MAX_WORDS,
 ) -> list[TableExample]:
-    """Make statements about one part of a table, see `statements_of`.
+    """Make statements about one of a table's parts: two of the grammar, and pairs of the texts' sentences.
 
-    The part begins at row `begin` of the table; None makes no statements of a kind. Those of more words are left out:
-    cut to fit a network, they would lose their meaning.
+    The texts are those of the corpus and the passages that the part links to, without those that other parts link to.
+    An example's table is the bare part: a title or passage beside it would tell which of two sentences was rewritten.
+
+    Args:
+        table: the whole, with its texts.
+        begin: the part's first row in it.
+        part: one of `table_parts`.
+        rng: what is made depends on its state only.
+        grammar: of the synthetic statements; None makes none.
+        rewriting: of the counterfactual statements; None makes none.
+        max_words: longer statements are left out; cut to fit a network, they would lose their meaning.
     """
     bare = replace(part, title="", section_title="", section_text="", intro="", passages={})
     said: list[tuple[str, str, int, Table]] = []

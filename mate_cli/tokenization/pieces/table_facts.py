@@ -11,8 +11,7 @@ from mate_cli.tables.numbers import Value, numeric_values
 from mate_cli.tables.numeric_columns import column_ranks, column_values, relations
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import expanded
-from mate_cli.tokenization.fitting.cell_pruning import CellStems
-from mate_cli.tokenization.fitting.column_selection import ColumnStems
+from mate_cli.tokenization.fitting.exact_match_pruning import TableStems
 from mate_cli.tokenization.layout import TOKEN_TYPES
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache, TablePieces
 
@@ -90,14 +89,9 @@ class TableFacts:
         return values
 
     @cached_property
-    def stems(self) -> ColumnStems:
-        """The stems of the words of each column."""
-        return ColumnStems(self.table)
-
-    @cached_property
-    def cell_stems(self) -> CellStems:
+    def stems(self) -> TableStems:
         """The stems of the words of each cell, row and column."""
-        return CellStems(self.table)
+        return TableStems(self.table)
 
     def relations(self, question: str) -> np.ndarray | None:
         """How the numbers of a question compare with every cell, int32 [cells]; None when it has no numbers."""

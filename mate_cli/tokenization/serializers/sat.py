@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -25,20 +25,6 @@ from mate_cli.tokenization.serializers.text_serializer import Reading, TextSeria
 
 ALWAYS_WANTED = 3
 """What the header and the counts have ahead of other lines, in pieces of the question."""
-
-
-class SatLines(NamedTuple):
-    """The pieces of all lines: header, body and, last, the counts.
-
-    Args:
-        ids: of each piece, [P].
-        cells: the cell of each piece, counted in reading order, [P].
-        word_starts: where in its cell the word of each piece begins, [P].
-    """
-
-    ids: np.ndarray
-    cells: np.ndarray
-    word_starts: np.ndarray
 
 
 class SatFacts(TableFacts):
@@ -98,18 +84,20 @@ class SatSerializer(TextSerializer):
         described = np.where(row == SUMMARY_ROW, -1, cells)
         return self._with_features(tokens.encoding(example.example_id), reading, described)
 
-    def _lines(self, reading: Reading) -> SatLines:
+    def _lines(self, reading: Reading) -> TablePieces:
+        """The pieces of all lines: header, body and, last, the counts."""
         facts = reading.facts
         assert isinstance(facts, SatFacts)
         table = facts.pieces(self._pieces, reading.changes)
         counted = np.flatnonzero([bool(text) for text in facts.counts])
         if not len(counted):
-            return SatLines(table.ids, table.cells, table.word_starts)
+            return table
         texts = [self._pieces[facts.counts[column],] for column in counted]
         counts = TablePieces.of(texts, self.tokenizer.is_continuation)
         cells = len(facts.parts) + counted[counts.cells]
-        both = ((table.ids, counts.ids), (table.cells, cells), (table.word_starts, counts.word_starts))
-        return SatLines(*(np.concatenate(pair) for pair in both))
+        offsets = (table.offsets, len(table.ids) + counts.offsets)
+        both = ((table.ids, counts.ids), (table.cells, cells), offsets, (table.word_starts, counts.word_starts))
+        return TablePieces(*(np.concatenate(pair) for pair in both))
 
     def _prefix(self, reading: Reading, room: int) -> np.ndarray:
         """[CLS] question [SEP] caption #; cut from the end where the table needs the room."""
@@ -120,7 +108,7 @@ class SatSerializer(TextSerializer):
         (end,) = self.tokenizer.pieces(["#"])
         return self._cut_prefix(ids, int(end[0]), room)
 
-    def _kept(self, lines: SatLines, ranks: np.ndarray, budget: int) -> np.ndarray:
+    def _kept(self, lines: TablePieces, ranks: np.ndarray, budget: int) -> np.ndarray:
         """Which pieces are kept, Bool [P]."""
         wanted = ranks < (self.rows or len(ranks) + 2)
         starts = lines.word_starts[wanted]

@@ -17,9 +17,8 @@ from mate_cli.errors import ConfigError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import whole_passages
-from mate_cli.tokenization.fitting.cell_pruning import tokens_to_keep
-from mate_cli.tokenization.fitting.column_selection import choose_columns
 from mate_cli.tokenization.fitting.cuts import count_cuts, lost_cells
+from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, tokens_to_keep
 from mate_cli.tokenization.fitting.ranked_rows import RankedRows
 from mate_cli.tokenization.fitting.truncation import Fit, fit_table, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
@@ -45,8 +44,7 @@ class TapasSerializer(TextSerializer):
         title: put the table's title and section title after the question.
         lost_answers: "keep" encodes an example whose answer cells were dropped, "fail" does not (as the reference).
         truncation: "cell_concatenation" shortens the cells of all columns alike; "hem" drops columns first, keeping
-            those that share words with the question, see `column_selection`; "hem_cells" drops cells, see
-            `cell_pruning`.
+            those that share words with the question; "hem_cells" drops cells; see `exact_match_pruning`.
         best_rows: first cut the table to so many rows, which keep their numbers; sentences are chosen of their links
             alone. None reads all rows, and so is a table of which the run ranked nothing.
         ranked_by: folder of the run whose predictions say which rows are best, see `RankedRows`.
@@ -184,12 +182,12 @@ class TapasSerializer(TextSerializer):
         budget = self.max_tokens - len(self._pieces[example.question,]) - 2
         if self.truncation == "hem":
             costs = np.bincount(pieces.cells % facts.width, minlength=facts.width)
-            columns = choose_columns(facts.stems.scores(example), costs.tolist(), budget)
+            columns = choose_columns(facts.stems.column_scores(example), costs.tolist(), budget)
             if 0 < len(columns) < facts.width:
                 return pieces.of_columns(columns, facts.width)
         elif self.truncation == "hem_cells" and len(pieces.ids) > budget:
             lengths = np.bincount(pieces.cells).reshape(-1, facts.width)
-            kept = tokens_to_keep(facts.cell_stems.scores(example)[: len(lengths)], lengths, budget)
+            kept = tokens_to_keep(facts.stems.cell_scores(example)[: len(lengths)], lengths, budget)
             if kept[1:].any():
                 return pieces.first_of_cells(kept.reshape(-1))
         return pieces

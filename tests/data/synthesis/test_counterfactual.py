@@ -16,12 +16,20 @@ from statement_reader import StatementReader
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs, replaceable_mentions
+from mate_cli.data.synthesis.parts import table_parts
 from mate_cli.data.synthesis.references import TableReferences, places
-from mate_cli.data.synthesis.table_statements import statements_of
+from mate_cli.data.synthesis.statements import Grammar
+from mate_cli.data.synthesis.table_statements import MAX_WORDS, part_statements
 from mate_cli.tables.table import Cell, Table
 
 GOLDEN = json.loads(tapas("g11_intermediate.json").read_text())
-ALL = Rewriting(most=None)
+SOME, ONE, ALL = Grammar(), Rewriting(), Rewriting(most=None)
+
+
+def statements_of(table, rng, grammar=SOME, rewriting=ONE, max_words=MAX_WORDS):
+    parts = table_parts(table.table)
+    made = (part_statements(table, begin, part, rng, grammar, rewriting, max_words) for begin, part in parts)
+    return [statement for some in made for statement in some]
 
 
 def make_table(*rows, links=()):
@@ -221,16 +229,18 @@ def test_statements_do_not_depend_on_the_hashes_of_strings():
     script = (
         "import numpy as np; from mate_cli.data.corpora.corpus import CorpusTable;"
         "from mate_cli.data.datasets.sample.reader import Sample;"
-        "from mate_cli.data.synthesis.table_statements import statements_of;"
+        "from test_counterfactual import statements_of;"
         "table = CorpusTable.of(Sample().examples('dev')[0].table, 'sample');"
         "print([it.question for seed in range(5) for it in statements_of(table, np.random.default_rng(seed))])"
     )
-    said = {
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    runs = (
         subprocess.run(
-            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
+            [sys.executable, "-c", script], env=known | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        )
         for seed in "12"
-    }
+    )
+    said = {run.stdout for run in runs}
     assert len(said) == 1
     assert len(said.pop()) > 500
 
