@@ -13,9 +13,8 @@ from tqdm.auto import tqdm
 
 from mate_cli.data.loading.cache import digest_of
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.examples import LinkedExample, linked
 from mate_cli.tokenization.hybrider.linking import link_questions
-from mate_cli.tokenization.hybrider.nodes import Node
+from mate_cli.tokenization.hybrider.nodes import LinkedExample, Node, linked
 
 CHUNK = 128
 """Questions whose links are kept in one file."""

@@ -16,7 +16,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.candidates import CandidateHead, OptionHead
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.examples import LinkedExample
+from mate_cli.tokenization.hybrider.nodes import LinkedExample
 from mate_cli.tokenization.layout import TableBatch
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, SubsetSpec
-from mate_cli.sql.errors import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR, query_error
-from mate_cli.sql.exact_match import queries_match
+from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR, queries_match, query_error
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.hardness import LEVELS
 from mate_cli.sql.ir import Query

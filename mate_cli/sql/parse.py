@@ -64,10 +64,7 @@ def parse(sql: str, schema: Schema) -> Query:
 
 
 class _Reader:
-    """Lowers a syntax tree.
-
-    Names of tables in the whole tree hold where a nested query has none of its own.
-    """
+    """Lowers a syntax tree. Names of tables in the whole tree hold where a nested query has none of its own."""
 
     def __init__(self, schema: Schema, tree: Tree) -> None:
         self._schema = schema

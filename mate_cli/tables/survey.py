@@ -11,8 +11,7 @@ from pathlib import Path
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.limits import Limits
-from mate_cli.tables.row_store import RowStore
-from mate_cli.tables.table_file import TableFile
+from mate_cli.tables.table_file import RowStore, TableFile
 
 LONGEST_CELL = 2_000
 """Characters that are kept of a cell: far more than a network reads."""

@@ -17,9 +17,8 @@ from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.evidence import MixtureHead
 from mate_cli.models.transformer_xh import TransformerXh
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import Answer, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.evidence.examples import EvidenceExample
 from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples as table_examples
 
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.evidence.examples import DocumentLink, EvidenceExample
 from mate_cli.tokenization.evidence.labels import HAS_ANSWER, SUPPORTS, UNJUDGED
 from mate_cli.tokenization.evidence.relations import KINDS, EvidenceNode, mentions, relate
 from mate_cli.tokenization.evidence.serializer import EvidenceSerializer

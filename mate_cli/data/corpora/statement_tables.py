@@ -17,9 +17,8 @@ from mate_cli.data.corpora.shards import read_shard
 from mate_cli.data.corpora.table_corpus import TableCorpus
 from mate_cli.data.loading.stream import Masks
 from mate_cli.data.synthesis.counterfactual import Rewriting
-from mate_cli.data.synthesis.parts import MAX_CELLS, table_parts
 from mate_cli.data.synthesis.statements import Grammar
-from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, SYNTHETIC, part_statements
+from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, MAX_CELLS, SYNTHETIC, part_statements, table_parts
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer

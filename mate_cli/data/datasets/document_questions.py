@@ -13,9 +13,8 @@ from pydantic import Field
 from mate_cli.data.check import Problem, parse_json_as
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import Answer, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.evidence.examples import EvidenceExample
 
 FOLDS = 5
 HEADER = (Cell("document"),)

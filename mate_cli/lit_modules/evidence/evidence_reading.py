@@ -24,8 +24,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
-from mate_cli.tables.example import Coordinates, TableExample
-from mate_cli.tokenization.evidence.examples import EvidenceExample
+from mate_cli.tables.example import Coordinates, EvidenceExample, TableExample
 from mate_cli.tokenization.evidence.labels import ANSWER_KINDS
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer

@@ -47,10 +47,7 @@ def read_delimited(path: Path, limits: Limits, encoding: str | None = None) -> G
 
 
 def find_delimiter(sample: str, usual: str) -> str:
-    """Find what parts the columns: what gives most lines the same number of cells.
-
-    The usual one wins a tie.
-    """
+    """Find what parts the columns: what gives most lines the same number of cells. The usual one wins a tie."""
     scores: dict[str, float] = {}
     first: dict[str, int] = {}
     for delimiter in sorted(DELIMITERS, key=lambda one: one != usual):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.evidence.examples import EvidenceExample
+from mate_cli.tables.example import EvidenceExample, TableExample
 from mate_cli.tokenization.evidence.texts import NodeText
 from mate_cli.tokenization.pieces.detokenize import find_pieces
 from mate_cli.tokenization.pieces.pieces import PieceCache

@@ -13,9 +13,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import DocumentLink, EvidenceExample, TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.evidence.examples import DocumentLink, EvidenceExample
 from mate_cli.tokenization.evidence.labels import Laid, class_of, label_answers, label_nodes
 from mate_cli.tokenization.evidence.relations import Kind, mentions, relate
 from mate_cli.tokenization.evidence.texts import NodeText, Unit, evidence_texts, row_documents

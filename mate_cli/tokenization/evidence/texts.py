@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mate_cli.tables.example import TableExample
+from mate_cli.tables.example import EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.evidence.examples import EvidenceExample
 from mate_cli.tokenization.evidence.relations import EvidenceNode
 from mate_cli.tokenization.expansion import expanded, split_sentences
 from mate_cli.tokenization.pieces.pieces import Parts

@@ -21,10 +21,7 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serial
 
 
 class CandidateTexts(NamedTuple):
-    """One candidate before it is split into word pieces.
-
-    `told` stands between the question and the context.
-    """
+    """One candidate before it is split into word pieces. `told` stands between the question and the context."""
 
     told: Parts
     context: Parts

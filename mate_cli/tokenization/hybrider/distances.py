@@ -1,11 +1,13 @@
-"""How far a question is from each sentence of a table's pages: by TF-IDF, and by the longest common substring.
+"""How far a question is from sentences of pages (by TF-IDF, by the longest common substring) and from texts of cells.
 
 Source: wenhuchen/HybridQA, `preprocessing.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -57,3 +59,39 @@ class OverlapDistance:
             run[1:] = (run[:-1] + 1) * places[character]
             np.maximum(longest, run, out=longest)
         return 1 - np.maximum.reduceat(longest[1:], self._starts) / len(question)
+
+
+LEAST_RATIO = 90
+"""A cell matches when its ratio is greater."""
+
+
+def partial_ratio(first: str, second: str, floor: int = 0) -> int:
+    """How well the shorter text fits somewhere into the longer one, 0 to 100: `partial_ratio` of fuzzywuzzy.
+
+    In pure Python that at times misses the best alignment. What it misses decides which nodes there are, so it is
+    computed as it is there.
+    Alignments are tried where `SequenceMatcher` finds a common block; each is scored by the share of characters in
+    common blocks.
+    What is not greater than `floor` may come out as 0, which is much faster.
+    """
+    shorter, longer = sorted((first, second), key=len)
+    letters, length = Counter(shorter), len(shorter)
+    common = _common(letters, longer)  # no more characters can match, in however short a part
+    if not common or 200 * common <= floor * (length + common):
+        return 0
+    blocks = SequenceMatcher(None, shorter, longer).get_matching_blocks()
+    starts = dict.fromkeys(max(0, place - shorter_place) for shorter_place, place, _ in blocks)
+    parts = [longer[start : start + length] for start in starts]
+    parts = [part for part in parts if 200 * _common(letters, part) > floor * (length + len(part))]
+    return round(100 * max((SequenceMatcher(None, shorter, part).ratio() for part in parts), default=0))
+
+
+def _common(letters: Counter[str], text: str) -> int:
+    return (letters & Counter(text)).total()
+
+
+def matching_texts(texts: Iterable[str], question: str) -> dict[str, float]:
+    """The texts that match a question as whole words, each with its ratio as a share, case apart."""
+    asked = f" {question.lower()} "
+    ratios = {text: partial_ratio(f" {text.lower()} ", asked, LEAST_RATIO) for text in dict.fromkeys(texts)}
+    return {text: ratio / 100 for text, ratio in ratios.items() if ratio > LEAST_RATIO}

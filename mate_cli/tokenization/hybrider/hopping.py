@@ -11,8 +11,8 @@ from typing import Any
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.candidates import CandidateSerializer, CandidateTexts, node_parts
-from mate_cli.tokenization.hybrider.examples import LinkedExample
 from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels
+from mate_cli.tokenization.hybrider.nodes import LinkedExample
 from mate_cli.tokenization.hybrider.targets import target_of
 from mate_cli.tokenization.serializers.serializer import Label
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.nodes import MAX_CANDIDATES, Candidate, Node
-from mate_cli.tokenization.hybrider.pages import first_sentence, page_title
+from mate_cli.tokenization.hybrider.nodes import MAX_CANDIDATES, Candidate, Node, first_sentence, page_title
 from mate_cli.tokenization.hybrider.targets import Target
 
 

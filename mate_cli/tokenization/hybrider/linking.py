@@ -12,10 +12,8 @@ import numpy as np
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.cell_matches import matching_texts
-from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance
-from mate_cli.tokenization.hybrider.nodes import Node, Source
-from mate_cli.tokenization.hybrider.pages import page_sentences, page_title
+from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts
+from mate_cli.tokenization.hybrider.nodes import Node, Source, page_sentences, page_title
 from mate_cli.tokenization.hybrider.stop_words import STOP_WORDS
 from mate_cli.tokenization.hybrider.superlatives import asks_superlative, extremes
 

@@ -12,10 +12,9 @@ from typing import Any
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.hybrider.candidates import CandidateSerializer, CandidateTexts, node_parts
-from mate_cli.tokenization.hybrider.examples import LinkedExample
 from mate_cli.tokenization.hybrider.labels import ranking_labels
 from mate_cli.tokenization.hybrider.linking import link_question
-from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, Node
+from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
 from mate_cli.tokenization.hybrider.targets import target_of
 from mate_cli.tokenization.pieces.pieces import Parts
 from mate_cli.tokenization.serializers.serializer import Label

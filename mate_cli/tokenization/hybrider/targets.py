@@ -11,8 +11,7 @@ from typing import Literal
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.nodes import Node
-from mate_cli.tokenization.hybrider.pages import page_title
+from mate_cli.tokenization.hybrider.nodes import Node, page_title
 
 Kind = Literal["trivial", "easy", "medium", "hard", "numeric", "dropped"]
 Where = Literal["table", "passage", "calculation", ""]
@@ -84,10 +83,7 @@ def trace_answer(table: Table, answer: str) -> tuple[AnswerNode, ...]:
 
 
 def target_of(example: TableExample, nodes: Sequence[Node]) -> Target:
-    """Trace the answer of a question and say what can be learnt from it.
-
-    A question without an answer is "dropped".
-    """
+    """Trace the answer of a question and say what can be learnt from it. A question without an answer is "dropped"."""
     answer = " ".join(example.answer.texts) if example.answer else ""
     if not answer or answer.lower() in ("yes", "no") or len(answer.split(" ")) > MAX_ANSWER_WORDS:
         return Target("dropped")

@@ -16,10 +16,9 @@ from statement_reader import StatementReader
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.synthesis.counterfactual import Rewriting, counterfactual_pairs, replaceable_mentions
-from mate_cli.data.synthesis.parts import table_parts
 from mate_cli.data.synthesis.references import TableReferences, places
 from mate_cli.data.synthesis.statements import Grammar
-from mate_cli.data.synthesis.table_statements import MAX_WORDS, part_statements
+from mate_cli.data.synthesis.table_statements import MAX_WORDS, part_statements, table_parts
 from mate_cli.tables.table import Cell, Table
 
 GOLDEN = json.loads(tapas("g11_intermediate.json").read_text())

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 from strategies import examples, texts
 
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.hybrider.cell_matches import matching_texts, partial_ratio
-from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance
+from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts, partial_ratio
 from mate_cli.tokenization.hybrider.linking import FARTHEST, TAU, TableLinks, link_questions, near_sentences
-from mate_cli.tokenization.hybrider.nodes import SOURCES
-from mate_cli.tokenization.hybrider.pages import first_sentence, page_sentences, page_title
+from mate_cli.tokenization.hybrider.nodes import SOURCES, first_sentence, page_sentences, page_title
 from mate_cli.tokenization.hybrider.superlatives import extremes
 
 characters = st.text("abc é", max_size=12)

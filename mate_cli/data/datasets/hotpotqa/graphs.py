@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mate_cli.data.datasets.document_questions import DamagedEntryError, document_example, list_of, required_text
-from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.evidence.examples import DocumentLink
+from mate_cli.tables.example import DocumentLink, TableExample
 
 
 def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> TableExample:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from mate_cli.data.datasets.squad_layout import SquadLayout
+from mate_cli.data.datasets.squad.reader import SquadLayout
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.passage_questions import PassageQuestion
-from mate_cli.data.datasets.squad_layout import SquadLayout
+from mate_cli.data.datasets.squad.reader import SquadLayout
 
 
 @dataclass(eq=False)
