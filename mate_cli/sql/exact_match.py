@@ -7,7 +7,7 @@ Source: taoyds/spider, `evaluation.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,11 +17,8 @@ from mate_cli.sql.ir import (
     Condition,
     Conditions,
     From,
-    OrderBy,
     Query,
-    SelectItem,
     Value,
-    ValueUnit,
 )
 from mate_cli.sql.schema import STAR, Schema
 
@@ -38,6 +35,8 @@ COMPONENTS = (
     "keywords",
 )
 """The parts that are compared, as the official report calls them."""
+
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +55,12 @@ class ComponentScore:
 
 def queries_match(predicted: Query, gold: Query, schema: Schema) -> bool:
     """Whether two queries on one database have the same parts and the same tables."""
-    return _same(_canonical(predicted, schema), _canonical(gold, schema), schema)
+    return _same(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
 def component_scores(predicted: Query, gold: Query, schema: Schema) -> dict[str, ComponentScore]:
     """The parts of two queries by the names of `COMPONENTS`."""
-    return _compared(_canonical(predicted, schema), _canonical(gold, schema), schema)
-
-
-def _canonical(query: Query, schema: Schema) -> Query:
-    return _Canonical(schema, query).query(query)
+    return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
 def _same(predicted: Query, gold: Query, schema: Schema) -> bool:
@@ -156,64 +151,49 @@ def _keywords(query: Query) -> set[str]:
     return found | ({"in", "like"} & {OPERATORS[condition.operator] for condition in conditions})
 
 
-class _Canonical:
-    """Takes away what is not compared, and gives columns that refer to each other one number.
+def _compared_parts(query: Query, schema: Schema) -> Query:
+    """The query without what is not compared; columns of its tables that refer to each other have one number.
 
-    The columns are those of the query's tables, also in the queries that follow it.
+    They have it also in the queries that follow it.
     """
-
-    def __init__(self, schema: Schema, query: Query) -> None:
-        tables = set(query.source.tables)
-        groups = _key_groups(schema).items()
-        self._same = {column: first for column, first in groups if schema.columns[column].table in tables}
-
-    def query(self, query: Query) -> Query:
-        order = query.order_by
-        return Query(
-            select=tuple(SelectItem(item.aggregate, self._unit(item.unit)) for item in query.select),
-            source=replace(query.source, joins=self._conditions(query.source.joins)),
-            where=self._conditions(query.where),
-            group_by=tuple(map(self._column, query.group_by)),
-            having=self._conditions(query.having),
-            order_by=order and OrderBy(order.direction, tuple(map(self._unit, order.units))),
-            limit=query.limit,
-            intersect=query.intersect and self.query(query.intersect),
-            union=query.union and self.query(query.union),
-            except_=query.except_ and self.query(query.except_),
-        )
-
-    def _column(self, unit: ColumnUnit) -> ColumnUnit:
-        return ColumnUnit(unit.aggregate, self._same.get(unit.column, unit.column))
-
-    def _unit(self, unit: ValueUnit) -> ValueUnit:
-        return ValueUnit(unit.operator, self._column(unit.left), unit.right and self._column(unit.right))
-
-    def _conditions(self, conditions: Conditions) -> Conditions:
-        items = (replace(_without_values(condition), unit=self._unit(condition.unit)) for condition in conditions)
-        return replace(conditions, items=tuple(items))
+    tables = set(query.source.tables)
+    groups = _key_groups(schema).items()
+    same = {column: first for column, first in groups if schema.columns[column].table in tables}
+    return _renumbered(_valueless(query), same)
 
 
-def _without_values(condition: Condition) -> Condition:
-    return replace(condition, value=_nested(condition.value), second=_nested(condition.second))
+def _each(part: Part, change: Callable[[Any], Any]) -> Part:
+    """The same part of a query with all that is in it changed."""
+    if isinstance(part, tuple):
+        return tuple(map(change, part))  # type: ignore[return-value]
+    if is_dataclass(part) and not isinstance(part, type):
+        return replace(part, **{field.name: change(getattr(part, field.name)) for field in fields(part)})
+    return part
+
+
+def _renumbered(part: Part, same: Mapping[int, int]) -> Part:
+    """With other numbers of columns, and no DISTINCT; nested queries of conditions and of FROM stay as they are."""
+    if isinstance(part, ColumnUnit):
+        return replace(part, column=same.get(part.column, part.column), distinct=False)
+    if isinstance(part, Condition):
+        return replace(part, unit=_renumbered(part.unit, same))
+    if isinstance(part, From):
+        return replace(part, joins=_renumbered(part.joins, same))
+    found = _each(part, lambda one: _renumbered(one, same))
+    return replace(found, distinct=False) if isinstance(found, Query) else found
+
+
+def _valueless(part: Part) -> Part:
+    """Without the values of conditions, of which nested queries are left."""
+    if isinstance(part, Condition):
+        return replace(part, value=_nested(part.value), second=_nested(part.second))
+    if isinstance(part, From):
+        return replace(part, joins=_valueless(part.joins))
+    return _each(part, _valueless) if isinstance(part, Query | Conditions | tuple) else part
 
 
 def _nested(value: Value) -> Query | None:
-    """A nested query without the values in it; of any other value nothing is left."""
-    if not isinstance(value, Query):
-        return None
-    joins, where, having = (
-        replace(part, items=tuple(map(_without_values, part)))
-        for part in (value.source.joins, value.where, value.having)
-    )
-    return replace(
-        value,
-        source=replace(value.source, joins=joins),
-        where=where,
-        having=having,
-        intersect=_nested(value.intersect),
-        union=_nested(value.union),
-        except_=_nested(value.except_),
-    )
+    return _valueless(value) if isinstance(value, Query) else None
 
 
 def _key_groups(schema: Schema) -> Mapping[int, int]:
@@ -228,8 +208,6 @@ def _key_groups(schema: Schema) -> Mapping[int, int]:
 
 
 COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "column_and_sketch_error"
-
-Part = TypeVar("Part")
 
 
 def query_error(predicted: Query, gold: Query, schema: Schema) -> str:
@@ -251,11 +229,7 @@ def _sketch(part: Part) -> Part:
         return replace(part, column=STAR)
     if isinstance(part, From):
         return replace(part, units=(1,), joins=Conditions())
-    if isinstance(part, tuple):
-        return tuple(map(_sketch, part))  # type: ignore[return-value]
-    if is_dataclass(part) and not isinstance(part, type):
-        return replace(part, **{field.name: _sketch(getattr(part, field.name)) for field in fields(part)})
-    return part
+    return _each(part, _sketch)
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
