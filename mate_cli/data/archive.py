@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.files.atomic import beside
+from mate_cli.files.atomic import replacing
 
 SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".zip")
 """What may follow the folder's name, in the order of preference; "" is the folder itself."""
@@ -194,13 +194,8 @@ def unpack(archive: Path, root: Path, folders: Collection[str], suffixes: tuple[
     """
     count = 0
     for target, content in _unpacked(archive, root, folders, suffixes):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = beside(target)
-        try:
+        with replacing(target) as partial:
             partial.write_bytes(content)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
         count += 1
     return count
 

@@ -117,6 +117,11 @@ def is_ragged(file: str, key: str, header: Sized, rows: Sequence[Sized], problem
     return bool(ragged)
 
 
+def counted(counts: Mapping[str, int]) -> str:
+    """Write counts by what they are of, in words."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
 def percentiles(values: Iterable[int]) -> dict[int, int]:
     """The values at `LEVELS` by the nearest-rank rule; empty without values."""
     ordered = sorted(values)

@@ -14,6 +14,7 @@ import requests
 from tqdm.auto import tqdm
 
 from mate_cli.errors import DataError
+from mate_cli.files.atomic import replacing
 from mate_cli.files.plain import read_object
 
 MANIFEST = "downloads.json"
@@ -79,7 +80,9 @@ def fetch(file: RemoteFile, root: Path) -> Path:
             remedy=f"It was kept as {bad}. Try again later; a proxy or a changed release may be the cause",
         )
     if not expected:
-        _write_manifest(root, _read_manifest(root) | {file.destination: found})
+        sums = _read_manifest(root) | {file.destination: found}
+        with replacing(root / MANIFEST) as partial:
+            partial.write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
     return part.replace(target)
 
 
@@ -136,9 +139,3 @@ def _receive_once(url: str, part: Path) -> None:
 def _read_manifest(root: Path) -> dict[str, str]:
     path = root / MANIFEST
     return read_object(path, DataError, "Move it away: it says which files arrived") if path.exists() else {}
-
-
-def _write_manifest(root: Path, sums: dict[str, str]) -> None:
-    temporary = root / f"{MANIFEST}.tmp"
-    temporary.write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(root / MANIFEST)

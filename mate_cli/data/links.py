@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from mate_cli.data.loading.cache import digest_of
+from mate_cli.files.atomic import replacing
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.linking import link_questions
 from mate_cli.tokenization.hybrider.nodes import LinkedExample, Node, linked
@@ -43,18 +43,12 @@ def _linked_chunk(chunk: Sequence[TableExample], folder: Path | None) -> list[Li
     else:
         nodes = link_questions(chunk)
         if path:
-            _write(path, nodes)
+            with replacing(path) as partial:
+                content = json.dumps([[astuple(node) for node in some] for some in nodes])
+                partial.write_text(content, encoding="utf-8")
     return [linked(example, some) for example, some in zip(chunk, nodes, strict=True)]
 
 
 def _node(fields: Sequence[Any]) -> Node:
     content, coordinate, *others = fields
     return Node(content, tuple(coordinate), *others)
-
-
-def _write(path: Path, nodes: Sequence[Sequence[Node]]) -> None:
-    """Through a second file, so that a run that is killed leaves no half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
-    partial.write_text(json.dumps([[astuple(node) for node in some] for some in nodes]), encoding="utf-8")
-    partial.replace(path)

@@ -7,7 +7,7 @@ what it would have seen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,9 @@ import numpy as np
 from pydantic import Field
 from torch.utils.data import DataLoader
 
-from mate_cli.data.check import CheckReport
+from mate_cli.data.check import CheckReport, counted
 from mate_cli.data.datasets.catalogue import Dataset, find_dataset
-from mate_cli.data.datasets.passage_questions import count_passages, passage_sizes, told
+from mate_cli.data.datasets.passage_questions import count_passages, passage_sizes
 from mate_cli.data.datasets.release_check import LEFT_OUT
 from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule, endless
 from mate_cli.data.loading.cache import EncodedSplit
@@ -87,7 +87,7 @@ class ReadingMixture:
         """How many questions an epoch has of each dataset, in words, and how many are left out."""
         counts = Counter(source_of(example.example_id) for example in self.examples("train"))
         shares = (f"{round(self.weights[name] * counts[name]):,} of {counts[name]:,} {name}" for name in self.weights)
-        left = {"left out, train": told(self.left_out)} if self.left_out else {}
+        left = {"left out, train": counted(dict(sorted(self.left_out.items())))} if self.left_out else {}
         return {"an epoch has": ", ".join(shares), **left}
 
     def examples(self, split: str) -> list[TableExample]:
@@ -201,15 +201,11 @@ class WeightedSplit:
         A dataset's own order is endless: an epoch goes on in it where the one before ended.
         """
         drawn = [
-            part[endless(len(part), number * count, (number + 1) * count, _key(seed, 4, place))]
+            part[endless(len(part), number * count, (number + 1) * count, (seed, 4, place))]
             for place, (part, count) in enumerate(zip(self.parts, self.counts, strict=True))
         ]
         examples = np.concatenate(drawn)
         return examples[np.random.default_rng((seed, 0, number)).permutation(len(examples))]
-
-
-def _key(*known: int) -> Callable[[int], tuple[int, ...]]:
-    return lambda epoch: (*known, epoch)
 
 
 class WeightedBatches(LengthGroupedBatches):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mate_cli.errors import ConfigError
@@ -36,6 +38,18 @@ def check_writable(file: Path, where: str) -> None:
             pass
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=where, remedy=remedy) from error
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Give a place to write to; what was written there takes that of a file once it is whole, else nothing is left."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = beside(target)
+    try:
+        yield partial
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def clear(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.tables.computed import compute, needs_all_rows, number_in, readable_number
+from mate_cli.tables.denotation import compute, needs_all_rows, number_in, number_text
 from mate_cli.tables.formats.number_format import formatted_number
 from mate_cli.tables.table import Cell, Table
 
@@ -50,7 +50,7 @@ def test_a_cell_is_a_number_where_it_holds_one(text, number):
     ("number", "text"), [(1204, "1,204"), (1 / 3, "0.3333"), (0, "0"), (2e-7, "2e-07"), (-3.5, "-3.5")]
 )
 def test_numbers_are_written_for_people(number, text):
-    assert readable_number(number) == text
+    assert number_text(number, ",") == text
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,5 @@ def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
         return
     opened = open_table(file, encoding="utf-8")  # nobody would see what was guessed of one among thousands
     table = opened.table(range(min(len(opened), MOST_ROWS)))
-    yield CorpusTable.of(table, source, () if table.title else _words_of(file.stem))
-
-
-def _words_of(stem: str) -> tuple[str, ...]:
-    """What a file's name says, as text."""
-    return (stem.replace("_", " ").replace("-", " "),)
+    said = file.stem.replace("_", " ").replace("-", " ")
+    yield CorpusTable.of(table, source, () if table.title else (said,))

@@ -9,10 +9,11 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mate_cli.data.check import CheckReport, Sizes
+from mate_cli.data.check import CheckReport, Sizes, counted
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.leaks import EvaluationTables
@@ -113,7 +114,7 @@ class TableCorpus(StreamedDataset):
             return {"corpus": f"{len(self.shards)} files as they are; nobody looked for tables of evaluation splits"}
         self.shards  # noqa: B018 - prepares it
         counts: dict[str, Any] = json.loads(self._manifest.read_text())
-        return {f"corpus, {name}": _in_words(found) for name, found in counts.items() if found}
+        return {f"corpus, {name}": counted(found) for name, found in counts.items() if found}
 
     def tables(self) -> Iterator[CorpusTable]:
         """All tables, also those held out, in an order that never changes."""
@@ -127,7 +128,8 @@ class TableCorpus(StreamedDataset):
         """
         if split != "dev":
             return []
-        return [_example(table) for shard in self.shards for table in _first(read_shard(shard.path), shard.held_out)]
+        tables = (one for shard in self.shards for one in islice(read_shard(shard.path), shard.held_out))
+        return [TableExample(one.key, "\n".join(one.texts)[:LONGEST_TEXT], one.table, Answer(())) for one in tables]
 
     def check(self) -> CheckReport:
         """Prepare the corpus and report what is in it, what was left out and why, and how large the tables are."""
@@ -221,14 +223,6 @@ def _reason(one: CorpusTable, kept: dict[str, CorpusTable], evaluation: Evaluati
     return f"{found} to one of evaluation" if found else ""
 
 
-def _example(one: CorpusTable) -> TableExample:
-    return TableExample(one.key, "\n".join(one.texts)[:LONGEST_TEXT], one.table, Answer(()))
-
-
-def _first(tables: Iterator[CorpusTable], count: int) -> list[CorpusTable]:
-    return [table for table, _ in zip(tables, range(count), strict=False)]
-
-
 def _files_below(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
@@ -244,7 +238,3 @@ def _matching(pattern: str) -> list[Path]:
             "there is no such file", where=pattern, remedy="Name Parquet files, a folder of them or a pattern"
         )
     return found
-
-
-def _in_words(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())

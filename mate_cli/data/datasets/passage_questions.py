@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mate_cli.data.check import CheckReport, Problem, Sizes
+from mate_cli.data.check import CheckReport, Problem, Sizes, counted
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.question_contamination import plain_words
 from mate_cli.tables.example import Answer, TableExample
@@ -102,7 +102,7 @@ class PassageQuestions(Release):
     def facts(self) -> Mapping[str, str]:
         """How many questions are left out, in words; nothing where none is."""
         self.load("train")
-        return {"left out, train": told(self.repeated)} if self.repeated else {}
+        return {"left out, train": counted(dict(sorted(self.repeated.items())))} if self.repeated else {}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound questions of a split, in the order of its files; see `Release.read`."""
@@ -195,11 +195,6 @@ def without_repeats(
     return kept, reasons
 
 
-def told(reasons: Mapping[str, int]) -> str:
-    """Counts by reason in words."""
-    return ", ".join(f"{count:,} {why}" for why, count in sorted(reasons.items()))
-
-
 def passage_key(text: str) -> str:
     """A name of a passage's words, whatever its case, accents, punctuation and spaces."""
     return hashlib.sha1(" ".join(plain_words(text)).encode(), usedforsecurity=False).hexdigest()[:16]
@@ -247,17 +242,14 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
     bounds = [match.span() for match in _WORD.finditer(question.passage)] if words else []
     if words is None or len(bounds) <= words:
         return whole
-    held = [place for place, (begin, end) in enumerate(bounds) if answer and _touches(answer, begin, end)]
+    start, stop = (answer.start, answer.start + len(answer.text)) if answer else (0, 0)
+    held = [place for place, (begin, end) in enumerate(bounds) if answer and begin < stop and end > start]
     last = len(bounds) - words
     earliest, latest = (max(0, held[-1] + 1 - words), min(held[0], last)) if held else (0, last)
     if earliest > latest:  # the answer has more words than the window
         return whole
     first = earliest + int(_share(question.name) * (latest - earliest + 1))
     return bounds[first][0], bounds[first + words - 1][1]
-
-
-def _touches(span: Span, begin: int, end: int) -> bool:
-    return begin < span.start + len(span.text) and end > span.start
 
 
 def occurrences(answers: Sequence[str], passage: str) -> list[Span]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,11 +129,11 @@ class LengthGroupedBatches(Sampler[list[int]]):
 
     def _stream(self, begin: int, end: int) -> np.ndarray:
         """Examples begin..end of the endless sequence of shuffled epochs."""
-        return endless(len(self.lengths), begin, end, lambda epoch: (self.seed, 0, epoch))
+        return endless(len(self.lengths), begin, end, (self.seed, 0))
 
 
-def endless(count: int, begin: int, end: int, seed: Callable[[int], Sequence[int]]) -> np.ndarray:
-    """The places begin..end of an endless sequence of permutations of `count` things; `seed` gives that of each."""
+def endless(count: int, begin: int, end: int, seed: Sequence[int]) -> np.ndarray:
+    """The places begin..end of an endless sequence of permutations of `count` things, by seed and number."""
     epochs = range(begin // count, -(-end // count))
-    shuffled = [np.random.default_rng(seed(epoch)).permutation(count) for epoch in epochs]
+    shuffled = [np.random.default_rng((*seed, epoch)).permutation(count) for epoch in epochs]
     return np.concatenate(shuffled)[begin - epochs[0] * count : end - epochs[0] * count]

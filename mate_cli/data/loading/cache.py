@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ import mate_cli.sql
 import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.errors import DataError
+from mate_cli.files.atomic import replacing
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
@@ -126,17 +126,11 @@ def encode_split(examples: Sequence[TableExample], serializer: Serializer, folde
 
 
 def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}.partial")
     disable_progress_bars()
-    try:
-        with ArrowWriter(path=str(partial), features=FEATURES) as writer:
-            for row in _rows(examples, serializer, name):
-                writer.write(row)
-            writer.finalize()
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as partial, ArrowWriter(path=str(partial), features=FEATURES) as writer:
+        for row in _rows(examples, serializer, name):
+            writer.write(row)
+        writer.finalize()
 
 
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from mate_cli.pipelines.inference.opened import Model
 from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
 from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
-from mate_cli.tables.computed import compute, needs_all_rows, readable_number
+from mate_cli.tables.denotation import compute, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import numbered
 from mate_cli.tables.limits import Limits
@@ -231,7 +231,7 @@ def _filled(answered: TableQuestion, selection: Selection | None, text: str, ver
         warnings.append(f"Not all chosen cells are numbers, so there is no {selection.aggregation}.")
     return replace(
         answered,
-        text=_text(selection, table, text) if value is None else readable_number(value),
+        text=_text(selection, table, text) if value is None else number_text(value, ","),
         cells=selection.cells,
         probabilities=selection.probabilities,
         aggregation=selection.aggregation,

@@ -14,7 +14,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.models.auto_classes import MateForTask
 from mate_cli.pipelines.inference.opened import read_calibration
-from mate_cli.tables.computed import compute, readable_number
+from mate_cli.tables.denotation import compute, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
@@ -119,7 +119,7 @@ class TableAnswering(_Answering):
         value = compute(selection.aggregation, selection.cells, table) if selection.cells else None
         confidence = selection.confidence if self.calibration is None else self.calibration(selection.confidence)
         answer = {
-            "answer": text if value is None else readable_number(value),
+            "answer": text if value is None else number_text(value, ","),
             "coordinates": list(selection.cells),
             "cells": [table.rows[row][column].text for row, column in selection.cells],
             "confidence": confidence,
