@@ -48,17 +48,13 @@ _NO_INVERSION = word_set("a an one the also not")
 _ROUGHLY = word_set("some about approximately around over nearly roughly almost")
 _IN_NAMES = word_set("of the de la del van von di")
 _WHAT_FOR = {
-    ("plays", "for"): "which team",
-    ("played", "for"): "which team",
-    ("play", "for"): "which team",
-    ("signed", "for"): "which team",
+    **{(word, "for"): "which team" for word in ("plays", "played", "play", "signed", "coach")},
+    ("represented", ""): "which team",
+    ("coach", "of"): "which team",
+    ("manager", "of"): "which club",
     ("graduated", "from"): "which school",
     ("attended", ""): "which school",
     ("starring", ""): "whom",
-    ("represented", ""): "which team",
-    ("coach", "of"): "which team",
-    ("coach", "for"): "which team",
-    ("manager", "of"): "which club",
 }
 """What to call a name, by a word before it and the preposition of it."""
 _PLACES_OF = word_set("city town region province state county village district municipality island")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mate_cli.data.synthesis.draws import pick, shuffled
-from mate_cli.data.synthesis.word_sets import LITTLE, MONTHS, word_set
+from mate_cli.data.synthesis.word_sets import LITTLE, MONTHS, word_pairs, word_set
 from mate_cli.tokenization.expansion import split_sentences
 
 Words = tuple[str, ...]
@@ -53,42 +53,15 @@ _NEEDS_MORE = LITTLE | word_set(
     "won built formed drawn broadcast twice"
 )
 """A phrase does not end with these."""
-_SAME = {
-    "founded": ("established",),
-    "established": ("founded",),
-    "located": ("situated",),
-    "situated": ("located",),
-    "largest": ("biggest",),
-    "biggest": ("largest",),
-    "film": ("movie",),
-    "built": ("constructed",),
-    "constructed": ("built",),
-    "finished": ("ended",),
-    "movie": ("film",),
-    "began": ("started",),
-    "several": ("some", "a few"),
-    "received": ("was given",),
-    "represented": ("competed for",),
-    "currently": ("now",),
-    "professional": ("pro",),
-    "footballer": ("soccer player", "football player"),
-    "murdered": ("killed",),
-    "purchased": ("bought",),
-    "acquired": ("bought",),
-    "television": ("TV",),
-    "roughly": ("about",),
-    "approximately": ("about",),
-    "attended": ("went to",),
-    "plays": ("is playing",),
-    "created": ("made",),
-    "former": ("retired",),
-    "company": ("firm",),
-    "headquartered": ("based",),
-    "lies": ("is situated",),
-    "served": ("worked",),
-    "American": ("U.S.",),
-}
-"""Words that mean about the same, so that clue and passage do not share every word."""
+_SAME = word_pairs(
+    "founded: established, established: founded, located: situated, situated: located, largest: biggest, biggest: "
+    "largest, film: movie, built: constructed, constructed: built, finished: ended, movie: film, began: started, "
+    "several: some | a few, received: was given, represented: competed for, currently: now, professional: pro, "
+    "footballer: soccer player | football player, murdered: killed, purchased: bought, acquired: bought, "
+    "television: TV, roughly: about, approximately: about, attended: went to, plays: is playing, created: made, "
+    "former: retired, company: firm, headquartered: based, lies: is situated, served: worked, American: U.S."
+)
+"""Words that mean about the same, so that clue and passage do not share every word; several are parted by bars."""
 
 
 def predicates(passage: str, names: frozenset[str]) -> list[Words]:
@@ -142,7 +115,7 @@ def varied(clause: Words, rng: np.random.Generator) -> Words:
     words = list(clause)
     for place, word in enumerate(words):
         if word in _SAME and rng.random() < 0.4:
-            words[place] = pick(rng, _SAME[word])
+            words[place] = pick(rng, _SAME[word].split(" | "))
     modifiers = [place for place in range(2, len(words) - 1) if _modifies(words, place)]
     if modifiers and len(content(words)) > LEAST_CONTENT and rng.random() < 0.4:
         place = pick(rng, modifiers)

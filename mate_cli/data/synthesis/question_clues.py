@@ -57,11 +57,7 @@ _HIGH, _LOW = ("highest", "largest", "greatest", "biggest"), ("lowest", "smalles
 
 
 def cell_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.random.Generator) -> Clue | None:
-    """Single out a row by one cell of it: by its text, or by how its number or date compares with the others.
-
-    Returns:
-        None when the cell cannot be said, or has nothing that tells it from the others.
-    """
+    """Single out a row by one cell of it: by its text, or by how it compares; None when the cell cannot be said."""
     if row not in column.sayable:
         return None
     if column.values and rng.random() < COMPARED_SHARE:
@@ -113,11 +109,7 @@ def compared_clue(
 
 
 def passage_clue(asked: QuestionTable, row: int, column: QuestionColumn, rng: np.random.Generator) -> Clue | None:
-    """Single out a row by what the passage of one of its cells says, without the cell's own words.
-
-    Returns:
-        None when the passage says nothing that can be put so.
-    """
+    """Single out a row by what the passage of one of its cells says, without the cell's own words; None if nothing."""
     said = asked.predicates(row, column)
     if not said:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from mate_cli.data.synthesis.word_sets import word_set
+from mate_cli.data.synthesis.word_sets import word_pairs, word_set
 from mate_cli.tables.numbers import Value
 from mate_cli.tables.numeric_columns import column_values
 from mate_cli.tables.table import Table
@@ -41,32 +41,12 @@ _UNUSABLE = word_set(
     "ref refs reference references source sources image photo picture map logo flag website url links notes note "
     "description remarks comments summary details"
 )
-_IN_FULL = {
-    "#": "number",
-    "no": "number",
-    "nr": "number",
-    "num": "number",
-    "pos": "position",
-    "pts": "points",
-    "nat": "nationality",
-    "pop": "population",
-    "apps": "appearances",
-    "avg": "average",
-    "gp": "games played",
-    "yr": "year",
-    "yrs": "years",
-    "dob": "date of birth",
-    "%": "percentage",
-    "&": "and",
-    "est": "established",
-    "dept": "department",
-    "dist": "distance",
-    "att": "attendance",
-    "qty": "quantity",
-    "temp": "temperature",
-    "named after": "namesake",
-    "name on the register": "property",
-}
+_IN_FULL = word_pairs(
+    "#: number, no: number, nr: number, num: number, pos: position, pts: points, nat: nationality, pop: "
+    "population, apps: appearances, avg: average, gp: games played, yr: year, yrs: years, dob: date of birth, %: "
+    "percentage, &: and, est: established, dept: department, dist: distance, att: attendance, qty: quantity, "
+    "temp: temperature, named after: namesake, name on the register: property"
+)
 """Short forms in headers."""
 PARTICIPLES = word_set(
     "opened founded established built launched released completed born joined inducted elected formed created "
@@ -163,11 +143,7 @@ def subject_column(table: Table, columns: Iterable[QuestionColumn]) -> QuestionC
 
 
 def header_noun(header: str) -> str:
-    """Turn a header into a noun as a question has it: no units, marks or brackets, short forms in full.
-
-    Returns:
-        An empty text when a question cannot use the header.
-    """
+    """Turn a header into a noun without units, marks, brackets and short forms; "" when no question can use it."""
     text = _HYPHEN.sub("-", _MARKS.sub(" ", _BRACKETS.sub(" ", header))).replace(" / ", "/").replace("/", " or ")
     if text.count(",") == 1 and text.strip(" ,").count(","):
         text = text.replace(",", " and ")
