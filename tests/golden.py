@@ -1,7 +1,10 @@
 """Where the reference systems' numbers are: `tapas` ships with the tests, `others` is found through MATE_SHARED."""
 
+import json
+import lzma
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,12 @@ SHARED = Path(os.environ.get("MATE_SHARED", ROOT.parent / "shared")).resolve()
 def tapas(name: str) -> Path:
     """A file of numbers made by running google-research/tapas."""
     return ROOT / "tests" / "golden" / "tapas" / name
+
+
+def numbers(name: str) -> Any:
+    """What a JSON file of the tests says, packed with xz, by its path below golden without the ending."""
+    with lzma.open(ROOT / "tests" / "golden" / f"{name}.json.xz", "rt", encoding="utf-8") as file:
+        return json.load(file)
 
 
 def others(name: str) -> Path:

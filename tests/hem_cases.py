@@ -1,14 +1,13 @@
 """The reference's cases of heuristic exact match: two tables, their questions, and what it selects of them."""
 
-import json
 from dataclasses import replace
 
-from golden import tapas
+from golden import numbers
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
-GOLDEN = json.loads(tapas("g7_conversion_and_pruning.json").read_text())
+GOLDEN = numbers("tapas/g7_conversion_and_pruning")
 
 
 def cases(level):

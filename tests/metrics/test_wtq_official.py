@@ -1,8 +1,7 @@
-import json
 from dataclasses import dataclass
 
 import pytest
-from golden import ROOT, shared
+from golden import numbers, shared
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.numbers import Date
 from mate_cli.tables.table import Cell, Table
 
-GOLDEN = json.loads((ROOT / "tests" / "golden" / "wikitablequestions" / "official_verdicts.json").read_text())
+GOLDEN = numbers("wikitablequestions/official_verdicts")
 CASES = GOLDEN["cases"]
 KINDS = sorted({case["kind"] for case in CASES})
 

@@ -1,10 +1,8 @@
 """Every conversion of the reference, variant by variant."""
 
-import json
-
 import numpy as np
 import pytest
-from golden import tapas
+from golden import numbers
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -12,7 +10,7 @@ from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary
 
-GOLDEN = json.loads(tapas("g7_conversion_and_pruning.json").read_text())
+GOLDEN = numbers("tapas/g7_conversion_and_pruning")
 VOCABULARY = Vocabulary(GOLDEN["vocab"])
 NAMES = {
     "input_ids": "input_ids",

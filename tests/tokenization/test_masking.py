@@ -1,12 +1,11 @@
 """Masked examples against the reference's own, and their shares against what they should be."""
 
-import json
 import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from golden import tapas
+from golden import numbers
 from scipy.stats import binomtest
 
 from mate_cli.tables.example import TableExample
@@ -14,8 +13,8 @@ from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
 from mate_cli.tokenization.vocabulary import Vocabulary
 
-GOLDEN = json.loads(tapas("g10_mlm.json").read_text())
-SOURCE = json.loads(tapas("g7_conversion_and_pruning.json").read_text())
+GOLDEN = numbers("tapas/g10_mlm")
+SOURCE = numbers("tapas/g7_conversion_and_pruning")
 VOCABULARY = Vocabulary(GOLDEN["vocab"])
 MADE = [one for one in GOLDEN["examples"] if one["concatenate_snippets"]]
 CONFIDENCE = 1e-6

@@ -1,10 +1,9 @@
-import json
 from collections import Counter
 from math import sqrt
 
 import numpy as np
 import pytest
-from golden import tapas
+from golden import numbers
 from hypothesis import given
 from hypothesis import strategies as st
 from statement_reader import StatementReader
@@ -15,7 +14,7 @@ from mate_cli.data.synthesis.statements import Grammar, synthesize
 from mate_cli.data.synthesis.table_statements import table_parts
 from mate_cli.tables.table import Cell, Table
 
-GOLDEN = json.loads(tapas("g11_intermediate.json").read_text())
+GOLDEN = numbers("tapas/g11_intermediate")
 cases = pytest.mark.parametrize(("table", "opposites"), [("t1", False), ("t1", True), ("t2", False), ("t2", True)])
 GRAMMAR = Grammar()
 
