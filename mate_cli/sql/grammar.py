@@ -73,11 +73,6 @@ class Field:
     type: str
     count: str = ""
 
-    @property
-    def reducible(self) -> bool:
-        """Whether an action has to say that there is no more of it."""
-        return bool(self.count)
-
 
 @dataclass(frozen=True, slots=True)
 class Production:

@@ -96,7 +96,7 @@ def _flat(node: _Node) -> Iterator[Action]:
             for one in part or ():
                 yield from _flat(one)
             yield REDUCE
-        assert field.reducible or part is not None
+        assert field.count or part is not None
 
 
 def _tree(actions: Iterator[Action]) -> _Node:
@@ -146,7 +146,8 @@ class _TreeOf:
     def query(self, query: Query) -> _Node:
         if query.following():
             raise UnsupportedQueryError(f"{query.following()[0].upper()} in a nested query")  # type: ignore[index]
-        outer, self._star = self._star, self._star_of(query.source)
+        tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
+        outer, self._star = self._star, tables[0] if len(tables) == 1 else STAR
         order = query.order_by
         items = tuple(_made("SelectCol", _aggregate(i.aggregate), self._unit(i.unit)) for i in query.select)
         joins = tuple(self._join(condition, query) for condition in query.source.joins)
@@ -161,10 +162,6 @@ class _TreeOf:
         )
         self._star = outer
         return node
-
-    def _star_of(self, source: From) -> int:
-        """The "*" of the only table that there is, else of none: table n has column n."""
-        return source.tables[0] if len(source.tables) == 1 else STAR
 
     def _column(self, unit: ColumnUnit) -> _Node:
         column = self._star if unit.column == STAR else unit.column

@@ -14,7 +14,6 @@ from mate_cli.sql.ir import (
     Condition,
     Conditions,
     Query,
-    SelectItem,
     Value,
     ValueUnit,
 )
@@ -59,7 +58,7 @@ class _Writer:
         outer, self._named = self._named, {}
         source = self._source(query)
         yield "SELECT DISTINCT" if query.distinct else "SELECT"
-        yield ", ".join(map(self._item, query.select))
+        yield ", ".join(_aggregated(one.aggregate, self._unit(one.unit), distinct=False) for one in query.select)
         yield source
         yield from self._clause("WHERE", query.where)
         if query.group_by:
@@ -108,9 +107,6 @@ class _Writer:
 
     def _original(self, table: int) -> str:
         return self._schema.tables[table].original
-
-    def _item(self, item: SelectItem) -> str:
-        return _aggregated(item.aggregate, self._unit(item.unit), distinct=False)
 
     def _unit(self, unit: ValueUnit) -> str:
         return f" {UNIT_OPERATORS[unit.operator]} ".join(map(self._column, unit.columns()))

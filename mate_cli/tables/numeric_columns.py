@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from mate_cli.tables.numbers import Date, Value, numeric_values
 
@@ -58,13 +59,9 @@ def sort_key(values: Iterable[Value]) -> SortKey | None:
     if len(kinds) != 1:
         return None
     if kinds == {float}:
-        return _as_is
+        return lambda value: value
     parts = [part for part in range(3) if all(value[part] is not None for value in values)]  # type: ignore[index]
     return (lambda value: tuple(value[part] for part in parts)) if parts else None  # type: ignore[index]
-
-
-def _as_is(value: Value) -> float | tuple[int | None, ...]:
-    return value
 
 
 def column_ranks(values: Mapping[int, Value]) -> dict[int, tuple[int, int]]:
@@ -85,13 +82,8 @@ def relations(question: Iterable[Value], values: Mapping[int, Value]) -> dict[in
         key = sort_key([*values.values(), value]) if type(value) is kind else None
         if key is None:
             continue
-        asked = key(value)
+        asked: Any = key(value)
         for row, other in values.items():
-            bits[row] = bits.get(row, 0) | _relation(asked, key(other))
+            own: Any = key(other)
+            bits[row] = bits.get(row, 0) | (EQUAL if asked == own else LESS if asked < own else GREATER)
     return bits
-
-
-def _relation(value: float | tuple[int | None, ...], other: float | tuple[int | None, ...]) -> int:
-    if value == other:
-        return EQUAL
-    return LESS if value < other else GREATER  # type: ignore[operator]

@@ -123,13 +123,10 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
             same = suffix in READERS and READERS[suffix] is READERS[kind]
             return kind, [] if same else [f"The file is called {suffix or 'without ending'}, but is {name}."]
     if suffix not in READERS:
-        raise DataError(f"no reader for files that end in {suffix!r}", where=str(path), remedy="Use " + known_kinds())
+        raise DataError(
+            f"no reader for files that end in {suffix!r}", where=str(path), remedy=f"Use {', '.join(SUFFIXES)}"
+        )
     return suffix, []
-
-
-def known_kinds() -> str:
-    """The endings of files that can be read."""
-    return ", ".join(SUFFIXES)
 
 
 def _clean(text: str) -> str:

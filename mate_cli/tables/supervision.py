@@ -26,11 +26,7 @@ number; several cells hold a text of it, which only the strict mode refuses; two
 Form = Callable[[str], Hashable]
 
 
-def _as_is(text: str) -> str:
-    return text
-
-
-_FORMS: tuple[Form, ...] = (_as_is, str.lower, tokenize_string, wtq_normalize)
+_FORMS: tuple[Form, ...] = (str, str.lower, tokenize_string, wtq_normalize)
 """Normal forms in which a cell may equal an answer, the closest one first."""
 
 

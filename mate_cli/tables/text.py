@@ -115,11 +115,11 @@ def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
     if not needle:
         return []
     linked = {link for link, passage in table.passages.items() if _holds(passage, needle)}
-    return [(row, column) for row, column, cell in table.cells() if _is_candidate(cell, needle, linked)]
 
+    def holds(cell: Cell) -> bool:
+        return _holds(cell.text, needle) or not linked.isdisjoint(cell.links)
 
-def _is_candidate(cell: Cell, needle: str, linked: set[str]) -> bool:
-    return _holds(cell.text, needle) or any(link in linked for link in cell.links)
+    return [(row, column) for row, column, cell in table.cells() if holds(cell)]
 
 
 def _holds(text: str, needle: str) -> bool:

@@ -68,6 +68,8 @@ def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tm
         ([replace(first, answer=None), *examples[1:]], serializer),
         ([replace(first, table=other_cell), *examples[1:]], serializer),
         ([replace(first, table=replace(first.table, passages={})), *examples[1:]], serializer),
+        ([replace(first, table=replace(first.table, title="another")), *examples[1:]], serializer),
+        ([replace(first, table=replace(first.table, section_title="another")), *examples[1:]], serializer),
         (examples, TapasSerializer(serializer.tokenizer, max_tokens=97)),
         (examples, TapasSerializer(serializer.tokenizer, max_tokens=96, sentences=1)),
     ]

@@ -10,7 +10,7 @@ from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, Table
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.evidence.labels import HAS_ANSWER, SUPPORTS, UNJUDGED
 from mate_cli.tokenization.evidence.relations import KINDS, EvidenceNode, mentions, relate
-from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
+from mate_cli.tokenization.evidence.serializer import EvidenceSerializer, _shares
 from mate_cli.tokenization.serializers.lexical_features import FEATURES
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -235,3 +235,12 @@ def test_any_table_is_laid_out_within_its_limits(example, unit, kinds, sizes):
     assert set(np.unique(encoding.relations)) <= {0, *(KINDS.index(kind) + 1 for kind in kinds)}
     alone = [maker.nodes(example)[place].node for place in range(len(lengths))]
     assert [(node.row, node.column) for node in alone] == [tuple(cell) for cell in encoding.node_cells.tolist()]
+
+
+@pytest.mark.parametrize(("first", "second"), [(9, 9), (4, 9), (9, 4), (3, 3), (12, 5)])
+@pytest.mark.parametrize("most", [7, 8, 13])
+def test_the_longer_part_loses_its_end_until_both_fit(first, second, most):
+    kept = [first, second]
+    while sum(kept) > most:  # as the reference does
+        kept[0 if kept[0] > kept[1] else 1] -= 1
+    assert _shares(first, second, most) == tuple(kept)

@@ -113,6 +113,13 @@ def test_lines_are_ranked_as_the_authors_do():
     assert ranked() == [1, 4, 0, 2, 3]
 
 
+def test_three_pieces_do_not_go_before_header_and_counts():
+    question, pieces, lines = np.arange(1, 5), [9, 1, 2, 3, 1, 2, 3, 9], [0, 1, 1, 1, 2, 2, 2, 3]
+    assert rank_lines(question[:3], np.array(pieces), np.array(lines), 4).argsort().tolist() == [1, 3, 0, 2]
+    more = rank_lines(question, np.array([*pieces, 4, 4]), np.array([*lines, 1, 2]), 4)
+    assert more.argsort().tolist() == [1, 2, 3, 0], "four do"
+
+
 @given(examples(), ROWS)
 def test_the_choice_is_that_of_a_plain_count(example, rows):
     """Where everything fits: by repeated pieces of the question, 3 more for header and counts, in order of the hits."""
@@ -180,6 +187,13 @@ def test_sentences_of_passages_count_for_their_row():
     assert text(with_them, with_them.label_ids == 1) == "bob ( he was born in ohio . )"
     assert kept_lines(without) == ([0, 1], True)
     assert not without.label_ids.any(), "the answer's row was dropped"
+
+
+def test_counts_stand_in_the_columns_that_they_are_of():
+    encoding = encode_one(TableExample("q", "b", table_of("name|town|year", "a|Oslo|1", "b|Oslo|2", "c|Oslo|2")))
+    counts = encoding.row_ids == SUMMARY_ROW
+    said = {column: text(encoding, counts & (encoding.column_ids == column)) for column in (1, 2, 3)}
+    assert said == {1: "", 2: "count : oslo 3", 3: "count : 2 2"}
 
 
 def test_long_tables_end_at_255_rows_but_all_their_values_count():

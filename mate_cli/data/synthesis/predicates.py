@@ -81,7 +81,8 @@ def predicates(passage: str, names: frozenset[str]) -> list[Words]:
     for number, sentence in enumerate(sentences):
         words = tuple(_BRACKETS.sub("", _BRACKETS.sub("", sentence)).split())
         found += _fronted(words, names)
-        begin = _verb_of_first(words) if number == 0 else _verb(words, names, nouns)
+        first = next((place for place in range(1, min(len(words), 18)) if words[place] in ("is", "was")), None)
+        begin = _verb(words, names, nouns) if number else first
         if begin:
             found.append(_clause(words[begin:]))
     kept = (clause for clause in found if len(clause) > 2 and not names & {word.lower() for word in clause})
@@ -160,10 +161,6 @@ def _fronted(words: Words, names: frozenset[str]) -> list[Words]:
     if follows not in ("it", "he", "she", "the") and follows not in names:
         return []
     return [_clause(("was", first.lower(), *words[1:comma]))]
-
-
-def _verb_of_first(words: Words) -> int | None:
-    return next((place for place in range(1, min(len(words), 18)) if words[place] in ("is", "was")), None)
 
 
 def _verb(words: Words, names: frozenset[str], nouns: frozenset[str]) -> int | None:

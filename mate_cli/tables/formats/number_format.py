@@ -102,12 +102,8 @@ def formatted_date(value: datetime.date | datetime.time | datetime.timedelta, nu
     has_time = bool(parts & {"h", "hh"})
     if has_time or not parts or (not names and _shows(parts, "y") and _shows(parts, "d")):
         return spreadsheet_date(value)
-    text = _DATE_PART.sub(lambda found: _part(value, found.group().lower()), _LITERAL.sub(_literal, pattern))
-    return text.strip()
-
-
-def _literal(found: re.Match[str]) -> str:
-    return found[2] or ""
+    pattern = _LITERAL.sub(lambda found: found[2] or "", pattern)
+    return _DATE_PART.sub(lambda found: _part(value, found.group().lower()), pattern).strip()
 
 
 def _shows(parts: set[str], letter: str) -> bool:

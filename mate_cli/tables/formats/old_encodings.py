@@ -70,7 +70,7 @@ LEVEL_ONE: dict[str, tuple[str, str, range, range]] = {
 }
 """Of an encoding with two bytes for a letter: its language, and the bytes of its usual letters."""
 SIGNS = frozenset("“”„‘’‚–—…•·€£°²³«»№§¿¡ªº©®™×±½¼¾ \u00ad・、。，：；？！（）「」『』【】《》％～／＋－〜　،؛؟")  # noqa: RUF001
-_UNITS = re.compile(r"[^\W\d_]+|[^\x00-\x7f]")
+_UNITS, _RUNS = re.compile(r"[^\W\d_]+|[^\x00-\x7f]"), re.compile(r"[^\x00-\x7f]+")
 
 
 def guess(sample: bytes) -> tuple[str, float]:
@@ -141,7 +141,7 @@ def _asian(encoding: str) -> Callable[[str], float]:
 
 
 def _alphabetic(letters: str) -> Callable[[str], float]:
-    alphabet, is_latin = frozenset(letters), _is_latin(letters)
+    alphabet, is_latin = frozenset(letters), ord(letters[0]) < 0x250
     common = alphabet if is_latin else frozenset(letters[:COMMON])
 
     def judge(unit: str) -> float:
@@ -150,7 +150,7 @@ def _alphabetic(letters: str) -> Callable[[str], float]:
         added = [letter for letter in unit.lower() if not letter.isascii()]
         if not alphabet.issuperset(added) or not _has_natural_case(unit):
             return 0.0
-        if is_latin and (len(added) == len(unit) > 1 or _longest_run(unit) > 3):
+        if is_latin and (len(added) == len(unit) > 1 or max(map(len, _RUNS.findall(unit)), default=0) > 3):
             return 0.0
         if not is_latin and len(added) < len(unit):
             return 0.0
@@ -160,17 +160,5 @@ def _alphabetic(letters: str) -> Callable[[str], float]:
     return judge
 
 
-def _is_latin(letters: str) -> bool:
-    return ord(letters[0]) < 0x250
-
-
 def _has_natural_case(word: str) -> bool:
     return word in (word.lower(), word.upper(), word[0] + word[1:].lower())
-
-
-def _longest_run(word: str) -> int:
-    return max(map(len, _runs(word)), default=0)
-
-
-def _runs(word: str) -> Iterator[str]:
-    return (found[0] for found in re.finditer(r"[^\x00-\x7f]+", word))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from mate_cli.tables.example import DocumentLink, EvidenceExample, TableExample
+from mate_cli.tables.example import EvidenceExample, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.evidence.labels import Laid, class_of, label_answers, label_nodes
 from mate_cli.tokenization.evidence.relations import Kind, mentions, relate
@@ -165,7 +165,8 @@ class EvidenceSerializer(Serializer):
         if not self.edge_texts:
             return [()] * len(texts)
         related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
-        said = {(link.source, link.target): link.text for link in _links(example) if link.text}
+        links = example.links if isinstance(example, EvidenceExample) else ()
+        said = {(link.source, link.target): link.text for link in links if link.text}
         told = []
         for own, asked in zip(texts, related.tolist(), strict=True):
             others = [texts[place] for place, kind in enumerate(asked) if kind]
@@ -239,10 +240,6 @@ def _words(text: NodeText) -> Iterator[str]:
     yield text.title
     for parts in text.sentences:
         yield from parts
-
-
-def _links(example: TableExample) -> Sequence[DocumentLink]:
-    return example.links if isinstance(example, EvidenceExample) else ()
 
 
 def _leading(own: NodeText, other: NodeText) -> list[str]:

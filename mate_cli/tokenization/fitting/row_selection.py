@@ -119,7 +119,7 @@ def question_terms(question: str) -> dict[str, str]:
     """
     words = {_singular(term): term for term in _terms(question) if term not in EMPTY_WORDS | GREATEST | LEAST}
     values = [value for value in numeric_values(_WITH_DIGITS.sub("", question)) if not isinstance(value, Date)]
-    numbers = [_plain(value) for value in values if np.isfinite(value)]
+    numbers = [_number(f"{value:.6f}") for value in values if np.isfinite(value)]
     return words | {number: number for number in numbers if number not in words}
 
 
@@ -179,10 +179,6 @@ def _number(term: str) -> str:
     if "." in plain:
         return plain.rstrip("0").rstrip(".").lstrip("0") or "0"
     return plain.lstrip("0") or "0"
-
-
-def _plain(value: float) -> str:
-    return _number(f"{value:.6f}")
 
 
 def _singular(word: str) -> str:

@@ -38,19 +38,16 @@ class RankingSerializer(CandidateSerializer):
         if not nodes:
             return "nothing in the table is linked to the question"
         labels = ranking_labels(target_of(example, nodes), nodes) or (0,) * len(nodes)
+        sides = ((confidence_bucket(node.confidence), SOURCES.index(node.source)) for node in nodes)
         return [
-            CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, _side(node))
-            for node, label in zip(nodes[:MAX_NODES], labels, strict=False)
+            CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, side)
+            for node, label, side in zip(nodes[:MAX_NODES], labels, sides, strict=False)
         ]
 
 
 def confidence_bucket(confidence: float) -> int:
     """0 to 9, with the reference's floating-point effects: 0.3 / 0.1 is a little less than 3."""
     return max(0, int(confidence / 0.1) - 1)
-
-
-def _side(node: Node) -> tuple[int, int]:
-    return confidence_bucket(node.confidence), SOURCES.index(node.source)
 
 
 def _rest_of_row(table: Table, node: Node) -> Parts:

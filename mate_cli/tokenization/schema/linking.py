@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
 import numpy as np
+
+from mate_cli.tokenization.fitting.exact_match_pruning import stem
 
 NO_LINK, PARTIAL, EXACT = range(3)
 """How a word and a name go together."""
@@ -91,9 +92,5 @@ def _in_question(word: str) -> str:
     return "number" if _NUMBER.fullmatch(word) else _stem(word)
 
 
-@lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    from nltk.stem.porter import PorterStemmer
-
-    lower = word.lower()
-    return lower if lower in _SAY_NOTHING else str(PorterStemmer().stem(lower))
+    return word.lower() if word.lower() in _SAY_NOTHING else stem(word.lower())

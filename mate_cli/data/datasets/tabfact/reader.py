@@ -81,15 +81,12 @@ class TabFact(Release):
         problems += damage
         if table is None:
             return []
-        subsets = self._subsets(key, split)
+        lists = self._lists[0].items()
+        subsets = tuple(part for part, keys in lists if key in keys and (part != "small" or split == "test"))
         return [
             TableExample(f"{key}_{place}", text, table, Answer((LABELS[label],), label=label), subsets=subsets)
             for place, (text, label) in enumerate(zip(statements, labels, strict=True))
         ]
-
-    def _subsets(self, key: str, split: str) -> tuple[str, ...]:
-        lists, _ = self._lists
-        return tuple(part for part, keys in lists.items() if key in keys and (part != "small" or split == "test"))
 
     @cached_property
     def _lists(self) -> tuple[dict[str, set[str]], list[Problem]]:

@@ -85,7 +85,12 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
         ValueError: a value of a condition, or a cell that is to be counted with, is not of its column's type.
         OverflowError: a value of a condition is too large a number.
     """
-    cells = tuple((row, query.column) for row, texts in enumerate(rows) if _meets(texts, query.conditions, types))
+    fitting = (
+        row
+        for row, texts in enumerate(rows)
+        if all(_holds(texts[one.column], one, types[one.column]) for one in query.conditions)
+    )
+    cells = tuple((row, query.column) for row in fitting)
     name = SQL_AGGREGATIONS[query.aggregation]
     values = [_typed(rows[row][column], types[column]) for row, column in cells]
     if name in ("MAX", "MIN") and len(cells) > 1:
@@ -94,10 +99,6 @@ def execute_sql(query: WikiSQLQuery, rows: Sequence[Sequence[str]], types: Seque
     number = _number(aggregation, values)
     texts = (str(number),) if number is not None else tuple(rows[row][column] for row, column in cells)
     return Answer(texts, cells, aggregation=aggregation, number=number)
-
-
-def _meets(texts: Sequence[str], conditions: Sequence[WikiSQLCondition], types: Sequence[str]) -> bool:
-    return all(_holds(texts[condition.column], condition, types[condition.column]) for condition in conditions)
 
 
 def _holds(text: str, condition: WikiSQLCondition, kind: str) -> bool:
