@@ -12,29 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Protocol
 
+from mate_cli.data.datasets.hybridqa.files import HybridQAQuestion
 from mate_cli.tables.text import format_text
 
 NEAR = 0.7
 """The index from which on questions are near-equal: a word more in one of six, or another word in one of nine."""
 EVALUATION, TRAINING = "one of evaluation", "another of training"
-
-
-class AskedQuestion(Protocol):
-    """A question, as far as it is compared."""
-
-    @property
-    def text(self) -> str:
-        """As it is asked."""
-
-    @property
-    def table_id(self) -> str:
-        """What it is asked about."""
-
-    @property
-    def answer(self) -> str | None:
-        """None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +38,7 @@ class QuestionMarks:
     answer: tuple[str, ...]
 
     @classmethod
-    def of(cls, question: AskedQuestion) -> QuestionMarks:
+    def of(cls, question: HybridQAQuestion) -> QuestionMarks:
         """Those of a question."""
         words = plain_words(question.text)
         grams = frozenset([*((word,) for word in words), *pairwise(words)])
@@ -75,17 +59,17 @@ class QuestionMarks:
 class KnownQuestions:
     """Questions that others must not repeat."""
 
-    def __init__(self, near: float = NEAR, questions: Iterable[AskedQuestion] = ()) -> None:
+    def __init__(self, near: float = NEAR, questions: Iterable[HybridQAQuestion] = ()) -> None:
         self.near = near
         self._marks: dict[str, list[QuestionMarks]] = defaultdict(list)
         for question in questions:
             self.add(question)
 
-    def add(self, question: AskedQuestion) -> None:
+    def add(self, question: HybridQAQuestion) -> None:
         """Learn one more."""
         self._marks[question.table_id].append(QuestionMarks.of(question))
 
-    def holds(self, question: AskedQuestion, *, same_answer: bool = False) -> str:
+    def holds(self, question: HybridQAQuestion, *, same_answer: bool = False) -> str:
         """Whether a question is one of these: "equal", "near-equal", or "" where it is not.
 
         Only those of its table are looked at. With `same_answer`, near-equal ones must share it: templates have many
@@ -101,9 +85,9 @@ class KnownQuestions:
 
 
 def repetitions(
-    questions: Sequence[AskedQuestion],
-    training: Iterable[AskedQuestion],
-    evaluation: Iterable[AskedQuestion],
+    questions: Sequence[HybridQAQuestion],
+    training: Iterable[HybridQAQuestion],
+    evaluation: Iterable[HybridQAQuestion],
     near: float = NEAR,
 ) -> list[str]:
     """Why further questions are not learnt from, "" for those that are; of some that repeat each other the first is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -20,7 +20,7 @@ FOLDS = 5
 HEADER = (Cell("document"),)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class DocumentQuestions(Release):
     """Questions in files of JSON or of JSON lines, each with its documents.
 
@@ -31,7 +31,6 @@ class DocumentQuestions(Release):
         fold: 1 to 5: every fifth question of `train_file` is dev, and the others are train.
     """
 
-    _: KW_ONLY
     train_file: str | None = None
     dev_file: str | None = None
     test_file: str | None = None

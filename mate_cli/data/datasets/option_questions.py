@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mate_cli.data.check import Problem, parse_json_as
@@ -14,7 +14,7 @@ from mate_cli.tables.table import Cell, Table
 HEADER = (Cell("context"),)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class OptionQuestions(Release):
     """Files of JSON, each a list of {context, question, answers, label, id_string}; without a label nothing is known.
 
@@ -24,7 +24,6 @@ class OptionQuestions(Release):
     Source: Yu et al. 2020, "ReClor: A Reading Comprehension Dataset Requiring Logical Reasoning".
     """
 
-    _: KW_ONLY
     more_training: tuple[str, ...] = ()
 
     @property

@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -46,7 +46,7 @@ class PassageQuestion:
     references: Sequence[str] = ()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class PassageQuestions(Release):
     """Questions in files, each with the passage to read: a table of one cell, the title before the text.
 
@@ -63,7 +63,6 @@ class PassageQuestions(Release):
             evaluated is not cut here.
     """
 
-    _: KW_ONLY
     train_files: Sequence[str] | None = None
     dev_files: Sequence[str] | None = None
     test_files: Sequence[str] | None = None

@@ -70,6 +70,11 @@ def mentions(title: str, text: str) -> bool:
     return len(bare) >= LEAST_TITLE and re.search(rf"(?<!\w){re.escape(bare)}(?!\w)", text.lower()) is not None
 
 
+def _pairs(holds: Callable[[EvidenceNode, EvidenceNode], bool]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
+    """Of which nodes something holds, Bool [K, K]: the one that asks, and the one that is asked."""
+    return lambda nodes: np.array([[holds(own, other) for other in nodes] for own in nodes], bool)
+
+
 def _same(key: Callable[[EvidenceNode], int]) -> Callable[[Sequence[EvidenceNode]], np.ndarray]:
     def found(nodes: Sequence[EvidenceNode]) -> np.ndarray:
         keys = np.array([key(node) for node in nodes])
@@ -85,26 +90,13 @@ def _with_first(nodes: Sequence[EvidenceNode]) -> np.ndarray:
     return first[:, None] | first
 
 
-def _pages(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-    pages = [set(node.pages) for node in nodes]
-    return np.array([[not own.isdisjoint(other) for other in pages] for own in pages], bool)
-
-
-def _links(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-    return np.array([[other.row in own.asks for other in nodes] for own in nodes], bool)
-
-
-def _mentions(nodes: Sequence[EvidenceNode]) -> np.ndarray:
-    return np.array([[mentions(own.title, other.text) for other in nodes] for own in nodes], bool)
-
-
 _FOUND: dict[Kind, Callable[[Sequence[EvidenceNode]], np.ndarray]] = {
     "row": _same(lambda node: node.row),
     "first": lambda nodes: _same(lambda node: node.row)(nodes) & _with_first(nodes),
     "column": _same(lambda node: node.column),
-    "page": _pages,
-    "link": _links,
-    "mention": _mentions,
+    "page": _pairs(lambda own, other: any(page in other.pages for page in own.pages)),
+    "link": _pairs(lambda own, other: other.row in own.asks),
+    "mention": _pairs(lambda own, other: mentions(own.title, other.text)),
     "next": lambda nodes: np.eye(len(nodes), k=-1, dtype=bool),
     "all": lambda nodes: np.ones((len(nodes), len(nodes)), bool),
 }

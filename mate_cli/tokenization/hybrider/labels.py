@@ -61,7 +61,7 @@ def hop_labels(target: Target, candidates: Sequence[Candidate]) -> tuple[int, ..
     if answer is None:
         return ()
     return tuple(
-        int(candidate.content == answer.text if candidate.link is None else candidate.link == answer.link)
+        int(candidate.content == answer.content if candidate.link is None else candidate.link == answer.link)
         for candidate in candidates
     )
 

@@ -22,13 +22,25 @@ MAX_CANDIDATES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A cell, or a page that a cell links to, that a question seems to speak of.
+class LinkedPlace:
+    """A cell, or a page that a cell links to.
 
     Args:
         content: the cell's text, or the page's title.
         coordinate: (row, column) of the cell, both from 0.
         link: the page's key in `Table.passages`; None for a cell.
+    """
+
+    content: str
+    coordinate: tuple[int, int]
+    link: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node(LinkedPlace):
+    """One that a question seems to speak of.
+
+    Args:
         fact: the sentence of the page that fits the question; for a cell what links it: "string match", "minimum",
             "maximum", "earliest" or "latest".
         confidence: a distance for pages (small is good), a share of matching characters for cells (large is good).
@@ -36,9 +48,6 @@ class Node:
         source: what found the node.
     """
 
-    content: str
-    coordinate: tuple[int, int]
-    link: str | None
     fact: str
     confidence: float
     header: str
@@ -46,20 +55,9 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A cell of the row of a node, or a page linked from one, that may hold the answer.
+class Candidate(LinkedPlace):
+    """One of the row of a node, that may hold the answer: the column's header, and of a page its first sentence."""
 
-    Args:
-        content: the cell's text, or the page's title.
-        coordinate: (row, column) of the cell, both from 0.
-        link: the page's key in `Table.passages`; None for a cell.
-        header: text of the column's header.
-        sentence: the first one of the page; empty for a cell.
-    """
-
-    content: str
-    coordinate: tuple[int, int]
-    link: str | None
     header: str
     sentence: str
 

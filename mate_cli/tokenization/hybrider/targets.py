@@ -11,7 +11,7 @@ from typing import Literal
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.nodes import Node, page_title
+from mate_cli.tokenization.hybrider.nodes import LinkedPlace, Node, page_title
 
 Kind = Literal["trivial", "easy", "medium", "hard", "numeric", "dropped"]
 Where = Literal["table", "passage", "calculation", ""]
@@ -21,18 +21,8 @@ MAX_ANSWER_WORDS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerNode:
-    """A place where the answer is found: a cell, or a page that a cell links to.
-
-    Args:
-        text: the cell's text, or the page's title.
-        coordinate: (row, column) of the cell, both from 0.
-        link: the page's key in `Table.passages`; None when the cell itself holds the answer.
-    """
-
-    text: str
-    coordinate: tuple[int, int]
-    link: str | None
+class AnswerNode(LinkedPlace):
+    """One where the answer is found; a page only where the cell itself does not hold it."""
 
     @property
     def source(self) -> Literal["table", "passage"]:

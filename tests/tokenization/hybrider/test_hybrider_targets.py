@@ -31,7 +31,7 @@ def linked(original, question):
 
 
 def as_released(nodes):
-    return [[node.text, list(node.coordinate), node.link, node.source] for node in nodes]
+    return [[node.content, list(node.coordinate), node.link, node.source] for node in nodes]
 
 
 @pytest.mark.parametrize("question", IDS)

@@ -6,7 +6,7 @@ Source: Yang et al. 2018, "HotpotQA: A Dataset for Diverse, Explainable Multi-ho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ from mate_cli.data.datasets.hotpotqa.graphs import graph_example
 from mate_cli.tables.example import TableExample
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class HotpotQA(DocumentQuestions):
     """Questions with their paragraphs, or with graphs of pages; which of the two, an entry itself shows.
 
@@ -35,7 +35,6 @@ class HotpotQA(DocumentQuestions):
         answer_files: official files with the questions of graphs.
     """
 
-    _: KW_ONLY
     train_file: str | None = "hotpot_train_v1.1.json"
     dev_file: str | None = "hotpot_dev_distractor_v1.json"
     test_file: str | None = "hotpot_test_fullwiki_v1.json"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mate_cli.data.check import Problem, is_ragged, parse_json
+from mate_cli.data.check import Problem, is_ragged, parse_json, parse_json_as
 from mate_cli.tables.table import Cell, Table
 
 
@@ -54,12 +54,8 @@ def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Pro
 
 
 def _entries(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[Any]:
-    if name not in released:
-        return []
-    entries = parse_json(name, released[name], problems)
-    if entries is not None and not isinstance(entries, list):
-        problems.append(Problem(name, "", "should hold a list of questions"))
-    return entries if isinstance(entries, list) else []
+    content = released.get(name)
+    return [] if content is None else parse_json_as(list, "a list of questions", name, content, problems) or []
 
 
 def _question(
@@ -152,11 +148,8 @@ def attach_passages(table: Table, content: bytes, problems: list[Problem]) -> Ta
     Links of the header are not followed, as in the reference systems. A link without passage is noted.
     """
     file = f"request_tok/{table.table_id}.json"
-    raw = parse_json(file, content, problems, table.table_id)
+    raw = parse_json_as(dict, "an object of passages by link", file, content, problems, table.table_id)
     if raw is None:
-        return table
-    if not isinstance(raw, dict):
-        problems.append(Problem(file, table.table_id, "should hold an object of passages by link"))
         return table
     links = dict.fromkeys(link for _, _, cell in table.cells() for link in cell.links)
     passages = {link: raw[link] for link in links if isinstance(raw.get(link), str)}

@@ -7,7 +7,7 @@ mrqa/MRQA-Shared-Task-2019, README.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mate_cli.data.check import Problem
@@ -20,7 +20,7 @@ Subset = Literal["SQuAD", "NewsQA", "TriviaQA-web", "SearchQA", "HotpotQA", "Nat
 """Those that may be learnt from."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class MRQA(PassageQuestions):
     """Questions of some of the six datasets that the shared task trained on.
 
@@ -28,7 +28,6 @@ class MRQA(PassageQuestions):
         subsets: which ones; only their files are read and fetched.
     """
 
-    _: KW_ONLY
     subsets: Sequence[Subset] = field(default_factory=lambda: ["NaturalQuestionsShort"])
 
     @property

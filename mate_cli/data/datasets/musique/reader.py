@@ -6,7 +6,7 @@ Source: Trivedi et al. 2022, "MuSiQue: Multihop Questions via Single-hop Questio
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mate_cli.data.check import Problem
@@ -20,14 +20,13 @@ from mate_cli.data.datasets.document_questions import (
 from mate_cli.tables.example import TableExample
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class MuSiQue(DocumentQuestions):
     """Questions of MuSiQue-Ans; those of MuSiQue-Full that nothing answers are left out.
 
     A paragraph supports an answer as a whole. Subsets are the numbers of hops.
     """
 
-    _: KW_ONLY
     train_file: str | None = "musique_ans_v1.0_train.jsonl"
     dev_file: str | None = "musique_ans_v1.0_dev.jsonl"
     test_file: str | None = "musique_ans_v1.0_test.jsonl"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
@@ -18,7 +18,7 @@ from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQue
 _TAGS = re.compile(r"\s*</?[A-Z][a-z0-9]*>\s*")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class NaturalQuestionsShort(PassageQuestions):
     """Questions that people asked a search engine, in the layout that each entry shows.
 
@@ -36,7 +36,6 @@ class NaturalQuestionsShort(PassageQuestions):
         )
     }
 
-    _: KW_ONLY
     held_out: float = 0.05
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:

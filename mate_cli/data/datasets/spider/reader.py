@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from mate_cli.tables.table import Table
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Spider(Release):
     """Questions about databases of which the schema is known; subsets are how hard their queries are.
 
@@ -43,7 +43,6 @@ class Spider(Release):
 
     folders: ClassVar[Sequence[str]] = ("", "spider", "spider_data")
 
-    _: KW_ONLY
     train_files: Sequence[str] = ("train_spider.json",)
     dev_file: str | None = "dev.json"
     test_file: str | None = "test.json"

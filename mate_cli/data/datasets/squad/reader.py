@@ -7,7 +7,7 @@ Source: Rajpurkar et al. 2016, "SQuAD: 100,000+ Questions for Machine Comprehens
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mate_cli.data.check import Problem, parse_json_as
@@ -76,7 +76,7 @@ FILES: Mapping[str, Mapping[str, Sequence[str]]] = {
 """The files of the releases, and those of partial copies."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SQuAD(SquadLayout):
     """Questions about paragraphs of Wikipedia.
 
@@ -84,7 +84,6 @@ class SQuAD(SquadLayout):
         version: of the release.
     """
 
-    _: KW_ONLY
     version: Literal["1.1", "2.0"] = "1.1"
 
     @property

@@ -6,13 +6,13 @@ Source: Miller et al. 2020, "The Effect of Natural Distribution Shift on Questio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
 from mate_cli.data.datasets.squad.reader import SquadLayout
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SquadShifts(SquadLayout):
     """Made to test readers; here there is more to learn from in it."""
 
@@ -20,5 +20,4 @@ class SquadShifts(SquadLayout):
         "train": ("new_wiki_v1.0.json", "nyt_v1.0.json", "reddit_v1.0.json", "amazon_reviews_v1.0.json")
     }
 
-    _: KW_ONLY
     held_out: float = 0.05

@@ -6,7 +6,7 @@ Source: Chen, Wang and Wang 2021, "A Dataset for Answering Time-Sensitive Questi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
@@ -14,7 +14,7 @@ from mate_cli.data.datasets.document_questions import DamagedEntryError, read_en
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class TimeQA(PassageQuestions):
     """The questions that people wrote, easy and hard; of each article one window is read."""
 
@@ -22,7 +22,6 @@ class TimeQA(PassageQuestions):
         "train": ("human_train.easy.jsonl", "human_train.hard.jsonl")
     }
 
-    _: KW_ONLY
     held_out: float = 0.05
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:

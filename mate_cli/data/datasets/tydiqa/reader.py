@@ -7,7 +7,7 @@ Languages"; Lewis et al. 2020, "MLQA: Evaluating Cross-lingual Extractive Questi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from mate_cli.data.check import Problem
@@ -15,7 +15,7 @@ from mate_cli.data.datasets.passage_questions import PassageQuestion
 from mate_cli.data.datasets.squad.reader import SquadLayout
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class TyDiQA(SquadLayout):
     """Questions that people wanted to know the answer of.
 
@@ -33,7 +33,6 @@ class TyDiQA(SquadLayout):
         "test": ("tydiqa.goldp.en.dev.json",),
     }
 
-    _: KW_ONLY
     held_out: float = 0.05
     language: str | None = "english"
 
