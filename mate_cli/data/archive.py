@@ -23,12 +23,7 @@ SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".zip")
 PACKED = ("", ".gz", ".bz2", ".xz")
 """What may follow a single file's name, in the order of preference."""
 
-_OPENERS: dict[str, Callable[..., Any]] = {
-    ".xz": lzma.open,
-    ".gz": gzip.open,
-    ".tgz": gzip.open,
-    ".bz2": bz2.open,
-}
+_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open, ".bz2": bz2.open}
 LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 500
 """Megabytes of a file that are read, unpacked, and the environment's word for another number of them."""
 PIECE = 1 << 20

@@ -58,11 +58,7 @@ def to_yaml(values: Mapping[str, Any]) -> str:
     """Plain values as YAML, which `read_yaml` turns into the same."""
     return str(
         yaml.dump(
-            dict(values),
-            Dumper=get_omega_conf_dumper(),
-            default_flow_style=False,
-            allow_unicode=True,
-            sort_keys=False,
+            dict(values), Dumper=get_omega_conf_dumper(), default_flow_style=False, allow_unicode=True, sort_keys=False
         )
     )
 

@@ -11,15 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from mate_cli.sql.ir import (
-    OPERATORS,
-    ColumnUnit,
-    Condition,
-    Conditions,
-    From,
-    Query,
-    Value,
-)
+from mate_cli.sql.ir import OPERATORS, ColumnUnit, Condition, Conditions, From, Query, Value
 from mate_cli.sql.schema import STAR, Schema
 
 COMPONENTS = (
@@ -122,11 +114,7 @@ def _connectors(predicted: Query, gold: Query) -> ComponentScore:
 
 
 def _set_operators(predicted: Query, gold: Query, schema: Schema) -> ComponentScore:
-    pairs = [
-        (predicted.intersect, gold.intersect),
-        (predicted.except_, gold.except_),
-        (predicted.union, gold.union),
-    ]
+    pairs = [(predicted.intersect, gold.intersect), (predicted.except_, gold.except_), (predicted.union, gold.union)]
     same = sum(_same(one, other, schema) for one, other in pairs if one and other)
     return ComponentScore(sum(bool(one) for one, _ in pairs), sum(bool(other) for _, other in pairs), same)
 

@@ -31,9 +31,7 @@ class CsvTables:
     """
 
     def __init__(
-        self,
-        content: Callable[[str], bytes | None],
-        parse: Callable[[str, bytes, list[Problem]], Table | None],
+        self, content: Callable[[str], bytes | None], parse: Callable[[str, bytes, list[Problem]], Table | None]
     ) -> None:
         self._content, self._parse = content, parse
         self._read: dict[str, tuple[Table | None, list[Problem]]] = {}

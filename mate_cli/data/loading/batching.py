@@ -42,13 +42,7 @@ class Schedule:
 
 
 def plan_schedule(
-    examples: int,
-    *,
-    batch_size: int,
-    micro_batch: int,
-    max_epochs: float | None,
-    max_steps: int | None,
-    ranks: int = 1,
+    examples: int, *, batch_size: int, micro_batch: int, max_epochs: float | None, max_steps: int | None, ranks: int = 1
 ) -> Schedule:
     """Derive micro-batches and the number of steps, so that moving machines does not change the experiment.
 

@@ -84,12 +84,7 @@ _ORIGINS = (
     "what {n} does {row} come from",
     "what {n} is listed for {row}",
 )
-_SUBJECTS = (
-    "what is the name of {row}",
-    "what is {row} called",
-    "which one is {row}",
-    "how is {row} called",
-)
+_SUBJECTS = ("what is the name of {row}", "what is {row} called", "which one is {row}", "how is {row} called")
 _NAMED = ("what is {row} 's {n}", "{row} has what {n}")
 """Only for a row that is called by its name."""
 _WHICH = {

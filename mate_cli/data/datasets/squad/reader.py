@@ -64,14 +64,8 @@ def _list(node: Any, key: str, file: str, where: str, problems: list[Problem]) -
 
 
 FILES: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "1.1": {
-        "train": ("train-v1.1.json", "train-v1.1-part.json", "extra_train.json"),
-        "dev": ("dev-v1.1.json",),
-    },
-    "2.0": {
-        "train": ("train-v2.0.json",),
-        "dev": ("dev-v2.0.json", "dev-v2.0-half.json"),
-    },
+    "1.1": {"train": ("train-v1.1.json", "train-v1.1-part.json", "extra_train.json"), "dev": ("dev-v1.1.json",)},
+    "2.0": {"train": ("train-v2.0.json",), "dev": ("dev-v2.0.json", "dev-v2.0-half.json")},
 }
 """The files of the releases, and those of partial copies."""
 

@@ -24,11 +24,7 @@ class TyDiQA(SquadLayout):
     """
 
     released_files: ClassVar[Mapping[str, Sequence[str]]] = {
-        "train": (
-            "tydiqa-goldp-v1.1-train.json",
-            "tydiqa.goldp.en.train.json",
-            "mlqa.dev-context-en-question-en.json",
-        ),
+        "train": ("tydiqa-goldp-v1.1-train.json", "tydiqa.goldp.en.train.json", "mlqa.dev-context-en-question-en.json"),
         "dev": ("tydiqa-goldp-v1.1-dev.json",),
         "test": ("tydiqa.goldp.en.dev.json",),
     }

@@ -30,11 +30,7 @@ def items(field: str) -> tuple[str, ...]:
 
 
 def rows(
-    file: str,
-    content: bytes,
-    wanted: Sequence[str],
-    problems: list[Problem],
-    suspicions: list[Problem] | None = None,
+    file: str, content: bytes, wanted: Sequence[str], problems: list[Problem], suspicions: list[Problem] | None = None
 ) -> Iterator[dict[str, str]]:
     """The wanted columns of each line, still escaped; lines that are too short are noted and left out.
 
