@@ -48,7 +48,7 @@ class MaskingBenchmark:
         tables: Annotated[int, Field(gt=0)] = 1600,
         batch: Annotated[int, Field(gt=0)] = 32,
     ) -> None:
-        self.corpus = TableCorpus(datasets, cache, tuple(sources), exclude=())
+        self.corpus = TableCorpus(Path(datasets), Path(cache), tuple(sources), exclude=())
         self.tokenizer, self.lengths, self.tables, self.batch = tokenizer, tuple(lengths), tables, batch
 
     def __iter__(self) -> Iterator[dict[str, float]]:
@@ -57,7 +57,7 @@ class MaskingBenchmark:
         Raises:
             DataError: a source is not there.
         """
-        vocabulary, shards = load_tokenizer(self.tokenizer), self.corpus.shards
+        vocabulary, shards = load_tokenizer(self.tokenizer), self.corpus.files
         table = RichTable(title="Masked examples made per second of one core")
         for heading in ("tokens, at most", "tokens, mean", "first epoch", "later epochs"):
             table.add_column(heading, justify="right")

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.lanes import BLOCK, Lane
 from mate_cli.data.corpora.masked_tables import MaskedTables
-from mate_cli.data.corpora.shards import open_shards, write_shard
+from mate_cli.data.corpora.shards import BLOCK, Lane, open_shards, write_shard
 from mate_cli.data.corpora.statement_tables import StatementMaker, Statements
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.loading.batching import Schedule
@@ -69,7 +68,7 @@ class Corpus(StreamedDataset):
     def __init__(self, shards, kind):
         self._shards, self._kind = shards, kind
 
-    shards = property(lambda self: self._shards)
+    files = property(lambda self: self._shards)
     facts = property(lambda self: {})
 
     def examples(self, split):

@@ -140,7 +140,7 @@ def test_what_is_no_corpus_is_refused(tmp_path):
         with pytest.raises(DataError, match=words):
             open_shards([tmp_path / f"{name}.parquet"])
     with pytest.raises(DataError, match="no such file"):
-        TableCorpus(tmp_path, tmp_path, shards=[str(tmp_path / "none-*.parquet")]).shards  # noqa: B018
+        TableCorpus(tmp_path, tmp_path, shards=[str(tmp_path / "none-*.parquet")]).files  # noqa: B018
 
 
 @pytest.fixture
@@ -188,11 +188,11 @@ def test_two_processes_may_prepare_the_same_corpus(tmp_path, monkeypatch):
     def meanwhile(*arguments):
         if not wait:
             wait.append(True)
-            first.shards  # noqa: B018 - the other process
+            first.files  # noqa: B018 - the other process
         return collect_tables(*arguments)
 
     monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", meanwhile)
-    assert [shard.path for shard in second.shards] == [shard.path for shard in first.shards]
+    assert [shard.path for shard in second.files] == [shard.path for shard in first.files]
     assert [path.name for path in (tmp_path / "cache" / "corpora").iterdir()] == [first.fingerprint]
 
 
@@ -200,13 +200,13 @@ def test_a_corpus_is_prepared_once_and_says_what_was_left_out(tmp_path, monkeypa
     corpus = TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=["sample/dev"])
     keys = [table.key for table in corpus.tables()]
     assert len(keys) == len(set(keys))
-    assert sum(shard.tables + shard.held_out for shard in corpus.shards) == len(keys)
+    assert sum(shard.tables + shard.held_out for shard in corpus.files) == len(keys)
     assert "equal to one of evaluation" in corpus.facts["corpus, left out"]
     monkeypatch.setattr("mate_cli.data.corpora.table_corpus.collect_tables", None)
     again = TableCorpus(tmp_path, tmp_path / "cache", sources=["sample"], exclude=["sample/dev"])
     assert [table.key for table in again.tables()] == keys
     dev = again.examples("dev")
-    assert len(dev) == sum(shard.held_out for shard in again.shards)
+    assert len(dev) == sum(shard.held_out for shard in again.files)
     assert {example.example_id for example in dev} <= set(keys)
     assert again.examples("train") == []
     assert TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=[]).fingerprint != corpus.fingerprint
@@ -218,7 +218,7 @@ def test_missing_sources_say_what_to_do(tmp_path):
             list(Sources(tmp_path).tables(source))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no table is left"):
-        TableCorpus(tmp_path, tmp_path / "c", sources=[str(tmp_path / "empty")]).shards  # noqa: B018
+        TableCorpus(tmp_path, tmp_path / "c", sources=[str(tmp_path / "empty")]).files  # noqa: B018
     assert not list((tmp_path / "c" / "corpora").iterdir())
 
 
@@ -233,7 +233,7 @@ def test_a_check_reports_what_is_in_the_corpus(tmp_path):
 
 def test_counts_are_plain_json(tmp_path):
     corpus = TableCorpus(tmp_path, tmp_path, sources=["sample"], exclude=[])
-    corpus.shards  # noqa: B018
+    corpus.files  # noqa: B018
     assert json.loads((corpus.folder / "counts.json").read_text())["tables"]["sample"] > 50
 
 

@@ -24,8 +24,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.mate import Mate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.hybrider.hopping import HoppingSerializer
-from mate_cli.tokenization.hybrider.ranking import RankingSerializer
+from mate_cli.tokenization.hybrider.candidates import HoppingSerializer, RankingSerializer
 from mate_cli.tokenization.layout import gather_tokens
 from mate_cli.tokenization.serializers.masking import MaskingSerializer
 from mate_cli.tokenization.serializers.tapas import TapasSerializer

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -15,7 +14,6 @@ from pydantic import Field
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.shards import read_shard
 from mate_cli.data.corpora.table_corpus import TableCorpus
-from mate_cli.data.loading.stream import Masks
 from mate_cli.data.synthesis.counterfactual import Rewriting
 from mate_cli.data.synthesis.statements import Grammar
 from mate_cli.data.synthesis.table_statements import COUNTERFACTUAL, MAX_CELLS, SYNTHETIC, part_statements, table_parts
@@ -75,13 +73,13 @@ class StatementMaker:
         return [encoding for encoding in encodings if isinstance(encoding, TableEncoding)]
 
 
+@dataclass(eq=False)
 class StatementTables(TableCorpus):
     """A corpus whose tables are entailed or refuted by statements made of them ("CS": counterfactual and synthetic).
 
     The split "dev" has of each table that is held out up to two statements of each kind, one true and one false.
 
     Args:
-        datasets: see `TableCorpus`, as are all others but these:
         masks: "dynamic" makes another statement of a table in every epoch, "static" always the same.
         counterfactual: how often a statement is a sentence about the table, as it is or with an entity exchanged, where
             there is one; else it is of the grammar.
@@ -91,20 +89,13 @@ class StatementTables(TableCorpus):
     tapas, INTERMEDIATE_PRETRAIN_DATA.md, tells of 4.1 million counterfactual and 3.7 million synthetic statements.
     """
 
-    def __init__(
-        self,
-        datasets: str | Path,
-        cache: str | Path,
-        sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa"),
-        exclude: Sequence[str] | None = None,
-        shards: Sequence[str] = (),
-        masks: Masks = "dynamic",
-        counterfactual: Annotated[float, Field(ge=0, le=1)] = 0.5,
-        max_cells: Annotated[int, Field(gt=0)] = MAX_CELLS,
-        name: str = "statements",
-    ) -> None:
-        super().__init__(datasets, cache, sources, exclude, shards, masks, name)
-        self.statements = Statements(counterfactual, max_cells)
+    counterfactual: Annotated[float, Field(ge=0, le=1)] = 0.5
+    max_cells: Annotated[int, Field(gt=0)] = MAX_CELLS
+    name: str = "statements"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.statements = Statements(self.counterfactual, self.max_cells)
 
     def maker(self, serializer: Serializer) -> StatementMaker:  # type: ignore[override]
         """What makes the examples that are learnt from."""
@@ -116,7 +107,7 @@ class StatementTables(TableCorpus):
 
     @cached_property
     def _held_out(self) -> list[TableExample]:
-        tables = (table for shard in self.shards for table in islice(read_shard(shard.path), shard.held_out))
+        tables = (table for shard in self.files for table in islice(read_shard(shard.path), shard.held_out))
         return [example for table in tables for example in self._of_table(table)]
 
     def _of_table(self, one: CorpusTable) -> Iterator[TableExample]:

@@ -8,12 +8,13 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mate_cli.data.check import CheckReport, Sizes, counted
+from mate_cli.data.check import CheckReport, Sizes, counts_text
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.leaks import EvaluationTables
@@ -35,6 +36,7 @@ LAYOUT = 2
 """Changes when prepared corpora have to be made again."""
 
 
+@dataclass(eq=False)
 class TableCorpus(StreamedDataset):
     """A corpus, prepared once: read from its sources, rid of repeated tables and of those of evaluation splits.
 
@@ -54,20 +56,17 @@ class TableCorpus(StreamedDataset):
         name: the dataset's name in commands and records.
     """
 
-    def __init__(
-        self,
-        datasets: str | Path,
-        cache: str | Path,
-        sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa"),
-        exclude: Sequence[str] | None = None,
-        shards: Sequence[str] = (),
-        masks: Masks = "dynamic",
-        name: str = "corpus",
-    ) -> None:
-        self.datasets, self.cache = Path(datasets).expanduser(), Path(cache).expanduser()
-        self.sources, self.patterns = tuple(sources), tuple(shards)
-        self.exclude = evaluation_splits() if exclude is None else tuple(exclude)
-        self.masks, self.name = masks, name
+    datasets: Path
+    cache: Path
+    sources: Sequence[str] = ("hybridqa", "wtq", "tabfact", "sqa")
+    exclude: Sequence[str] | None = None
+    shards: Sequence[str] = ()
+    masks: Masks = "dynamic"
+    name: str = "corpus"
+
+    def __post_init__(self) -> None:
+        self.datasets, self.cache = Path(self.datasets).expanduser(), Path(self.cache).expanduser()
+        self.excluded = evaluation_splits() if self.exclude is None else tuple(self.exclude)
 
     def maker(self, serializer: Serializer) -> MaskedTables:
         """What makes the examples that are learnt from.
@@ -78,14 +77,14 @@ class TableCorpus(StreamedDataset):
         return MaskedTables(serializer)
 
     @cached_property
-    def shards(self) -> list[Shard]:
+    def files(self) -> list[Shard]:
         """The files of the corpus; prepared where they are not there yet.
 
         Raises:
             DataError: a source is missing or damaged, or no table is left.
         """
-        if self.patterns:
-            return open_shards([path for pattern in self.patterns for path in _matching(pattern)])
+        if self.shards:
+            return open_shards([path for pattern in self.shards for path in _matching(pattern)])
         if not self._manifest.is_file():
             self._prepare()
         return open_shards(sorted(self.folder.glob("*.parquet")))
@@ -99,26 +98,26 @@ class TableCorpus(StreamedDataset):
     def fingerprint(self) -> str:
         """Equal for corpora of the same tables: the same files, by size and time, and the same options."""
         folders = {info.name: info.folder for info in all_datasets()}
-        named = {*self.sources, *(name.partition("/")[0] for name in self.exclude)}
+        named = {*self.sources, *(name.partition("/")[0] for name in self.excluded)}
         paths = [self.datasets / folders.get(name, name) for name in named]
         paths += [Path(source).expanduser() for source in self.sources]
         files = [file for path in paths for file in _files_below(path)]
         seen = sorted({(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files})
-        content = [LAYOUT, self.sources, sorted(self.exclude), self.patterns, seen]
+        content = [LAYOUT, tuple(self.sources), sorted(self.excluded), tuple(self.shards), seen]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
     @property
     def facts(self) -> dict[str, str]:
         """What a record should say of the corpus."""
-        if self.patterns:
-            return {"corpus": f"{len(self.shards)} files as they are; nobody looked for tables of evaluation splits"}
-        self.shards  # noqa: B018 - prepares it
+        if self.shards:
+            return {"corpus": f"{len(self.files)} files as they are; nobody looked for tables of evaluation splits"}
+        self.files  # noqa: B018 - prepares it
         counts: dict[str, Any] = json.loads(self._manifest.read_text())
-        return {f"corpus, {name}": counted(found) for name, found in counts.items() if found}
+        return {f"corpus, {name}": counts_text(found) for name, found in counts.items() if found}
 
     def tables(self) -> Iterator[CorpusTable]:
         """All tables, also those held out, in an order that never changes."""
-        for shard in self.shards:
+        for shard in self.files:
             yield from read_shard(shard.path)
 
     def examples(self, split: str) -> list[TableExample]:
@@ -128,7 +127,7 @@ class TableCorpus(StreamedDataset):
         """
         if split != "dev":
             return []
-        tables = (one for shard in self.shards for one in islice(read_shard(shard.path), shard.held_out))
+        tables = (one for shard in self.files for one in islice(read_shard(shard.path), shard.held_out))
         return [TableExample(one.key, "\n".join(one.texts)[:LONGEST_TEXT], one.table, Answer(())) for one in tables]
 
     def check(self) -> CheckReport:
@@ -139,9 +138,9 @@ class TableCorpus(StreamedDataset):
             count += 1
             sizes.add_table(one.table)
             sizes.add("words said of a table", sum(len(text.split()) for text in one.texts))
-        held_out = sum(shard.held_out for shard in self.shards)
+        held_out = sum(shard.held_out for shard in self.files)
         counts = {"corpus": {"tables": count, "of them held out": held_out}}
-        if not self.patterns:
+        if not self.shards:
             counts |= json.loads(self._manifest.read_text())
         return CheckReport((), counts, sizes.percentiles())
 
@@ -154,7 +153,7 @@ class TableCorpus(StreamedDataset):
         partial = self.folder.with_name(f"{self.fingerprint}.{os.getpid()}.partial")
         try:
             partial.mkdir(parents=True, exist_ok=True)
-            tables, counts = collect_tables(Sources(self.datasets), self.sources, self.exclude)
+            tables, counts = collect_tables(Sources(self.datasets), self.sources, self.excluded)
             tables.sort(key=lambda table: table.key)  # as good as any random order, and the same for everyone
             count = max(1, min(SHARDS, len(tables) // FEWEST_TABLES))
             for number in range(count):

@@ -17,8 +17,7 @@ import numpy as np
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.lanes import Lane, StreamedTable
-from mate_cli.data.corpora.shards import Shard
+from mate_cli.data.corpora.shards import Lane, Shard, StreamedTable
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
@@ -66,7 +65,7 @@ class StreamedDataset(ABC):
 
     @property
     @abstractmethod
-    def shards(self) -> list[Shard]:
+    def files(self) -> list[Shard]:
         """The files of the tables."""
 
     @property
@@ -174,7 +173,7 @@ class StreamDataModule(TableDataModule):
     @cached_property
     def stream(self) -> TableStream:
         """What is learnt from."""
-        return TableStream(self.dataset.shards, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
+        return TableStream(self.dataset.files, self.dataset.maker(self.serializer), self.loading, self.dataset.masks)
 
     def examples(self, split: str, *, training: bool = False) -> list[TableExample]:
         """The examples of a split that are predicted; none that are learnt from, as these are streamed."""

@@ -9,8 +9,8 @@ from mate_cli.lit_modules.base import by_source
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.hybrider.candidates import CONFIDENCES
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
-from mate_cli.tokenization.hybrider.ranking import CONFIDENCES
 from mate_cli.tokenization.hybrider.targets import target_of
 
 

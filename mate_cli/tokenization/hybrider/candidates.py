@@ -1,23 +1,27 @@
-"""Lay out the candidates of a question one after the other, each an input of its own as BERT reads it.
+"""Lay out the candidates of a question one after the other, each an input of its own as BERT reads it: nodes, and hops.
 
-Source: wenhuchen/HybridQA, `train_stage12.py`.
+Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.nodes import Node
+from mate_cli.tables.table import Table
+from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels, ranking_labels
+from mate_cli.tokenization.hybrider.linking import link_question
+from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
+from mate_cli.tokenization.hybrider.targets import target_of
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
-from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
+from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
 
 
 class CandidateTexts(NamedTuple):
@@ -87,3 +91,69 @@ class CandidateSerializer(Serializer):
 def node_parts(node: Node) -> Parts:
     """What is told of a node: its column, its text, and the fact that links it."""
     return (node.header, "is", node.content, ".", *(("Fact :", node.fact) if node.fact else ()))
+
+
+CONFIDENCES = 10
+"""Buckets of a node's confidence."""
+
+
+@dataclass(eq=False)
+class RankingSerializer(CandidateSerializer):
+    """Stage 1: a question becomes its nodes, the first 16; a `LinkedExample` brings its own, others are linked here."""
+
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
+        """Nodes in a row with the answer."""
+        return "nodes"
+
+    def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
+        """The nodes of a question, or that there are none."""
+        nodes = example.nodes if isinstance(example, LinkedExample) else link_question(example)
+        if not nodes:
+            return "nothing in the table is linked to the question"
+        labels = ranking_labels(target_of(example, nodes), nodes) or (0,) * len(nodes)
+        sides = ((confidence_bucket(node.confidence), SOURCES.index(node.source)) for node in nodes)
+        return [
+            CandidateTexts(node_parts(node), _rest_of_row(example.table, node), label == 1, side)
+            for node, label, side in zip(nodes[:MAX_NODES], labels, sides, strict=False)
+        ]
+
+
+def confidence_bucket(confidence: float) -> int:
+    """0 to 9, with the reference's floating-point effects: 0.3 / 0.1 is a little less than 3."""
+    return max(0, int(confidence / 0.1) - 1)
+
+
+def _rest_of_row(table: Table, node: Node) -> Parts:
+    row, column = node.coordinate
+    others = [
+        part
+        for place, (header, cell) in enumerate(zip(table.header, table.rows[row], strict=False))
+        if place != column
+        for part in (header.text, "is", cell.text, ";")
+    ]
+    return (*others[:-1], ".")
+
+
+@dataclass(eq=False)
+class HoppingSerializer(CandidateSerializer):
+    """Stage 2: a `LinkedExample` with a current node becomes the cells and pages of that node's row, the first 16."""
+
+    @classmethod
+    def marks(cls, options: Mapping[str, Any]) -> Label:
+        """Where a hop finds the answer."""
+        return "hops"
+
+    def candidates(self, example: TableExample) -> list[CandidateTexts] | str:
+        """Where one can hop to, or why nowhere."""
+        if not isinstance(example, LinkedExample) or example.current is None:
+            return "there is no node to hop from"
+        places = hop_candidates(example.table, example.current.coordinate[0])
+        if not places:
+            return "the row has no text"
+        labels = hop_labels(target_of(example, example.nodes), places) or (0,) * len(places)
+        told = node_parts(example.current)
+        return [
+            CandidateTexts(told, (place.header, "is", place.content, ".", place.sentence), label == 1)
+            for place, label in zip(places, labels, strict=True)
+        ]

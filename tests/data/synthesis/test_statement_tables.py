@@ -107,7 +107,7 @@ def test_held_out_statements_come_in_pairs_and_are_always_the_same(corpus, tmp_p
 def test_held_out_tables_are_never_learnt_from(corpus):
     held_out = {example.example_id.partition("/")[0] for example in corpus.examples("dev")}
     learnt = {
-        table.key for shard in corpus.shards for table in list(read_shard(shard.path))[shard.held_out :]
+        table.key for shard in corpus.files for table in list(read_shard(shard.path))[shard.held_out :]
     }  # what a lane reads, see test_stream.py
     assert held_out
     assert not held_out & learnt
@@ -116,7 +116,7 @@ def test_held_out_tables_are_never_learnt_from(corpus):
 @pytest.mark.parametrize(("masks", "equal"), [("dynamic", False), ("static", True)])
 def test_statements_are_new_in_every_epoch_or_always_the_same(corpus, tmp_path, masks, equal):
     loading = Loading(micro_batch=3, workers=0, seed=5, reset_positions=False, max_positions=512, cache=tmp_path)
-    stream = TableStream(corpus.shards[:1], corpus.maker(SERIALIZER), loading, masks)
+    stream = TableStream(corpus.files[:1], corpus.maker(SERIALIZER), loading, masks)
     seen: dict[str, set[tuple[int, ...]]] = {}
     for number in range(2 * -(-len(stream) // 3)):
         batch = stream[number]
