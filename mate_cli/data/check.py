@@ -117,7 +117,7 @@ def is_ragged(file: str, key: str, header: Sized, rows: Sequence[Sized], problem
     return bool(ragged)
 
 
-def counts_text(counts: Mapping[str, int]) -> str:
+def counts_in_words(counts: Mapping[str, int]) -> str:
     """Write counts by what they are of, in words."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 from torch.utils.data import DataLoader
 
-from mate_cli.data.check import CheckReport, counts_text
+from mate_cli.data.check import CheckReport, counts_in_words
 from mate_cli.data.datasets.catalogue import Dataset, find_dataset
 from mate_cli.data.datasets.passage_questions import count_passages, passage_sizes
 from mate_cli.data.datasets.release_check import LEFT_OUT
@@ -87,7 +87,7 @@ class ReadingMixture:
         """How many questions an epoch has of each dataset, in words, and how many are left out."""
         counts = Counter(source_of(example.example_id) for example in self.examples("train"))
         shares = (f"{round(self.weights[name] * counts[name]):,} of {counts[name]:,} {name}" for name in self.weights)
-        left = {"left out, train": counts_text(dict(sorted(self.left_out.items())))} if self.left_out else {}
+        left = {"left out, train": counts_in_words(dict(sorted(self.left_out.items())))} if self.left_out else {}
         return {"an epoch has": ", ".join(shares), **left}
 
     def examples(self, split: str) -> list[TableExample]:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from mate_cli.data.check import CheckReport, Sizes, counts_text
+from mate_cli.data.check import CheckReport, Sizes, counts_in_words
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.leaks import EvaluationTables
@@ -113,7 +113,7 @@ class TableCorpus(StreamedDataset):
             return {"corpus": f"{len(self.files)} files as they are; nobody looked for tables of evaluation splits"}
         self.files  # noqa: B018 - prepares it
         counts: dict[str, Any] = json.loads(self._manifest.read_text())
-        return {f"corpus, {name}": counts_text(found) for name, found in counts.items() if found}
+        return {f"corpus, {name}": counts_in_words(found) for name, found in counts.items() if found}
 
     def tables(self) -> Iterator[CorpusTable]:
         """All tables, also those held out, in an order that never changes."""

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mate_cli.data.check import CheckReport, Problem, Sizes, counts_text
+from mate_cli.data.check import CheckReport, Problem, Sizes, counts_in_words
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.question_contamination import plain_words
 from mate_cli.tables.example import Answer, TableExample
@@ -101,7 +101,7 @@ class PassageQuestions(Release):
     def facts(self) -> Mapping[str, str]:
         """How many questions are left out, in words; nothing where none is."""
         self.load("train")
-        return {"left out, train": counts_text(dict(sorted(self.repeated.items())))} if self.repeated else {}
+        return {"left out, train": counts_in_words(dict(sorted(self.repeated.items())))} if self.repeated else {}
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound questions of a split, in the order of its files; see `Release.read`."""

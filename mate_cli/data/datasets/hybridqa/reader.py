@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mate_cli.data.archive import PACKED, find_file, find_store, read_file, read_members
-from mate_cli.data.check import CheckReport, Problem, counts_text
+from mate_cli.data.check import CheckReport, Problem, counts_in_words
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
     attach_passages,
@@ -144,7 +144,7 @@ class HybridQA(Release):
     @property
     def facts(self) -> Mapping[str, str]:
         """How many questions of `extra_train` are left out, in words; nothing where none is."""
-        said = counts_text(self.repeated)
+        said = counts_in_words(self.repeated)
         return {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
 
     def released(self, file: str) -> dict[str, bytes]:
