@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from mate_cli.sql.ir import OPERATORS, ColumnUnit, Condition, Conditions, From, Query, Value
+from mate_cli.sql import ir
 from mate_cli.sql.schema import STAR, Schema
 
 COMPONENTS = (
@@ -45,17 +45,17 @@ class ComponentScore:
         return self.predicted == self.gold == self.shared
 
 
-def queries_match(predicted: Query, gold: Query, schema: Schema) -> bool:
+def queries_match(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
     """Whether two queries on one database have the same parts and the same tables."""
     return _same(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
-def component_scores(predicted: Query, gold: Query, schema: Schema) -> dict[str, ComponentScore]:
+def component_scores(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
     """The parts of two queries by the names of `COMPONENTS`."""
     return _compared(_compared_parts(predicted, schema), _compared_parts(gold, schema), schema)
 
 
-def _same(predicted: Query, gold: Query, schema: Schema) -> bool:
+def _same(predicted: ir.Query, gold: ir.Query, schema: Schema) -> bool:
     if not all(score.is_equal for score in _compared(predicted, gold, schema).values()):
         return False
     units = predicted.source.units
@@ -64,7 +64,7 @@ def _same(predicted: Query, gold: Query, schema: Schema) -> bool:
     )
 
 
-def _compared(predicted: Query, gold: Query, schema: Schema) -> dict[str, ComponentScore]:
+def _compared(predicted: ir.Query, gold: ir.Query, schema: Schema) -> dict[str, ComponentScore]:
     pairs: tuple[tuple[Sequence[Any], Sequence[Any]], ...] = (
         (predicted.select, gold.select),
         ([item.unit for item in predicted.select], [item.unit for item in gold.select]),
@@ -91,35 +91,35 @@ def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
     return count
 
 
-def _grouped_names(query: Query, schema: Schema) -> list[str]:
+def _grouped_names(query: ir.Query, schema: Schema) -> list[str]:
     return [schema.columns[unit.column].original.lower() for unit in query.group_by]
 
 
-def _grouping(predicted: Query, gold: Query) -> ComponentScore:
+def _grouping(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
     """The list of columns in its order, and HAVING."""
     one, other = ([unit.column for unit in query.group_by] for query in (predicted, gold))
     same = bool(one) and one == other and predicted.having == gold.having
     return ComponentScore(int(bool(one)), int(bool(other)), int(same))
 
 
-def _ordering(predicted: Query, gold: Query) -> ComponentScore:
+def _ordering(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
     limited = (predicted.limit is None) == (gold.limit is None)
     same = gold.order_by is not None and predicted.order_by == gold.order_by and limited
     return ComponentScore(int(predicted.order_by is not None), int(gold.order_by is not None), int(same))
 
 
-def _connectors(predicted: Query, gold: Query) -> ComponentScore:
+def _connectors(predicted: ir.Query, gold: ir.Query) -> ComponentScore:
     one, other = set(predicted.where.connectors), set(gold.where.connectors)
     return ComponentScore(1, 1, 1) if one == other else ComponentScore(len(one), len(other), 0)
 
 
-def _set_operators(predicted: Query, gold: Query, schema: Schema) -> ComponentScore:
+def _set_operators(predicted: ir.Query, gold: ir.Query, schema: Schema) -> ComponentScore:
     pairs = [(predicted.intersect, gold.intersect), (predicted.except_, gold.except_), (predicted.union, gold.union)]
     same = sum(_same(one, other, schema) for one, other in pairs if one and other)
     return ComponentScore(sum(bool(one) for one, _ in pairs), sum(bool(other) for _, other in pairs), same)
 
 
-def _keywords(query: Query) -> set[str]:
+def _keywords(query: ir.Query) -> set[str]:
     clauses = {
         "where": query.where.items,
         "group": query.group_by,
@@ -136,10 +136,10 @@ def _keywords(query: Query) -> set[str]:
     found |= {query.order_by.direction} if query.order_by else set()
     found |= {"or"} & {connector for part in parts for connector in part.connectors}
     found |= {"not"} if any(condition.negated for condition in conditions) else set()
-    return found | ({"in", "like"} & {OPERATORS[condition.operator] for condition in conditions})
+    return found | ({"in", "like"} & {ir.OPERATORS[condition.operator] for condition in conditions})
 
 
-def _compared_parts(query: Query, schema: Schema) -> Query:
+def _compared_parts(query: ir.Query, schema: Schema) -> ir.Query:
     """The query without what is not compared; columns of its tables that refer to each other have one number.
 
     They have it also in the queries that follow it.
@@ -161,27 +161,27 @@ def _each(part: Part, change: Callable[[Any], Any]) -> Part:
 
 def _renumbered(part: Part, same: Mapping[int, int]) -> Part:
     """With other numbers of columns, and no DISTINCT; nested queries of conditions and of FROM stay as they are."""
-    if isinstance(part, ColumnUnit):
+    if isinstance(part, ir.ColumnUnit):
         return replace(part, column=same.get(part.column, part.column), distinct=False)
-    if isinstance(part, Condition):
+    if isinstance(part, ir.Condition):
         return replace(part, unit=_renumbered(part.unit, same))
-    if isinstance(part, From):
+    if isinstance(part, ir.From):
         return replace(part, joins=_renumbered(part.joins, same))
     found = _each(part, lambda one: _renumbered(one, same))
-    return replace(found, distinct=False) if isinstance(found, Query) else found
+    return replace(found, distinct=False) if isinstance(found, ir.Query) else found
 
 
 def _valueless(part: Part) -> Part:
     """Without the values of conditions, of which nested queries are left."""
-    if isinstance(part, Condition):
+    if isinstance(part, ir.Condition):
         return replace(part, value=_nested(part.value), second=_nested(part.second))
-    if isinstance(part, From):
+    if isinstance(part, ir.From):
         return replace(part, joins=_valueless(part.joins))
-    return _each(part, _valueless) if isinstance(part, Query | Conditions | tuple) else part
+    return _each(part, _valueless) if isinstance(part, ir.Query | ir.Conditions | tuple) else part
 
 
-def _nested(value: Value) -> Query | None:
-    return _valueless(value) if isinstance(value, Query) else None
+def _nested(value: ir.Value) -> ir.Query | None:
+    return _valueless(value) if isinstance(value, ir.Query) else None
 
 
 def _key_groups(schema: Schema) -> Mapping[int, int]:
@@ -198,7 +198,7 @@ def _key_groups(schema: Schema) -> Mapping[int, int]:
 COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "column_and_sketch_error"
 
 
-def query_error(predicted: Query, gold: Query, schema: Schema) -> str:
+def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
     """What is wrong with a query that does not match the right one: its columns, its structure, or both.
 
     Source: Xu et al. 2021 (DT-Fixup), section 4.4: a column error is "the structure is right, the columns are wrong", a
@@ -213,20 +213,20 @@ def query_error(predicted: Query, gold: Query, schema: Schema) -> str:
 
 def _sketch(part: Part) -> Part:
     """The same part of a query with "*" for every column, and of one table."""
-    if isinstance(part, ColumnUnit):
+    if isinstance(part, ir.ColumnUnit):
         return replace(part, column=STAR)
-    if isinstance(part, From):
-        return replace(part, units=(1,), joins=Conditions())
+    if isinstance(part, ir.From):
+        return replace(part, units=(1,), joins=ir.Conditions())
     return _each(part, _sketch)
 
 
 def _columns(part: Any) -> Iterator[int]:  # noqa: ANN401 - any part of a query
     """The columns of a query, but for those that tables are joined by."""
-    if isinstance(part, ColumnUnit):
+    if isinstance(part, ir.ColumnUnit):
         yield part.column
     elif isinstance(part, tuple):
         for one in part:
             yield from _columns(one)
-    elif is_dataclass(part) and not isinstance(part, From):
+    elif is_dataclass(part) and not isinstance(part, ir.From):
         for field in fields(part):
             yield from _columns(getattr(part, field.name))

@@ -11,21 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from mate_cli.errors import MissingDependencyError
-from mate_cli.sql.ir import (
-    AGGREGATES,
-    OPERATORS,
-    SET_OPERATORS,
-    UNIT_OPERATORS,
-    ColumnUnit,
-    Condition,
-    Conditions,
-    From,
-    OrderBy,
-    Query,
-    SelectItem,
-    Value,
-    ValueUnit,
-)
+from mate_cli.sql import ir
 from mate_cli.sql.schema import STAR, Schema
 
 _AGGREGATE_KEYS = ("max", "min", "count", "sum", "avg")
@@ -40,7 +26,7 @@ class UnreadableQueryError(ValueError):
     """A text is no query that can be read; the message says why."""
 
 
-def parse(sql: str, schema: Schema) -> Query:
+def parse(sql: str, schema: Schema) -> ir.Query:
     """Read a query of SQLite's dialect about one database.
 
     Raises:
@@ -72,10 +58,10 @@ class _Reader:
         tables = (node for node in tree.walk() if node.key == "table")
         self._everywhere = {name: number for table in tables for name, number in self._named(table)}
 
-    def query(self, tree: Tree) -> Query:
+    def query(self, tree: Tree) -> ir.Query:
         """Read a query, or several that set operators join."""
         tree = _bare(tree)
-        if tree.key in SET_OPERATORS:
+        if tree.key in ir.SET_OPERATORS:
             if not tree.args.get("distinct", True):
                 raise UnreadableQueryError(f"{tree.key.upper()} ALL")
             return self._joined(tree)
@@ -90,7 +76,7 @@ class _Reader:
         finally:
             self._names = outer
 
-    def _joined(self, tree: Tree) -> Query:
+    def _joined(self, tree: Tree) -> ir.Query:
         """Queries one after the other: what orders and limits them all is taken to be of the last one."""
         parts = _chain(tree)
         operators, queries = [key for key, _ in parts[1:]], [self.query(part) for _, part in parts]
@@ -100,11 +86,11 @@ class _Reader:
             last = query.followed_by(operator, last)
         return last
 
-    def _single(self, tree: Tree) -> Query:
+    def _single(self, tree: Tree) -> ir.Query:
         source = self._source(tree)
         items = tuple(map(self._item, tree.expressions))
         group = tree.args.get("group")
-        return Query(
+        return ir.Query(
             select=items,
             source=source,
             where=self._clause(tree.args.get("where")),
@@ -115,7 +101,7 @@ class _Reader:
             distinct=bool(tree.args.get("distinct")),
         )
 
-    def _order(self, tree: Tree, last: Query) -> OrderBy | None:
+    def _order(self, tree: Tree, last: ir.Query) -> ir.OrderBy | None:
         """What orders the result of set operators; its columns are those of the tables of the last query."""
         outer = self._names
         self._names = {self._schema.tables[table].original.lower(): table for table in last.source.tables}
@@ -124,7 +110,7 @@ class _Reader:
         finally:
             self._names = outer
 
-    def _source(self, tree: Tree) -> From:
+    def _source(self, tree: Tree) -> ir.From:
         first = tree.args.get("from_") or tree.args.get("from")
         if first is None:
             raise UnreadableQueryError("there is no FROM")
@@ -133,15 +119,15 @@ class _Reader:
             if join.side or join.kind not in ("", "INNER", "CROSS") or join.args.get("using"):
                 raise UnreadableQueryError(f"{join.side or join.kind or 'USING'} of a join")
         units = [self._table(part.this) for part in (first, *joins)]
-        items: list[Condition] = []
+        items: list[ir.Condition] = []
         connectors: list[str] = []
         for condition in (join.args["on"] for join in joins if not _always(join.args.get("on"))):
             found = self._conditions(condition)
             connectors += ["and"] * bool(items) + list(found.connectors)
             items += found.items
-        return From(tuple(units), Conditions(tuple(items), tuple(connectors)))
+        return ir.From(tuple(units), ir.Conditions(tuple(items), tuple(connectors)))
 
-    def _table(self, tree: Tree) -> int | Query:
+    def _table(self, tree: Tree) -> int | ir.Query:
         if tree.key == "subquery":
             self._names[tree.alias.lower()] = None
             return self.query(tree)
@@ -158,30 +144,30 @@ class _Reader:
         number = self._schema.table_named(tree.name)
         yield from ((name.lower(), number) for name in dict.fromkeys((tree.alias, tree.name)) if name)
 
-    def _item(self, tree: Tree) -> SelectItem:
+    def _item(self, tree: Tree) -> ir.SelectItem:
         tree = tree.this if tree.key == "alias" else tree
         if tree.key not in _AGGREGATE_KEYS:
-            return SelectItem(0, self._unit(tree))
+            return ir.SelectItem(0, self._unit(tree))
         inner, distinct = _argument(tree)
         unit = self._unit(inner)
         unit = replace(unit, left=replace(unit.left, distinct=distinct)) if distinct else unit
-        return SelectItem(AGGREGATES.index(tree.key), unit)
+        return ir.SelectItem(ir.AGGREGATES.index(tree.key), unit)
 
-    def _unit(self, tree: Tree) -> ValueUnit:
+    def _unit(self, tree: Tree) -> ir.ValueUnit:
         tree = _bare(tree)
         sign = _UNIT_KEYS.get(tree.key)
         if sign is None:
-            return ValueUnit(0, self._column(tree))
-        return ValueUnit(UNIT_OPERATORS.index(sign), self._column(tree.left), self._column(tree.right))
+            return ir.ValueUnit(0, self._column(tree))
+        return ir.ValueUnit(ir.UNIT_OPERATORS.index(sign), self._column(tree.left), self._column(tree.right))
 
-    def _column(self, tree: Tree) -> ColumnUnit:
+    def _column(self, tree: Tree) -> ir.ColumnUnit:
         tree = _bare(tree)
         if tree.key in _AGGREGATE_KEYS:
             inner, distinct = _argument(tree)
-            return ColumnUnit(AGGREGATES.index(tree.key), self._number(inner), distinct)
+            return ir.ColumnUnit(ir.AGGREGATES.index(tree.key), self._number(inner), distinct)
         if tree.key == "distinct" and len(tree.expressions) == 1:
-            return ColumnUnit(0, self._number(tree.expressions[0]), True)
-        return ColumnUnit(0, self._number(tree))
+            return ir.ColumnUnit(0, self._number(tree.expressions[0]), True)
+        return ir.ColumnUnit(0, self._number(tree))
 
     def _number(self, tree: Tree) -> int:
         tree = _bare(tree)
@@ -203,17 +189,17 @@ class _Reader:
             number = names.get(name)
             yield [] if number is None else [number]
 
-    def _clause(self, tree: Tree | None) -> Conditions:
-        return self._conditions(tree.this) if tree else Conditions()
+    def _clause(self, tree: Tree | None) -> ir.Conditions:
+        return self._conditions(tree.this) if tree else ir.Conditions()
 
-    def _conditions(self, tree: Tree) -> Conditions:
+    def _conditions(self, tree: Tree) -> ir.Conditions:
         """Conditions in the order of the text."""
         if tree.key not in ("and", "or"):
-            return Conditions((self._condition(tree),))
+            return ir.Conditions((self._condition(tree),))
         left, right = self._conditions(tree.left), self._conditions(tree.right)
-        return Conditions((*left.items, *right.items), (*left.connectors, tree.key, *right.connectors))
+        return ir.Conditions((*left.items, *right.items), (*left.connectors, tree.key, *right.connectors))
 
-    def _condition(self, tree: Tree) -> Condition:
+    def _condition(self, tree: Tree) -> ir.Condition:
         negated = tree.key == "not"
         tree = tree.this if negated else tree
         negated ^= bool(tree.args.get("negate"))  # of LIKE, in newer versions of sqlglot
@@ -221,15 +207,15 @@ class _Reader:
             raise UnreadableQueryError("conditions in brackets")
         if tree.key == "between":
             ends = self._value(tree.args["low"]), self._value(tree.args["high"])
-            return Condition(negated, OPERATORS.index("between"), self._unit(tree.this), *ends)
+            return ir.Condition(negated, ir.OPERATORS.index("between"), self._unit(tree.this), *ends)
         if tree.key == "in":
-            return Condition(negated, OPERATORS.index("in"), self._unit(tree.this), self._members(tree))
+            return ir.Condition(negated, ir.OPERATORS.index("in"), self._unit(tree.this), self._members(tree))
         if tree.key not in _COMPARISON_KEYS:
             raise UnreadableQueryError(f"the condition {tree.sql(dialect='sqlite')}")
         sign = _COMPARISON_KEYS[tree.key]
-        return Condition(negated, OPERATORS.index(sign), self._unit(tree.left), self._value(tree.right))
+        return ir.Condition(negated, ir.OPERATORS.index(sign), self._unit(tree.left), self._value(tree.right))
 
-    def _members(self, tree: Tree) -> Value:
+    def _members(self, tree: Tree) -> ir.Value:
         query = tree.args.get("query")
         if query is not None:
             return self.query(query)
@@ -237,9 +223,9 @@ class _Reader:
             raise UnreadableQueryError("IN with several values")
         return self._value(tree.expressions[0])
 
-    def _value(self, tree: Tree) -> Value:
+    def _value(self, tree: Tree) -> ir.Value:
         tree = _bare(tree)
-        if tree.key == "select" or tree.key in SET_OPERATORS:
+        if tree.key == "select" or tree.key in ir.SET_OPERATORS:
             return self.query(tree)
         if tree.key == "neg" and tree.this.key == "literal":
             return -float(tree.this.name)
@@ -249,13 +235,13 @@ class _Reader:
             return f'"{tree.name}"'
         return self._column(tree)
 
-    def _ordered(self, tree: Tree | None) -> OrderBy | None:
+    def _ordered(self, tree: Tree | None) -> ir.OrderBy | None:
         if tree is None:
             return None
         directions = ["desc" if one.args.get("desc") else "asc" for one in tree.expressions]
         said = [one.args.get("desc") is not None for one in tree.expressions]
         last = next((d for d, s in zip(reversed(directions), reversed(said), strict=True) if s), "asc")
-        return OrderBy(last, tuple(self._unit(one.this) for one in tree.expressions))
+        return ir.OrderBy(last, tuple(self._unit(one.this) for one in tree.expressions))
 
 
 def _bare(tree: Tree) -> Tree:
@@ -266,7 +252,7 @@ def _bare(tree: Tree) -> Tree:
 
 def _chain(tree: Tree) -> list[tuple[str, Tree]]:
     """The queries that set operators join, from left to right, each but the first with its operator."""
-    if tree.key not in SET_OPERATORS:
+    if tree.key not in ir.SET_OPERATORS:
         return [("", tree)]
     (_, second), *others = _chain(_bare(tree.expression))
     return [*_chain(_bare(tree.this)), (tree.key, second), *others]

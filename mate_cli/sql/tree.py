@@ -8,21 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mate_cli.sql import ir
 from mate_cli.sql.derivation import REDUCE, Action, ApplyRule, Reduce, SelectColumn
 from mate_cli.sql.grammar import BY_NAME, COLUMN_TYPE, PRODUCTIONS, Production
-from mate_cli.sql.ir import (
-    AGGREGATES,
-    OPERATORS,
-    UNIT_OPERATORS,
-    ColumnUnit,
-    Condition,
-    Conditions,
-    From,
-    OrderBy,
-    Query,
-    SelectItem,
-    ValueUnit,
-)
 from mate_cli.sql.schema import STAR, Schema
 
 PLACEHOLDER = '"value"'
@@ -71,7 +59,7 @@ class _Node:
 _Part = _Node | int | tuple[_Node, ...] | None
 
 
-def oracle_actions(query: Query, schema: Schema) -> tuple[Action, ...]:
+def oracle_actions(query: ir.Query, schema: Schema) -> tuple[Action, ...]:
     """The actions that make a query, but for its values, its DISTINCT and its tables.
 
     Raises:
@@ -80,7 +68,7 @@ def oracle_actions(query: Query, schema: Schema) -> tuple[Action, ...]:
     return tuple(_flat(_TreeOf(schema).statement(query)))
 
 
-def query_of(actions: Sequence[Action], schema: Schema) -> Query:
+def query_of(actions: Sequence[Action], schema: Schema) -> ir.Query:
     """The query that actions make; its tables are those of its columns, the first one where there are none."""
     return _QueryOf(schema).statement(_tree(iter(actions)))
 
@@ -134,7 +122,7 @@ class _TreeOf:
         self._schema = schema
         self._star = STAR
 
-    def statement(self, query: Query) -> _Node:
+    def statement(self, query: ir.Query) -> _Node:
         following = query.following()
         if following is None:
             return _made("SingleQuery", self.query(query))
@@ -143,7 +131,7 @@ class _TreeOf:
             raise UnsupportedQueryError("more than one set operator")
         return _made(name.capitalize(), self.query(query.alone()), self.query(second))
 
-    def query(self, query: Query) -> _Node:
+    def query(self, query: ir.Query) -> _Node:
         if query.following():
             raise UnsupportedQueryError(f"{query.following()[0].upper()} in a nested query")  # type: ignore[index]
         tables = query.source.tables  # "*" is that of the only table that there is, else of none: table n has column n
@@ -163,23 +151,23 @@ class _TreeOf:
         self._star = outer
         return node
 
-    def _column(self, unit: ColumnUnit) -> _Node:
+    def _column(self, unit: ir.ColumnUnit) -> _Node:
         column = self._star if unit.column == STAR else unit.column
         return _made("ColUnit", _aggregate(unit.aggregate), column)
 
-    def _unit(self, unit: ValueUnit) -> _Node:
-        name = UNIT_OPERATORS[unit.operator]
+    def _unit(self, unit: ir.ValueUnit) -> _Node:
+        name = ir.UNIT_OPERATORS[unit.operator]
         if name not in _UNITS:
             raise UnsupportedQueryError(f"the operator {name}")
         return _made(_UNITS[name], *map(self._column, unit.columns()))
 
-    def _join(self, condition: Condition, query: Query) -> _Node:
-        if not isinstance(condition.value, ColumnUnit):
+    def _join(self, condition: ir.Condition, query: ir.Query) -> _Node:
+        if not isinstance(condition.value, ir.ColumnUnit):
             raise UnsupportedQueryError("ON compares with a value")
         ends = (self._of_source(unit.column, query) for unit in (condition.unit.left, condition.value))
-        return _made("FromCond", *(self._column(ColumnUnit(0, column)) for column in ends))
+        return _made("FromCond", *(self._column(ir.ColumnUnit(0, column)) for column in ends))
 
-    def _of_source(self, column: int, query: Query) -> int:
+    def _of_source(self, column: int, query: ir.Query) -> int:
         """The column, or the one of the same name where an alias led to a table that FROM does not name."""
         found, tables = self._schema.columns[column], query.source.tables
         if found.table in tables:
@@ -187,33 +175,33 @@ class _TreeOf:
         same = self._schema.column_named(found.original, tables)
         return column if same is None else same
 
-    def _conditions(self, conditions: Conditions) -> _Node:
+    def _conditions(self, conditions: ir.Conditions) -> _Node:
         """The first condition and the rest, as "and" or "or" joins them."""
         node = self._condition(conditions.items[-1])
         for item, connector in zip(reversed(conditions.items[:-1]), reversed(conditions.connectors), strict=True):
             node = _made(connector.capitalize(), self._condition(item), node)
         return node
 
-    def _condition(self, condition: Condition) -> _Node:
-        sign = OPERATORS[condition.operator]
+    def _condition(self, condition: ir.Condition) -> _Node:
+        sign = ir.OPERATORS[condition.operator]
         name = next((name for name, known in _COMPARISONS.items() if known == sign), sign)
-        nested = isinstance(condition.value, Query)
+        nested = isinstance(condition.value, ir.Query)
         prefix = ("Not" if condition.negated else "") if name in ("In", "Like") else ""
         prefix = "Nested" if nested and name not in ("In", "Between") else prefix
         rule = BY_NAME.get(prefix + name)
         wrong = condition.negated and not prefix.startswith("Not")
         if rule is None or wrong or (nested and name == "Between") or (name == "In" and not nested):
             raise UnsupportedQueryError(f"{'NOT ' * condition.negated}{sign.upper()} with such a value")
-        body = (self.query(condition.value),) if isinstance(condition.value, Query) else ()
+        body = (self.query(condition.value),) if isinstance(condition.value, ir.Query) else ()
         return _Node(rule, (self._unit(condition.unit), *body))
 
-    def _order(self, order: OrderBy, *, limited: bool) -> _Node:
+    def _order(self, order: ir.OrderBy, *, limited: bool) -> _Node:
         units = tuple(map(self._unit, order.units))
         return _made("Superlative" if limited else "Order", _made(order.direction), units)
 
 
 def _aggregate(number: int) -> _Node:
-    return _made(AGGREGATES[number])
+    return _made(ir.AGGREGATES[number])
 
 
 class _QueryOf:
@@ -222,16 +210,16 @@ class _QueryOf:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
 
-    def statement(self, node: _Node) -> Query:
+    def statement(self, node: _Node) -> ir.Query:
         first = self._query(node.node(0))
         if len(node.parts) == 1:
             return first
         return first.followed_by(node.rule.name.lower(), self._query(node.node(1)))
 
-    def _query(self, node: _Node) -> Query:
+    def _query(self, node: _Node) -> ir.Query:
         select, _, where, having, order, group = (node.nodes(place) for place in range(6))
-        return Query(
-            select=tuple(SelectItem(_number(i.node(0)), self._unit(i.node(1))) for i in select[0].nodes(0)),
+        return ir.Query(
+            select=tuple(ir.SelectItem(_number(i.node(0)), self._unit(i.node(1))) for i in select[0].nodes(0)),
             source=self._source(node),
             where=self._clause(where),
             having=self._clause(having),
@@ -240,52 +228,53 @@ class _QueryOf:
             group_by=tuple(map(self._column, group[0].nodes(0))) if group else (),
         )
 
-    def _source(self, node: _Node) -> From:
+    def _source(self, node: _Node) -> ir.From:
         """The tables of all columns but for those of nested queries; a table that joins itself is there once more."""
         columns = self._schema.columns
         tables = {columns[column].table for column in _chosen(node)} - {STAR}
         pairs = [(join.node(0).column(), join.node(1).column()) for one in node.nodes(1) for join in one.nodes(0)]
         again = [columns[one].table for one, other in pairs if columns[one].table == columns[other].table]
         joins = [
-            Condition(False, OPERATORS.index("="), ValueUnit(0, ColumnUnit(0, a)), ColumnUnit(0, b)) for a, b in pairs
+            ir.Condition(False, ir.OPERATORS.index("="), ir.ValueUnit(0, ir.ColumnUnit(0, a)), ir.ColumnUnit(0, b))
+            for a, b in pairs
         ]
-        return From((*(sorted(tables) or [1]), *again), Conditions(tuple(joins), ("and",) * (len(joins) - 1)))
+        return ir.From((*(sorted(tables) or [1]), *again), ir.Conditions(tuple(joins), ("and",) * (len(joins) - 1)))
 
-    def _column(self, node: _Node) -> ColumnUnit:
+    def _column(self, node: _Node) -> ir.ColumnUnit:
         column = node.column()
-        return ColumnUnit(_number(node.node(0)), STAR if self._schema.columns[column].original == "*" else column)
+        return ir.ColumnUnit(_number(node.node(0)), STAR if self._schema.columns[column].original == "*" else column)
 
-    def _unit(self, node: _Node) -> ValueUnit:
+    def _unit(self, node: _Node) -> ir.ValueUnit:
         operator = next(sign for sign, name in _UNITS.items() if name == node.rule.name)
         sides = [self._column(node.node(place)) for place in range(len(node.parts))]
-        return ValueUnit(UNIT_OPERATORS.index(operator), *sides)
+        return ir.ValueUnit(ir.UNIT_OPERATORS.index(operator), *sides)
 
-    def _clause(self, nodes: tuple[_Node, ...]) -> Conditions:
-        return Conditions(*self._conditions(nodes[0].node(0))) if nodes else Conditions()
+    def _clause(self, nodes: tuple[_Node, ...]) -> ir.Conditions:
+        return ir.Conditions(*self._conditions(nodes[0].node(0))) if nodes else ir.Conditions()
 
-    def _conditions(self, node: _Node) -> tuple[tuple[Condition, ...], tuple[str, ...]]:
+    def _conditions(self, node: _Node) -> tuple[tuple[ir.Condition, ...], tuple[str, ...]]:
         if node.rule.name not in ("And", "Or"):
             return (self._condition(node),), ()
         (first, between), (rest, after) = self._conditions(node.node(0)), self._conditions(node.node(1))
         return (*first, *rest), (*between, node.rule.name.lower(), *after)
 
-    def _condition(self, node: _Node) -> Condition:
+    def _condition(self, node: _Node) -> ir.Condition:
         name = node.rule.name.removeprefix("Nested").removeprefix("Not")
         value = self._query(node.node(1)) if len(node.parts) > 1 else PLACEHOLDER
-        return Condition(
+        return ir.Condition(
             negated=node.rule.name.startswith("Not"),
-            operator=OPERATORS.index(_COMPARISONS[name]),
+            operator=ir.OPERATORS.index(_COMPARISONS[name]),
             unit=self._unit(node.node(0)),
             value=value,
             second=PLACEHOLDER if name == "Between" else None,
         )
 
-    def _order(self, node: _Node) -> OrderBy:
-        return OrderBy(node.node(0).rule.name, tuple(map(self._unit, node.nodes(1))))
+    def _order(self, node: _Node) -> ir.OrderBy:
+        return ir.OrderBy(node.node(0).rule.name, tuple(map(self._unit, node.nodes(1))))
 
 
 def _number(node: _Node) -> int:
-    return AGGREGATES.index(node.rule.name)
+    return ir.AGGREGATES.index(node.rule.name)
 
 
 def _chosen(node: _Node) -> Iterator[int]:

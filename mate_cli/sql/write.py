@@ -6,17 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-from mate_cli.sql.ir import (
-    AGGREGATES,
-    OPERATORS,
-    UNIT_OPERATORS,
-    ColumnUnit,
-    Condition,
-    Conditions,
-    Query,
-    Value,
-    ValueUnit,
-)
+from mate_cli.sql import ir
 from mate_cli.sql.schema import STAR, Schema
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -31,7 +21,7 @@ _RESERVED = re.compile(
 """Words of SQL that are no names unless they are quoted."""
 
 
-def write(query: Query, schema: Schema) -> str:
+def write(query: ir.Query, schema: Schema) -> str:
     """One line of SQL; `parse` reads the same query from it, but for what a value is quoted with."""
     return _Writer(schema).query(query)
 
@@ -48,13 +38,13 @@ class _Writer:
         self._aliases = (f"T{number}" for number in count(1))
         self._named: dict[int, list[str]] = {}
 
-    def query(self, query: Query) -> str:
+    def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
         if following := query.following():
             parts += [following[0].upper(), self.query(following[1])]
         return " ".join(parts)
 
-    def _single(self, query: Query) -> Iterator[str]:
+    def _single(self, query: ir.Query) -> Iterator[str]:
         outer, self._named = self._named, {}
         source = self._source(query)
         yield "SELECT DISTINCT" if query.distinct else "SELECT"
@@ -71,7 +61,7 @@ class _Writer:
             yield f"LIMIT {query.limit}"
         self._named = outer
 
-    def _source(self, query: Query) -> str:
+    def _source(self, query: ir.Query) -> str:
         """Tables and conditions of joins in their order, each condition as soon as its tables are there."""
         units, joins = query.source.units, query.source.joins
         if len(units) == 1 and isinstance(units[0], int):
@@ -88,19 +78,19 @@ class _Writer:
                 first = end
         return text
 
-    def _tables_of(self, join: Condition) -> set[int]:
-        ends = (*join.unit.columns(), *((join.value,) if isinstance(join.value, ColumnUnit) else ()))
+    def _tables_of(self, join: ir.Condition) -> set[int]:
+        ends = (*join.unit.columns(), *((join.value,) if isinstance(join.value, ir.ColumnUnit) else ()))
         return {self._schema.columns[end.column].table for end in ends}
 
-    def _is_known(self, joins: Conditions, place: int) -> bool:
+    def _is_known(self, joins: ir.Conditions, place: int) -> bool:
         """Whether the tables of a condition are named already; those after an "or" belong to the last table."""
         tables = self._tables_of(joins.items[place])
-        again = len(tables) == 1 and isinstance(joins.items[place].value, ColumnUnit)
+        again = len(tables) == 1 and isinstance(joins.items[place].value, ir.ColumnUnit)
         return "or" not in joins.connectors and all(len(self._named.get(table, ())) > again for table in tables)
 
-    def _named_unit(self, unit: int | Query) -> str:
+    def _named_unit(self, unit: int | ir.Query) -> str:
         alias = next(self._aliases)
-        if isinstance(unit, Query):
+        if isinstance(unit, ir.Query):
             return f"({self.query(unit)}) AS {alias}"
         self._named.setdefault(unit, []).append(alias)
         return f"{quoted_identifier(self._original(unit))} AS {alias}"
@@ -108,10 +98,10 @@ class _Writer:
     def _original(self, table: int) -> str:
         return self._schema.tables[table].original
 
-    def _unit(self, unit: ValueUnit) -> str:
-        return f" {UNIT_OPERATORS[unit.operator]} ".join(map(self._column, unit.columns()))
+    def _unit(self, unit: ir.ValueUnit) -> str:
+        return f" {ir.UNIT_OPERATORS[unit.operator]} ".join(map(self._column, unit.columns()))
 
-    def _column(self, unit: ColumnUnit, *, last: bool = False) -> str:
+    def _column(self, unit: ir.ColumnUnit, *, last: bool = False) -> str:
         return _aggregated(unit.aggregate, self._name(unit.column, last=last), distinct=unit.distinct)
 
     def _name(self, column: int, *, last: bool) -> str:
@@ -124,14 +114,14 @@ class _Writer:
             return name if name == found.original else f"{quoted_identifier(self._original(found.table))}.{name}"
         return f"{aliases[-1 if last else 0]}.{quoted_identifier(found.original)}"
 
-    def _clause(self, word: str, conditions: Conditions) -> Iterator[str]:
+    def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
         if conditions:
             yield f"{word} {_chained([self._condition(one) for one in conditions], conditions.connectors)}"
 
-    def _condition(self, condition: Condition, *, joins: bool = False) -> str:
-        sign = OPERATORS[condition.operator].upper()
+    def _condition(self, condition: ir.Condition, *, joins: bool = False) -> str:
+        sign = ir.OPERATORS[condition.operator].upper()
         value = condition.value
-        if joins and isinstance(value, ColumnUnit):
+        if joins and isinstance(value, ir.ColumnUnit):
             text = self._column(value, last=True)
         else:
             text = self._value(value, bracketed=sign == "IN")
@@ -140,10 +130,10 @@ class _Writer:
             parts += ["AND", self._value(condition.second)]
         return " ".join(parts)
 
-    def _value(self, value: Value, *, bracketed: bool = False) -> str:
-        if isinstance(value, Query):
+    def _value(self, value: ir.Value, *, bracketed: bool = False) -> str:
+        if isinstance(value, ir.Query):
             return f"({self.query(value)})"
-        if isinstance(value, ColumnUnit):
+        if isinstance(value, ir.ColumnUnit):
             text = self._column(value)
         elif isinstance(value, float | int):
             text = f"{value:.15g}"
@@ -154,7 +144,7 @@ class _Writer:
 
 def _aggregated(number: int, inner: str, *, distinct: bool) -> str:
     inner = f"DISTINCT {inner}" if distinct else inner
-    return inner if not number else f"{AGGREGATES[number]}({inner})"
+    return inner if not number else f"{ir.AGGREGATES[number]}({inner})"
 
 
 def _chained(texts: Sequence[str], connectors: Sequence[str]) -> str:
