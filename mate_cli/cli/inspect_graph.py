@@ -32,7 +32,7 @@ def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializ
     from mate_cli.reports.examples.evidence import NodeView, print_nodes
     from mate_cli.reports.plots.evidence_graph import GraphView, evidence_graph_figure
     from mate_cli.reports.terminal.comparison import report_console
-    from mate_cli.tokenization.fitting.cuts import describe_cut
+    from mate_cli.tokenization.fitting.truncation import describe_cut
     from mate_cli.tokenization.serializers.serializer import EncodingFailure
 
     (encoding,) = serializer.encode([example])

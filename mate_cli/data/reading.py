@@ -13,8 +13,8 @@ from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
 from mate_cli.tokenization.hybrider.distances import OverlapDistance
-from mate_cli.tokenization.hybrider.labels import page_context
 from mate_cli.tokenization.hybrider.nodes import page_sentences
+from mate_cli.tokenization.hybrider.targets import page_context
 
 
 def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:

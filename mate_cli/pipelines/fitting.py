@@ -10,7 +10,7 @@ from typing import Any
 from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.fitting.cuts import CUTS, describe_cuts
+from mate_cli.tokenization.fitting.truncation import CUTS, describe_cuts
 
 IN_WORDS = {
     "no answer": "without an answer",

@@ -12,7 +12,7 @@ from rich.text import Text
 from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
-from mate_cli.tokenization.fitting.cuts import describe_cuts
+from mate_cli.tokenization.fitting.truncation import describe_cuts
 
 if TYPE_CHECKING:
     from mate_cli.data.loading.batching import Schedule

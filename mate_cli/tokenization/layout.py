@@ -60,7 +60,7 @@ class TableEncoding:
         answer_number: the answer as one number; NaN where it is none.
         aggregation_id: of the answer's aggregation, -1 where it is not known.
         class_id: of a statement's label, -1 where it is not known.
-        cut: how much of the table was left out, int32 [4], see `cuts.CUTS`; None where nobody counted.
+        cut: how much of the table was left out, int32 [4], see `truncation.CUTS`; None where nobody counted.
         uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
         relations: of texts that are read side by side, the nodes of a graph, which row ids number from 1: how node i,
             which asks, relates to node j, which is asked, uint8 [K, K], None where nobody says. Of evidence 0 is not at

@@ -11,8 +11,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
-from mate_cli.tokenization.serializers.lexical import LexicalSerializer
-from mate_cli.tokenization.serializers.lexical_features import FEATURES, QUESTION, best_elsewhere
+from mate_cli.tokenization.serializers.lexical import FEATURES, QUESTION, LexicalSerializer, best_elsewhere
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer

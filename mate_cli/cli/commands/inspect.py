@@ -204,7 +204,7 @@ def show(
     from mate_cli.reports.examples.example import print_cut, print_example, print_sentences, print_tokens
     from mate_cli.reports.examples.kept_tokens import print_kept
     from mate_cli.reports.terminal.comparison import report_console
-    from mate_cli.tokenization.fitting.cuts import describe_cut
+    from mate_cli.tokenization.fitting.truncation import describe_cut
     from mate_cli.tokenization.serializers.masking import MaskingSerializer
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer
 

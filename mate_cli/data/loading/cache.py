@@ -24,7 +24,7 @@ from mate_cli.files.atomic import replacing
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.fitting.cuts import CUTS
+from mate_cli.tokenization.fitting.truncation import CUTS
 from mate_cli.tokenization.layout import OF_NODES, TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 

@@ -22,7 +22,7 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.fitting.cuts import CUTS
+from mate_cli.tokenization.fitting.truncation import CUTS
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer
 

@@ -13,8 +13,7 @@ from mate_cli.data.reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.labels import reading_pairs
-from mate_cli.tokenization.hybrider.targets import target_of
+from mate_cli.tokenization.hybrider.targets import reading_pairs, target_of
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 

@@ -14,9 +14,8 @@ from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels
 from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample
-from mate_cli.tokenization.hybrider.targets import target_of
+from mate_cli.tokenization.hybrider.targets import hop_candidates, hop_labels, target_of
 
 
 class RowHopping(CandidateChoice):

@@ -15,7 +15,7 @@ from mate_cli.attention.packing import Packing
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES
-from mate_cli.tokenization.serializers.lexical_features import FEATURES
+from mate_cli.tokenization.serializers.lexical import FEATURES
 
 if TYPE_CHECKING:
     from mate_cli.tokenization.layout import TableBatch

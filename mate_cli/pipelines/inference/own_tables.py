@@ -27,7 +27,7 @@ from mate_cli.tables.limits import Limits
 from mate_cli.tables.read import LIMITS, open_table, valid
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
-from mate_cli.tokenization.fitting.cuts import CUTS
+from mate_cli.tokenization.fitting.truncation import CUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

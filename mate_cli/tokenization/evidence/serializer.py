@@ -22,7 +22,7 @@ from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sente
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.detokenize import span_text
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
-from mate_cli.tokenization.serializers.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.lexical import LexicalTable
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
 
 Told = tuple[str, ...]

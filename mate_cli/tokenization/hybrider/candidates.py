@@ -15,10 +15,9 @@ from pydantic import Field
 
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels, ranking_labels
 from mate_cli.tokenization.hybrider.linking import link_question
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
-from mate_cli.tokenization.hybrider.targets import target_of
+from mate_cli.tokenization.hybrider.targets import hop_candidates, hop_labels, ranking_labels, target_of
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer

@@ -17,10 +17,9 @@ from mate_cli.errors import ConfigError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import whole_passages
-from mate_cli.tokenization.fitting.cuts import count_cuts, lost_cells
 from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, tokens_to_keep
 from mate_cli.tokenization.fitting.ranked_rows import RankedRows
-from mate_cli.tokenization.fitting.truncation import Fit, fit_table, smallest_table
+from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table, lost_cells, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.detokenize import find_pieces, joined_pieces, span_text
 from mate_cli.tokenization.pieces.pieces import TablePieces

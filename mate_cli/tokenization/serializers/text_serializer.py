@@ -19,7 +19,7 @@ from mate_cli.tokenization.expansion import Expander
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
 from mate_cli.tokenization.pieces.table_facts import TableFacts
-from mate_cli.tokenization.serializers.lexical_features import LexicalTable
+from mate_cli.tokenization.serializers.lexical import LexicalTable
 from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Serializer
 
 _TABLES_AT_ONCE = 64

@@ -13,10 +13,18 @@ from strategies import examples
 
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.hybrider.labels import hop_candidates, hop_labels, ranking_labels, reading_pairs
 from mate_cli.tokenization.hybrider.linking import TableLinks, link_question
 from mate_cli.tokenization.hybrider.nodes import MAX_CANDIDATES, Node
-from mate_cli.tokenization.hybrider.targets import AnswerNode, Target, target_of, trace_answer
+from mate_cli.tokenization.hybrider.targets import (
+    AnswerNode,
+    Target,
+    hop_candidates,
+    hop_labels,
+    ranking_labels,
+    reading_pairs,
+    target_of,
+    trace_answer,
+)
 
 
 @pytest.fixture(scope="module")
