@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Protocol
+from random import Random
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -24,19 +25,6 @@ KEPT_PIECES = 50_000_000
 """Pieces of tables that a process remembers, at four bytes or so each: a later epoch splits no word again."""
 BLOCK = 256
 """Numbers that are drawn from a generator at a time: one by one they take ten times as long."""
-
-
-class Draws(Protocol):
-    """What is asked of chance; Python's `random.Random` is one, as the reference uses it."""
-
-    def random(self) -> float:
-        """A number from 0 to 1."""
-
-    def randint(self, low: int, high: int, /) -> int:
-        """A whole number from `low` to `high`, both included."""
-
-    def shuffle(self, items: list[Any], /) -> None:
-        """Bring a list into a random order."""
 
 
 class GeneratorDraws:
@@ -59,6 +47,10 @@ class GeneratorDraws:
     def shuffle(self, items: list[Any]) -> None:
         """Bring a list into a random order."""
         items[:] = [items[place] for place in self._generator.permutation(len(items)).tolist()]
+
+
+Draws = Random | GeneratorDraws
+"""What is asked of chance; the reference asks Python's."""
 
 
 class Corner(NamedTuple):
