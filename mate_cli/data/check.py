@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
+from operator import gt, ne
 from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
@@ -108,9 +109,12 @@ def parse_json_as(
     return None
 
 
-def is_ragged(file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem]) -> bool:
-    """Whether some rows of a table have not as many cells as its header; notes the first such row."""
-    ragged = [place for place, row in enumerate(rows) if len(row) != len(header)]
+def is_ragged(
+    file: str, key: str, header: Sized, rows: Sequence[Sized], problems: list[Problem], *, longer: bool = False
+) -> bool:
+    """Whether some rows of a table have not as many cells as its header, or just more; notes the first such row."""
+    differs = gt if longer else ne
+    ragged = [place for place, row in enumerate(rows) if differs(len(row), len(header))]
     if ragged:
         what = f"row {ragged[0]} has {len(rows[ragged[0]])} cells under {len(header)} headers"
         problems.append(Problem(file, key, f"{what} ({len(ragged)} such rows)" if len(ragged) > 1 else what))

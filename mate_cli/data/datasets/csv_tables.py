@@ -8,7 +8,7 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import PurePosixPath
 
-from mate_cli.data.check import Problem
+from mate_cli.data.check import Problem, is_ragged
 from mate_cli.tables.table import Cell, Table
 
 END = "the end"
@@ -87,10 +87,7 @@ def parse_csv_table(
     if not lines:
         return None
     header, *rows = lines
-    long = [place for place, row in enumerate(rows) if len(row) > len(header)]
-    if long:
-        what = f"row {long[0]} has {len(rows[long[0]])} cells under {len(header)} headers"
-        problems.append(Problem(file, "", f"{what} ({len(long)} such rows)" if len(long) > 1 else what))
+    if is_ragged(file, "", header, rows, problems, longer=True):
         return None
     short = sum(len(row) < len(header) for row in rows)
     if short and len(rows[-1]) < len(header) and not content.endswith((b"\n", b"\r")):

@@ -176,17 +176,9 @@ class LexicalSerializer(Serializer):
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
-        known: dict[int, LexicalTable] = {}
-        results: list[TableEncoding | EncodingFailure] = []
-        for example in examples:
-            reason = self._misfit(example.table)
-            if reason:
-                results.append(EncodingFailure(example.example_id, reason))
-                continue
-            if id(example.table) not in known:
-                known[id(example.table)] = LexicalTable(example.table)
-            results.append(self._lay_out(example, known[id(example.table)]))
-        return results
+        tables = {id(example.table): example.table for example in examples}
+        known = {key: self._misfit(table) or LexicalTable(table) for key, table in tables.items()}
+        return [self._lay_out(example, known[id(example.table)]) for example in examples]
 
     def _misfit(self, table: Table) -> str:
         width = len(table.header)
@@ -198,7 +190,10 @@ class LexicalSerializer(Serializer):
             return f"too many columns: {width}, at most {min(MAX_LINES, self.max_tokens - 1)}"
         return ""
 
-    def _lay_out(self, example: TableExample, table: LexicalTable) -> TableEncoding:
+    def _lay_out(self, example: TableExample, table: LexicalTable | str) -> TableEncoding | EncodingFailure:
+        """The encoding of an example with what is known of its table, or why that cannot be encoded."""
+        if isinstance(table, str):
+            return EncodingFailure(example.example_id, table)
         width = table.width
         rows = min(len(example.table.rows), MAX_LINES, (self.max_tokens - 1) // width)
         cells = np.arange(rows * width)
