@@ -159,12 +159,10 @@ class TableBatch:
         aggregation_ids: [B], -1 where not known.
         class_ids: [B], -1 where not known.
         places: of each token, where it stands in its example's encoding; None where all stand where they did.
-        relations: as in `TableEncoding`, [B, K, K], 0 where there is no node; None: every node to every other.
-        node_cells: as in `TableEncoding`, [B, K, 2], -1 where there is no node.
-        sentence_ids: as in `TableEncoding`.
-        node_kinds: as in `TableEncoding`, [B, K], 0 where there is no node.
-        node_tables: as in `TableEncoding`, [B, K], -1 where there is none.
-        actions: as in `TableEncoding`, [B, A, 5], -1 after the last one.
+        relations: [B, K, K], 0 where there is no node; None: every node to every other.
+
+    As in `TableEncoding` are also `relations`, `sentence_ids`, `node_kinds` [B, K], 0 where there is no node, and
+    `node_cells` [B, K, 2], `node_tables` [B, K] and `actions` [B, A, 5], -1 where there is none.
     """
 
     input_ids: torch.Tensor

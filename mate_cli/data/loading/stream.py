@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.shards import Lane, Shard, StreamedTable
 from mate_cli.data.loading.batching import Schedule
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule
+from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.fitting.truncation import CUTS
@@ -48,8 +48,8 @@ class Maker(Protocol):
         """
 
 
-class StreamedDataset(ABC):
-    """A dataset that is not learnt from as a whole, but from examples made of its tables.
+class StreamedDataset(TableDataset, ABC):
+    """A dataset that is not learnt from as a whole, but from examples made of its tables; none are of split "train".
 
     Attributes:
         masks: whether the examples of a table differ from epoch to epoch ("dynamic").
@@ -59,19 +59,10 @@ class StreamedDataset(ABC):
     masks: Masks = "dynamic"
     splits: tuple[str, ...] = ("train", "dev")
 
-    @abstractmethod
-    def examples(self, split: str) -> list[TableExample]:
-        """What is evaluated; none of the split "train"."""
-
     @property
     @abstractmethod
     def files(self) -> list[Shard]:
         """The files of the tables."""
-
-    @property
-    @abstractmethod
-    def facts(self) -> Mapping[str, str]:
-        """What a record should say of them."""
 
     @abstractmethod
     def maker(self, serializer: Serializer) -> Maker:
