@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mate_cli.data.reading import page_example
+from mate_cli.data.page_reading import page_example
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.lit_modules.base import by_source
 from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking, chosen_node

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mate_cli.data.reading import nearest_page, page_example
+from mate_cli.data.page_reading import nearest_page, page_example
 from mate_cli.lit_modules.base import by_source
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.metrics.hits_at_k import hits_at_k
