@@ -82,7 +82,7 @@ def _contaminated(splits: Splits, near: float) -> Iterator[Problem]:
         yield Problem("train.json", found[0], what)
 
 
-def read_tables(store: Callable[[str], Path], problems: list[Problem]) -> dict[str, Table]:
+def read_all_tables(store: Callable[[str], Path], problems: list[Problem]) -> dict[str, Table]:
     """All readable tables with their passages, whether a question needs them or not."""
     bare: dict[str, Table] = {}
     for table_id, content in _members(store, "tables_tok", problems):

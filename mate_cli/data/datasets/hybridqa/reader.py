@@ -112,7 +112,7 @@ class HybridQA(Release):
         splits = {split: self.questions(split, problems) for split in self.splits}
         released = {split: self.released(f"{split}.json") for split in splits}
         check.check_questions(splits, released, problems)
-        tables = check.read_tables(self.store, problems)
+        tables = check.read_all_tables(self.store, problems)
         check.check_tables(splits, released, tables, problems)
         counts = {split: check.count_questions(questions) for split, questions in splits.items()}
         for why, count in self.repeated.items():
