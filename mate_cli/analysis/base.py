@@ -40,12 +40,6 @@ def analyse_run(run: str, split: str, here: Here, analysis: Analysis) -> tuple[R
 
     Batches are small: what is looked at may grow with the square of the length.
 
-    Args:
-        run: its folder.
-        split: to be read.
-        here: the machine and the folders of now.
-        analysis: what to look for.
-
     Returns:
         The run's folder, and what was found.
 

@@ -22,7 +22,6 @@ class AttentionPlan:
     """What every head may see in one batch; it holds no parameters and is cheap until asked.
 
     Args:
-        pattern: the definition.
         batch: the tokens it is applied to; what was prepared with it is not derived again.
         derived: where to keep what is derived, when other plans of the batch keep theirs there too.
     """
@@ -57,12 +56,7 @@ class AttentionPlan:
 
 
 class Plans:
-    """The plans of all layers of a network on one batch; layers of equal patterns have the same one.
-
-    Args:
-        patterns: of the layers.
-        batch: the tokens.
-    """
+    """The plans of all layers of a network on one batch; layers of equal patterns have the same one."""
 
     def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch) -> None:
         self.derived: dict[Hashable, object] = dict(batch.prepared)

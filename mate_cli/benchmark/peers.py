@@ -18,12 +18,7 @@ Encode = Callable[[TableBatch], Tensor]
 
 
 class TransformersBert(nn.Module):
-    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel.
-
-    Args:
-        size: of the encoder.
-        positions: the longest input.
-    """
+    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import BertConfig, BertModel
@@ -38,12 +33,7 @@ class TransformersBert(nn.Module):
 
 
 class TransformersTapas(nn.Module):
-    """`TapasModel` with its default attention; row and column ids beyond its tables become the last ones.
-
-    Args:
-        size: of the encoder.
-        positions: not used: positions restart in every cell.
-    """
+    """`TapasModel` with its default attention; row and column ids beyond its tables become the last ones."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import TapasConfig, TapasModel

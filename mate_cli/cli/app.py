@@ -47,11 +47,7 @@ def commands() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `mate` with the given arguments and return its exit code.
-
-    Args:
-        arguments: the words after `mate`; those of the process when left out.
-    """
+    """Run `mate` with the given arguments and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with clean_streams(), plain_warnings():

@@ -46,13 +46,7 @@ class ScheduleRecipe(Protocol):
 
 @dataclass(frozen=True)
 class Optimization:
-    """How the weights of a run are moved.
-
-    Args:
-        optimizer: builds the optimizer.
-        schedule: builds the learning-rate schedule.
-        total_steps: optimizer steps of the whole run.
-    """
+    """How the weights of a run are moved, in `total_steps` optimizer steps."""
 
     optimizer: OptimizerRecipe
     schedule: ScheduleRecipe
@@ -91,9 +85,6 @@ class AboutTables:
 
 class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     """A head on a network, a loss and metrics; which network it is makes no difference.
-
-    Args:
-        encoder: the network, called with a batch; its states are [B, T, D].
 
     Attributes:
         pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
@@ -134,13 +125,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
-        """The mean loss of what one encoder makes of a batch, a scalar.
-
-        Args:
-            output: states, and the batch that they are of.
-            head: the task's own, or one of the same kind for an earlier stage.
-            encoder: made the states.
-        """
+        """The mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
 
     @abstractmethod
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
@@ -188,12 +173,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """The scores of the head as the models of transformers return them, those of tokens [B, length].
-
-        Args:
-            output: what the network makes of a batch.
-            length: tokens of what it was given.
-        """
+        """The scores of the head as the models of transformers return them, those of tokens [B, length]."""
         raise NotImplementedError(f"{type(self).__name__} has no class of transformers")
 
     @property
@@ -229,12 +209,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def baselines(
         self, examples: Mapping[str, ExampleT], training: Callable[[], Sequence[ExampleT]]
     ) -> dict[str, float]:
-        """Metrics of what needs no network, as `<baseline>/<metric>`; none by default.
-
-        Args:
-            examples: of a split, by name.
-            training: reads the examples that may be learnt from.
-        """
+        """Metrics of what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:

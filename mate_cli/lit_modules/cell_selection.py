@@ -45,7 +45,6 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     """Mean token logit per cell, softmax over the table, marginal likelihood over the candidate cells.
 
     Args:
-        encoder: any network.
         loss: `marginal_likelihood` (soft labels without gradient), `hard_em`, or `binary`, of each cell by itself.
         drop_ambiguous: learn only from examples with exactly one candidate cell.
         dropout: on the states before the head.

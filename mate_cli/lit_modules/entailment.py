@@ -42,9 +42,6 @@ class Entailment(TableTask[TableExample, Verdict]):
 
     There is no dropout but the network's own (`model.hidden_dropout`).
 
-    Args:
-        encoder: any network.
-
     Source: google-research/tapas, `models/tapas_classifier_model.py`; Eisenschlos et al. 2020, section 3.
     """
 

@@ -62,7 +62,6 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     """Cells whose tokens are likely on average, in one column or anywhere, and an aggregation of them.
 
     Args:
-        encoder: any network.
         aggregation: "none" is chosen; "supervised": examples name theirs; "weak": it is learnt from the answer.
         temperature: token scores are divided by it.
         select_one_column: choose one column, and cells only there.
@@ -247,12 +246,7 @@ def _guessed(name: str, guess: Guess) -> TableAnswer:
 def likely_cells(
     probabilities: Tensor, batch: TableBatch, threshold: float
 ) -> list[tuple[Coordinates, tuple[float, ...]]]:
-    """The body cells of each example whose tokens have a greater mean probability, column by column, and these means.
-
-    Args:
-        probabilities: of tokens [B, T].
-        batch: whose tokens they are.
-        threshold: to exceed.
+    """The body cells whose tokens' probabilities [B, T] have a mean above a threshold, by column, and these means.
 
     Source: google-research/tapas, `experiments/prediction_utils.py`.
     """

@@ -57,10 +57,6 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
     """What is wrong with an answer; None where it is one of the references once normalised.
 
     Of several references the one to which the answer is nearest counts.
-
-    Args:
-        prediction: what was answered; empty for nothing.
-        references: what counts as right.
     """
     if any(exact_match(prediction, reference) for reference in references):
         return None

@@ -28,12 +28,7 @@ BY_HARDNESS = tuple(
 
 
 def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-    """The share of questions whose query matches, in all and by hardness, and the shares of errors.
-
-    Args:
-        queries: that were found, by question; None, or none at all, matches nothing.
-        examples: those whose query is known count.
-    """
+    """The share of questions with a known query that are matched, in all and by hardness, and the shares of errors."""
     known = {name: example for name, example in examples.items() if example.query}
     if not known:
         return {}

@@ -86,11 +86,7 @@ def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
-    """Questions by the number of tokens that their inputs have before they are cut; nothing where all are in one part.
-
-    Args:
-        tokens: of a question, by its name.
-    """
+    """Questions by the tokens of their inputs before they are cut; nothing where all are in one part."""
     return {part: names for part, names in _split(tokens, TOKEN_LIMITS, token_parts()).items() if names}
 
 

@@ -92,9 +92,6 @@ class _Kind:
 class MateForTask(MateModel):
     """A network of ours with the head of its task.
 
-    Args:
-        config: which network and task.
-
     Raises:
         CheckpointError: the task is of another kind.
     """

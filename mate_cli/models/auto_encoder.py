@@ -95,11 +95,7 @@ def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class MateModel(PreTrainedModel):
-    """Any network of ours behind the inputs that transformers' TAPAS takes.
-
-    Args:
-        config: which network.
-    """
+    """Any network of ours behind the inputs that transformers' TAPAS takes."""
 
     config_class = MateConfig
     base_model_prefix = "mate"
@@ -259,16 +255,7 @@ class MateModel(PreTrainedModel):
         cell_features: Tensor | None,
         **more: Tensor | None,
     ) -> TableBatch:
-        """What the network reads; see `forward`.
-
-        Args:
-            input_ids: [B, T].
-            attention_mask: [B, T].
-            token_type_ids: [B, T, 7].
-            position_ids: [B, T].
-            cell_features: [B, T, F].
-            **more: other fields of a batch.
-        """
+        """What the network reads; see `forward`."""
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
         types: dict[str, Any] = dict(

@@ -16,13 +16,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Candidates(TableEncoder):
-    """BERT with words, positions and segments, which sees one candidate at a time.
-
-    Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
-        **options: those of `TableEncoder`.
-    """
+    """BERT with words, positions and segments, which sees one candidate at a time."""
 
     def __init__(
         self,

@@ -40,8 +40,6 @@ class Dot(TableEncoder):
     added to the attention that the token gets, and so the loss teaches what matters.
 
     Args:
-        size: of the task transformer, a name in `SIZES` or a size.
-        attention: how attention is computed, in both.
         pruner: builds the pruning transformer; options that it does not set are those of the task transformer.
         keep: K, tokens that the task transformer reads, the question's among them.
         select: keep the best tokens, or the tokens of the best columns.
@@ -49,7 +47,6 @@ class Dot(TableEncoder):
             (J in the paper); "pruning" a loss of its own alone, the scores only choosing tokens (P); "both" both (PJ).
         first: keep the first K tokens, without any pruning transformer: what one that learns must exceed.
         row_head_ratio: the share of row heads in the task transformer, as in MATE; None for full attention.
-        **options: those of `TableEncoder`.
     """
 
     def __init__(

@@ -15,11 +15,7 @@ from mate_cli.models.mate import Mate
 
 
 class Lexical(Mate):
-    """Row and column heads over the features of cells (`encoding=lexical`).
-
-    Args:
-        **options: those of `Mate`.
-    """
+    """Row and column heads over the features of cells (`encoding=lexical`)."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - passed on
         super().__init__(**{**options, "vocab_size": 1})
@@ -29,12 +25,7 @@ class Lexical(Mate):
 
 
 class CellEmbeddings(FeatureEmbeddings):
-    """The features of cells in place of words, normalised as words are.
-
-    Args:
-        width: D of the states.
-        dropout: the probability of dropping a number of the hidden layer or the result.
-    """
+    """The features of cells in place of words, normalised as words are."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(width, dropout)

@@ -33,13 +33,11 @@ class Linformer(TableEncoder):
     Every token attends to the same slots, whatever row or column it is in. Padding never reaches a slot.
 
     Args:
-        size: a name in `SIZES`, or a size.
         attention: not used, as this network has one of its own; what asks for a certain one is refused before.
         length: tokens of the longest input, n; a shorter one uses the first positions only.
         slots: what positions are mixed into, k.
         sharing: who shares the mixing weights: the heads of a layer (headwise), also its keys and values (key_value),
             or all layers, keys and values (layerwise).
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: a number is not positive, or there is no such sharing.
@@ -109,9 +107,6 @@ class MixedAttention(Attention):
     """Attention of every token to the slots of a mixer, in one layer of `Linformer`.
 
     It holds the mixer without owning it, so that layers can share one and it is saved once.
-
-    Args:
-        mixer: mixes positions into slots.
     """
 
     among_tokens = False

@@ -18,10 +18,7 @@ class Mate(TableEncoder):
     """A table encoder of which some heads see only the row and the others only the column.
 
     Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
         row_head_ratio: the share of row heads.
-        **options: those of `TableEncoder`.
     """
 
     def __init__(

@@ -41,12 +41,9 @@ class RelationAware(TableEncoder):
     The output is of nodes: `EncoderOutput.batch` has a token for each. States of columns have those of tables added.
 
     Args:
-        size: of the encoder of word pieces, a name in `SIZES` or a size.
-        attention: how it computes attention.
         extra: the layers over nodes, and what they begin with.
         frozen: learn nothing in the encoder of word pieces, whose states are then computed once for every input.
         cache: a folder where the states of inputs whose queries are known are kept; None: they are computed each time.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: the layers over nodes have no width.

@@ -20,12 +20,9 @@ class Sat(TableEncoder):
     """A table encoder of which every head sees the row and the column.
 
     Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
         variant: `tapas`: the mask of that code base in all layers, and the embeddings of TAPAS; `original`: rows only
             in the lower half of the layers, the header visible to all, and nothing embedded but words, positions and
             segments. What the authors also do to the table itself is `encoding=sat`.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: there is no such variant.

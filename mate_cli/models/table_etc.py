@@ -46,11 +46,9 @@ class TableEtc(TableEncoder):
     """A table encoder with a memory of 256 slots; every token is told which slots are its own row and column.
 
     Args:
-        size: a name in `SIZES`, or a size.
         attention: not used, as this network has one of its own; what asks for a certain one is refused before.
         radius: how many tokens to either side a token sees.
         max_distance: distances beyond this count as this one.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: `radius` or `max_distance` is too small.
@@ -91,12 +89,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """What slots begin with: their kind, and the embedding that tokens of that row or column carry.
-
-    Args:
-        size: width D.
-        dropout: the probability of dropping a number of the result.
-    """
+    """What slots begin with: their kind, and the embedding that tokens of that row or column carry."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()

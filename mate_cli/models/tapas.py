@@ -15,13 +15,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Tapas(TableEncoder):
-    """A table encoder in which every token sees every other.
-
-    Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
-        **options: those of `TableEncoder`.
-    """
+    """A table encoder in which every token sees every other."""
 
     def __init__(
         self,

@@ -33,15 +33,12 @@ class TransformerXh(TableEncoder):
     """BERT over the nodes of a graph, each read by itself, with hops between nodes after its last layers.
 
     Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention within nodes is computed.
         hop: "gat", the released code's graph attention; "dot", the paper's dot products.
         hop_layers: after how many layers, the last ones, hubs hop: what is so many steps away reaches a node. None for
             three, or all where there are fewer.
         combine: how the mixture of a hub and of what it found begins: "random" as released; "identity" leaves the hub
             as it was and adds what it found.
         relation_bias: learn what each kind of relation adds to the scores of a head; not in the paper.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: there are not so many layers.

@@ -22,10 +22,8 @@ class TransformerXl(TableEncoder):
     weights of BERT fit, not relative as in the paper.
 
     Args:
-        size: a name in `SIZES`, or a size.
         attention: how attention is computed; not used with a memory.
         memory: the states of the segment before are a memory, into which no gradient flows, as in the paper.
-        **options: those of `TableEncoder`.
     """
 
     def __init__(

@@ -55,10 +55,6 @@ def read_state(path: Path) -> Mapping[str, Any]:
 def continuing(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
     """Go on from a last state; until the first step is done, what fails without a name is its misfit.
 
-    Args:
-        path: the last state; None where there is none.
-        has_begun: whether a step has been done since.
-
     Raises:
         CheckpointError: the state does not fit the run.
     """

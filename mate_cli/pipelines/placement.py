@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 
 def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
-    """Options of `pl.Trainer`.
-
-    Args:
-        hardware: the machine.
-        training: gradients are shared; else each process works for itself.
-    """
+    """Options of `pl.Trainer`; in training gradients are shared, else each process works for itself."""
     # The environment is always named, so that Lightning does not go by what Slurm says of a job.
     own = [LightningEnvironment()]
     options = {"accelerator": hardware.accelerator, "precision": hardware.precision, "plugins": own}

@@ -27,10 +27,8 @@ class Run:
     """A run in progress, or a finished one.
 
     Args:
-        folder: where everything is written.
         record: its summary, written at every change of status.
         clock: seconds of wall time, earlier parts included.
-        console: what the user sees.
         transcript: what the user has seen.
         trackers: where its numbers go; opened once there are some.
     """
@@ -50,13 +48,7 @@ class Run:
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 
     def open_trackers(self, logger: Logger, config: Mapping[str, Any], step: int | None = None) -> None:
-        """Open metrics.jsonl, and W&B where it is asked for; of several processes, only the first keeps any.
-
-        Args:
-            logger: which ones.
-            config: what they are told of the run.
-            step: rows after this one are dropped, as they are made again.
-        """
+        """Open metrics.jsonl, and W&B where it is asked for, in the first process; rows after `step` are dropped."""
         if not ranks.is_first():
             return
         self.trackers.add(MetricsFile(self.folder, step))

@@ -45,11 +45,6 @@ class Finished:
 def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Run:
     """Train all stages, skip those that are finished, and leave a record of each and of the whole.
 
-    Args:
-        plan: what to train.
-        job: number of the job in a sweep.
-        folder: of the whole; a new one below `paths.outputs`, or the one to resume, when it is None.
-
     Returns:
         The finished run.
 
@@ -153,11 +148,7 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run]) -> None:
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What an example costs that passes through all stages: seconds and operations add up.
-
-    Args:
-        stages: the throughput of each; an entry that one of them lacks is left out.
-    """
+    """What an example costs that passes through all stages: seconds and operations add up, where all have them."""
     joint: dict[str, float] = {}
     if all(stage.get("examples_per_second") for stage in stages):
         joint["examples_per_second"] = 1 / sum(1 / stage["examples_per_second"] for stage in stages)

@@ -37,11 +37,6 @@ from mate_cli.runs.weights import load_module, save_module, sha256
 def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     """Fit, or continue to fit, and score the best weights on the development and test splits.
 
-    Args:
-        run: in progress, recorded.
-        cfg: what to train.
-        config: what dashboards are told of the run.
-
     Raises:
         MateError: something the user can mend.
         Interrupted: the user asked to stop; the state is saved.

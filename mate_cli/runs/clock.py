@@ -6,11 +6,7 @@ import time
 
 
 class Clock:
-    """Seconds of wall time, counted on from earlier parts of the same run.
-
-    Args:
-        before: seconds of the earlier parts.
-    """
+    """Seconds of wall time, counted on from those of earlier parts of the same run."""
 
     def __init__(self, before: float = 0.0) -> None:
         self._start = time.monotonic() - before

@@ -68,14 +68,8 @@ def choose_folder(
 ) -> RunFolder:
     """The folder of a new run, or of the one that `resume` names.
 
-    Args:
-        resume: null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder.
-        outputs: where runs are kept.
-        command: the command that makes it.
-        experiment: its experiment.
-        config: the resolved configuration.
-        job: number of the job in a sweep.
-        name: of a new folder; None for the time.
+    `resume` is null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder;
+    without a `name` a new folder is named after the time.
 
     Raises:
         RunError: there is none to resume, it was started with another configuration, or it is still running.
@@ -122,14 +116,7 @@ def _record(folder: RunFolder) -> dict[str, Any]:
 
 
 def find_resumable(resume: str, outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder:
-    """Find the run to continue.
-
-    Args:
-        resume: `last`, or the path of a run folder.
-        outputs: where runs are kept.
-        command: the command that made it.
-        experiment: its experiment.
-        config: the resolved configuration of now; what shapes the training must be what it was.
+    """Find the run to continue, the `last` one or that of a path; what shapes the training must be what it was.
 
     Raises:
         RunError: there is none, or it was started with another configuration.
@@ -177,11 +164,6 @@ def open_run(path: str) -> RunFolder:
 
 def finished_run(run: str, outputs: Path, command: str) -> RunFolder:
     """The folder of a run that is named, or the newest finished one of an experiment that is.
-
-    Args:
-        run: its folder, or an experiment's name.
-        outputs: where runs are kept.
-        command: the command that made it.
 
     Raises:
         RunError: there is none.

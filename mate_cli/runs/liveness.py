@@ -19,12 +19,7 @@ def own_process() -> str:
 
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
-    """Say whether a run that its record calls running has lost its process.
-
-    Args:
-        folder: the run's folder.
-        record: the content of its record.json.
-    """
+    """Say whether a run that its record calls running has lost its process."""
     if record.get("status") != "running":
         return False
     process = record.get("process")

@@ -88,11 +88,7 @@ class RunRecord:
 
 
 class RunFolder:
-    """One run's folder; every file in it is written to the side and then moved into place.
-
-    Args:
-        path: the folder; it is made when it is missing.
-    """
+    """One run's folder; every file in it is written to the side and then moved into place."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -159,9 +155,6 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 
 class SeenFolder(RunFolder):
     """A run's folder as all processes but the first have it: they read it and write nothing.
-
-    Args:
-        path: the folder.
 
     Raises:
         RunError: this process does not see it.

@@ -32,10 +32,5 @@ class MonitoredResult:
 
 
 def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
-    """The result of a run, None where it has none.
-
-    Args:
-        monitor: the metric that counts, as its record says.
-        metrics: all that it recorded.
-    """
+    """The result of a run, None where it has none."""
     return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None

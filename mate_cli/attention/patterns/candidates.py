@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 class CandidateBlocks(AttentionPattern):
-    """A token sees the tokens of its own candidate, whose number is its row id; no token is global.
-
-    Args:
-        num_heads: the number of heads N.
-    """
+    """A token sees the tokens of its own candidate, whose number is its row id; no token is global."""
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)

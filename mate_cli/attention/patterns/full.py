@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 class Full(AttentionPattern):
-    """Every token sees every token that is not padding.
-
-    Args:
-        num_heads: the number of heads N.
-    """
+    """Every token sees every token that is not padding."""
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 class PreviousSegment(AttentionPattern):
-    """A token sees the tokens of its own segment, whose number is its row id, and of the segment before.
-
-    Args:
-        num_heads: the number of heads N.
-    """
+    """A token sees the tokens of its own segment, whose number is its row id, and of the segment before."""
 
     def __init__(self, num_heads: int) -> None:
         super().__init__(num_heads)

@@ -23,7 +23,6 @@ class RowColumnHeads(AttentionPattern):
     """Row heads, which come first, see the same row; column heads the same column; global tokens see and are seen.
 
     Args:
-        num_heads: the number of heads N.
         row_head_ratio: the share of row heads; their number is rounded down.
 
     Raises:

@@ -19,9 +19,6 @@ class SameRowOrColumn(AttentionPattern):
     """A token sees its row and its column; global tokens see and are seen.
 
     Header cells are row 0, and so see one another; a body cell sees the header of its own column only.
-
-    Args:
-        num_heads: the number of heads N.
     """
 
     def __init__(self, num_heads: int) -> None:

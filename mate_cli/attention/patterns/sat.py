@@ -23,7 +23,6 @@ class SatLayer(AttentionPattern):
     (and its columns); global tokens see everything.
 
     Args:
-        num_heads: the number of heads N.
         columns: True for the upper layers, False for the lower ones.
     """
 

@@ -21,7 +21,6 @@ class Window(AttentionPattern):
     """A token sees those at most so many places away that are not padding.
 
     Args:
-        num_heads: the number of heads N.
         radius: places to either side.
     """
 

@@ -127,13 +127,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def picked_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths.
-
-    Args:
-        name: of the dataset.
-        encodings: to choose from.
-        batches: how many; "mixed" takes the 25th, 50th, 75th and 100th percentile of length.
-    """
+    """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths."""
     by_length = sorted(encodings, key=len, reverse=True)
     for label in batches:
         if label == "mixed":

@@ -58,11 +58,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def completions(line: str) -> list[str]:
-    """Return what the last word of a command line can become.
-
-    Args:
-        line: everything typed so far, such as `mate train mod`.
-    """
+    """Return what the last word of a command line, such as `mate train mod`, can become."""
     from mate_cli.cli.app import commands
     from mate_cli.cli.shell.candidates import Completer
 

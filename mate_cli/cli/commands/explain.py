@@ -47,11 +47,6 @@ def run_plain(words: Sequence[str]) -> int:
 def text(command: str, key: str, words: Sequence[str]) -> str:
     """What is known of a key, or of the keys of a section, for a terminal.
 
-    Args:
-        command: whose configuration it is in.
-        key: dotted.
-        words: what else is typed.
-
     Raises:
         ConfigError: there is no such key.
     """

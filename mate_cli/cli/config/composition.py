@@ -70,11 +70,7 @@ class Composed:
 
 @dataclass(frozen=True)
 class Composer:
-    """Composes configurations of `mate train`.
-
-    Args:
-        settings: overrides of Hydra's own part, for all of them.
-    """
+    """Composes configurations of `mate train`."""
 
     settings: tuple[str, ...]
 
@@ -89,11 +85,7 @@ class Composer:
 
 @contextmanager
 def composer(settings: Sequence[str], folder: Path | None) -> Iterator[Composer]:
-    """Let Hydra compose outside its own main function, also while that is at work on a sweep.
-
-    Args:
-        settings: overrides of Hydra's own part.
-        folder: the user's configuration, found beside ours; `./conf` when it is None.
+    """Let Hydra compose outside its own main function, also during a sweep; the user's folder is `./conf` if None.
 
     Raises:
         ConfigError: there is no such folder.

@@ -29,12 +29,7 @@ from mate_cli.errors import ConfigError, MateError
 
 @contextmanager
 def explained_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
-    """Turn the errors that a configuration can cause into `ConfigError`; errors of the program stay what they are.
-
-    Args:
-        config_name: the command's configuration.
-        words: its arguments.
-        file: of the module that reads the configuration, where the program may be to blame; None without one.
+    """Turn errors that a configuration can cause into `ConfigError`; those of the module at `file` stay what they are.
 
     Raises:
         ConfigError: naming the key and the nearest right name.
@@ -94,12 +89,7 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
 
 
 def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
-    """Return a command's configuration as the choices among the words make it; as it is where they cannot be composed.
-
-    Args:
-        config_name: its primary configuration.
-        words: what is typed.
-    """
+    """Return a command's configuration as the words' choices make it; as it is where they cannot be composed."""
     own = user_config_dir()
     path = [f'hydra.searchpath=["file://{own}"]'] if own else []
     chosen = [str(word) for word in map(Word.parse, words) if word.group and not word.sign and word.group != "sweep"]
@@ -117,13 +107,7 @@ def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
 
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
-    """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere.
-
-    Args:
-        key: dotted path.
-        config: what is known.
-        groups: names that are a choice of file, known beside the keys.
-    """
+    """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere."""
     section, _, name = key.rpartition(".")
     node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
     if not isinstance(node, DictConfig):

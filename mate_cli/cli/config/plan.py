@@ -37,10 +37,6 @@ OF_THE_WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "tr
 def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
     """Compose and check all that a command trains; nothing that needs torch is looked at.
 
-    Args:
-        words: overrides as typed, without flags.
-        folder: the user's configuration; `./conf` when it is None.
-
     Raises:
         ConfigError: a key that no stage has, a value out of bounds, or stages that cannot follow each other.
         RunError: a run that is to stand in for a stage is not there, or not finished.
@@ -178,8 +174,6 @@ class _StageWords:
     """A stage's configuration, and what was typed that it has taken.
 
     Args:
-        name: of the stage.
-        options: of the stage.
         composed: with all that it takes.
         own: what was typed for it alone.
         fits: of what was typed for every stage that has the key.
@@ -244,11 +238,6 @@ class _StageWords:
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.
-
-        Args:
-            asked: as it was composed.
-            config: as it will be trained.
-            first: the stage where the weights come from.
 
         Raises:
             ConfigError: naming the key, and where to set it.

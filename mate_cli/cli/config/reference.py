@@ -45,13 +45,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A place that sets a key.
-
-    Args:
-        where: a file of `conf/`, or "typed".
-        value: as it stands there.
-        said: the comment beside it.
-    """
+    """A place that sets a key."""
 
     where: str
     value: str
@@ -63,7 +57,6 @@ class Explained:
     """What is known of a key.
 
     Args:
-        key: dotted.
         meaning: what it is for; "" where nobody says.
         bounds: what it may be, in words; "" where anything may.
         value: in this composition.
@@ -82,8 +75,6 @@ class Composition:
     """What a command's configuration is composed of.
 
     Args:
-        name: of the primary configuration.
-        config: as composed.
         files: in their order, each with the part of the configuration that it is about; "" for all.
         typed: values that were typed, by key.
     """
@@ -180,12 +171,7 @@ class Composition:
 
 
 def explanations(command: str, key: str, words: Sequence[str]) -> list[Explained]:
-    """What is known of a key, or of each key of a section.
-
-    Args:
-        command: whose configuration it is in.
-        key: dotted; its own name alone will do where it is found once.
-        words: what else is typed.
+    """What is known of a key, or of each key of a section; its own name will do where that is found once.
 
     Raises:
         ConfigError: there is no such key; naming the nearest one.

@@ -22,12 +22,7 @@ from mate_cli.runs.names import Names, is_ignored, of_stage
 
 
 def telling(plan: Plan, folder: Path | None = None) -> Plan:
-    """The plan with its settings: what was typed of it without what changes nothing, values as they are read.
-
-    Args:
-        plan: as it was composed.
-        folder: the user's configuration; `./conf` when it is None.
-    """
+    """The plan with its settings: what was typed of it without what changes nothing, values as they are read."""
     asked = [text for text in plan.overrides if _may_tell(Word.parse(text))]
     same, stages = plan, _untyped(plan, folder) if asked else []
     for text in asked:
@@ -61,8 +56,6 @@ class _Untyped:
     """A stage beside what it would be without any value that was typed: composed once, it shows what most words do.
 
     Args:
-        name: of the stage.
-        words: what it was composed of.
         values: what it is trained with, by dotted key, as far as its words alone decide it.
         others: the same of its choices alone, interpolations as they stand.
     """

@@ -20,12 +20,7 @@ NEWEST = 20
 
 @dataclass(frozen=True)
 class Completer:
-    """Completes words of one command.
-
-    Args:
-        command: whose configuration it is.
-        words: what stands before.
-    """
+    """Completes words of one command."""
 
     command: str
     words: Sequence[str]

@@ -21,11 +21,7 @@ def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0
 
 
 def overview(commands: Mapping[str, str]) -> str:
-    """Return the text of `mate --help`.
-
-    Args:
-        commands: description of each sub-command.
-    """
+    """Return the text of `mate --help`."""
     return "\n".join(
         [
             "mate: train, evaluate and compare table transformers.",
@@ -43,11 +39,7 @@ def overview(commands: Mapping[str, str]) -> str:
 
 
 def command_help(config_name: str) -> str:
-    """Return the text of `mate <command> --help`, from the command's primary configuration.
-
-    Args:
-        config_name: name of the primary configuration, such as `train`.
-    """
+    """Return the text of `mate <command> --help`, from the command's primary configuration."""
     config = _load(config_name)
     texts = config["hydra"]["help"]
     sections = [

@@ -51,9 +51,6 @@ class Bookkeeping(Callback):
 def run_sweep(start: Callable[[], object]) -> int:
     """Run a sweep to its end and print what became of its jobs.
 
-    Args:
-        start: Hydra's entry, which hands the jobs to the launcher.
-
     Returns:
         0 when every job has finished (or is being trained elsewhere), else 1.
 
@@ -88,12 +85,6 @@ def job_files(folder: Path | None) -> list[Path]:
 
 def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, program: Sequence[str]) -> float | None:
     """Run one job of a sweep in a process of its own, unless it is done or being done.
-
-    Args:
-        config: the job's configuration, as far as Hydra knows it.
-        typed: overrides of the sweep.
-        folder: the user's configuration; `./conf` when it is None.
-        program: module file and sub-command that start a process.
 
     Returns:
         The monitored metric, for a search; None for a job without one.
@@ -191,12 +182,7 @@ def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
 
 
 def follow_job(folder: RunFolder, words: Sequence[str]) -> RunRecord:
-    """Train a job's run in a process of its own, and complete the record if that could not.
-
-    Args:
-        folder: the run's; `stderr.txt` in it keeps what the process says on stderr.
-        words: module file, sub-command, flags and overrides.
-    """
+    """Train a job's run in a process of its own, whose stderr is kept; complete the record if that could not."""
     errors = folder.path / "stderr.txt"
     print(f"job: mate {' '.join(words[1:])}", flush=True)
     command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]

@@ -24,8 +24,7 @@ def gathered(batches: list[list[T]]) -> list[T]:
 
     Every process must call this; each gets all of them.
 
-    Args:
-        batches: this process's, batch by batch; it was given every n-th, and some of the last were given twice.
+    Every process must call this; each was given every n-th batch, and some of the last were given twice.
     """
     shares = [batches]
     if dist.is_available() and dist.is_initialized():

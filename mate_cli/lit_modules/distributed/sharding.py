@@ -19,13 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 
 def shard(task: nn.Module, layers: Iterable[nn.Module], mesh: DeviceMesh) -> None:
-    """Cut the weights of each layer, and of what else the task is made of; once.
-
-    Args:
-        task: its children are called, not their parts.
-        layers: of the network, called one after the other.
-        mesh: the processes.
-    """
+    """Cut the weights of each layer, and of what else the task is made of; once."""
     for module in (*layers, *task.children()):
         if not isinstance(module, FSDPModule) and next(module.parameters(), None) is not None:
             fully_shard(module, mesh=mesh)
@@ -54,11 +48,7 @@ def _cut_like(parameter: Tensor | None, value: Tensor, example: DTensor) -> DTen
 
 
 class Sharded(ModelParallelStrategy):
-    """FSDP2 whose checkpoints are those of one process.
-
-    Args:
-        processes: all that train together, one shard each.
-    """
+    """FSDP2 whose checkpoints are those of one process."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(data_parallel_size=processes, tensor_parallel_size=1, save_distributed_checkpoint=False)

@@ -38,7 +38,6 @@ class EvidenceEntailment(Entailment):
     """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too.
 
     Args:
-        encoder: any network that reads nodes apart.
         double_softmax: cross entropy of probabilities as if they were scores, as released.
         dropout: on pooled states.
         keep: rows kept of each verdict.

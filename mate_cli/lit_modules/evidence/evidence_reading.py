@@ -56,12 +56,10 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half.
 
     Args:
-        encoder: any network that reads nodes apart.
         max_span_length: the most word pieces of an answer.
         answer_kinds: tell answers in a text from yes and no; not released.
         supporting_sentences: name the sentences that support the answer; not released.
         dropout: on pooled states.
-        serializer: encoded what is read; says what a span of tokens is in words.
     """
 
     monitor = "dev/f1"

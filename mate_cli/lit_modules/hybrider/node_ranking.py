@@ -15,12 +15,7 @@ from mate_cli.tokenization.hybrider.targets import target_of
 
 
 class NodeRanking(CandidateChoice):
-    """Chooses a node, knowing how it was found and how surely.
-
-    Args:
-        encoder: any network.
-        cache: where links are kept; None for nowhere.
-    """
+    """Chooses a node, knowing how it was found and how surely."""
 
     monitor = "dev/row_accuracy"
     label = "nodes"

@@ -22,9 +22,7 @@ class RowHopping(CandidateChoice):
     """Chooses a cell or page of the row of a node.
 
     Args:
-        encoder: any network.
         nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
-        cache: where links are kept; None for nowhere.
     """
 
     monitor = "dev/hop_accuracy"

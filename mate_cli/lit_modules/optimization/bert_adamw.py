@@ -50,12 +50,7 @@ class BertAdamW:
 
 
 class UncorrectedAdamW(torch.optim.Optimizer):
-    """Adam without bias correction, decay decoupled.
-
-    Args:
-        groups: of parameters, with their own `weight_decay`.
-        options: `lr`, `betas`, `eps` and `clip_value`, as in `BertAdamW`.
-    """
+    """Adam without bias correction, decay decoupled."""
 
     def __init__(self, groups: list[dict[str, Any]], options: dict[str, Any]) -> None:
         super().__init__(groups, options)

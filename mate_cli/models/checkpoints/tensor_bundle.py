@@ -57,11 +57,7 @@ class Damaged(ValueError):  # noqa: N818 - never seen outside
 
 
 class Cursor:
-    """Bytes that are read from left to right.
-
-    Args:
-        data: all of them.
-    """
+    """Bytes that are read from left to right."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
@@ -112,11 +108,7 @@ def find_bundle(path: Path) -> Path | None:
 
 
 def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
-    """The tensors of a bundle, by the name of their variable.
-
-    Args:
-        prefix: of its files, such as `model.ckpt`.
-        wanted: tells by its name whether a variable is read.
+    """The tensors of a bundle, by the name of their variable, as far as they are wanted.
 
     Raises:
         CheckpointError: a file is missing or damaged, or has what is not supported.

@@ -42,9 +42,6 @@ OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power",
 def read_variables(prefix: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint, those of the optimizer left out.
 
-    Args:
-        prefix: of its files, such as `model.ckpt`.
-
     Raises:
         CheckpointError: a file is missing or damaged.
         MissingDependencyError: the package that computes checksums is not installed.

@@ -37,7 +37,6 @@ class CandidateHead(nn.Module):
     """Pools the first token of each candidate and scores it, with side features, by a network of one hidden layer.
 
     Args:
-        hidden_size: width D of the states.
         side_vocabularies: how many values each side feature has; `cell_features` hold the values.
     """
 
@@ -66,10 +65,6 @@ class CandidateHead(nn.Module):
 
 class OptionHead(nn.Module):
     """Scores the first token of each candidate by a dense layer, without pooling it.
-
-    Args:
-        hidden_size: width D of the states.
-        dropout: the probability of dropping a number of the first token's state.
 
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
     """

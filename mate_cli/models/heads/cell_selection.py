@@ -39,11 +39,7 @@ class CellLogits(NamedTuple):
 
 
 class CellSelectionHead(nn.Module):
-    """One score per token, averaged over each body cell; the header row has none.
-
-    Args:
-        hidden_size: width D of the states.
-    """
+    """One score per token, averaged over each body cell; the header row has none."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
     """What it scores of all tokens, and so could choose among them."""
@@ -89,12 +85,7 @@ def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
 
 
 def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
-    """The score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body.
-
-    Args:
-        cells: scores.
-        batch: whose cells they are.
-    """
+    """The score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body."""
     two = pad(cells.logits.float(), (0, 1), value=NO_LOGIT).topk(2).values
     width = int(batch.column_ids.max()) + 1
     names = (cells.rows * width + cells.columns).masked_fill(~cells.mask, 0)

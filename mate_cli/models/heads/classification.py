@@ -18,8 +18,6 @@ class ClassHead(Score):
     """Scores classes from the pooled state [B, D]: [B, classes].
 
     Args:
-        hidden_size: D.
-        classes: their number.
         lexical: embeds the lexical features of cells; the largest numbers of any cell are added to the pooled state:
             thousands of examples pass before attention brings them there.
 

@@ -11,11 +11,6 @@ DEVIATION = 0.02
 class Score(nn.Linear):
     """A dense layer whose weights are drawn from a truncated normal, or start at zero; biases are zero.
 
-    Args:
-        inputs: width of what is scored.
-        outputs: scores of each.
-        zero: start with the same score for all.
-
     Source: google-research/tapas, `tapas_classifier_model_utils.classification_initializer`.
     """
 

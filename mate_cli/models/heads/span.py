@@ -23,7 +23,6 @@ class SpanHead(nn.Module):
     """Scores the spans that lie within one body cell.
 
     Args:
-        hidden_size: width D of the states.
         max_length: tokens of the longest span, L.
         layers: 2 for an MLP with one hidden layer of D (the paper), 1 for a linear layer (the reference's code).
         no_answer: also score the first token, [CLS], alone: the span of questions that nothing answers (Devlin et al.

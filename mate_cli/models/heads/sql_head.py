@@ -29,12 +29,7 @@ class ScoredSteps(NamedTuple):
 
 
 class SqlHead(nn.Module):
-    """A decoder that looks at all nodes and points at columns.
-
-    Args:
-        width: of the states of nodes.
-        size: of the decoder.
-    """
+    """A decoder that looks at all nodes and points at columns."""
 
     def __init__(self, width: int, size: DecoderSize) -> None:
         super().__init__()

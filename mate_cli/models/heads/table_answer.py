@@ -74,12 +74,7 @@ class AnswerLogits:
 
 
 class TableAnswerHead(nn.Module):
-    """Scores every token, every column and every aggregation.
-
-    Args:
-        hidden_size: width D of the states.
-        options: what to score.
-    """
+    """Scores every token, every column and every aggregation."""
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "cells.weight": "output_weights",

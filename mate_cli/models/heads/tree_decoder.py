@@ -131,14 +131,7 @@ class Scores(NamedTuple):
 
 
 class TreeDecoder(nn.Module):
-    """Scores the actions that derive a query, one after the other.
-
-    Args:
-        nodes: width of the nodes that it looks at.
-        productions: of the grammar.
-        types: of the grammar.
-        size: the rest.
-    """
+    """Scores the actions that derive a query, one after the other."""
 
     def __init__(self, nodes: int, productions: int, types: int, size: DecoderSize) -> None:
         super().__init__()

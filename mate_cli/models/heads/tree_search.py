@@ -46,9 +46,6 @@ class _Hypothesis:
     """A derivation that is under way.
 
     Args:
-        example: its place in the batch.
-        derivation: so far.
-        score: so far.
         rows: of each step so far, the row that it had among the hypotheses of that step.
     """
 
@@ -61,14 +58,7 @@ class _Hypothesis:
 def best_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[Derived | None]:
-    """The best complete derivation of each example, never worse than the greedy one; None where none is complete.
-
-    Args:
-        decoder: in evaluation.
-        memory: of B examples.
-        schemas: theirs, as far as their tables and columns are counted.
-        search: how.
-    """
+    """The best complete derivation of each example, never worse than the greedy one; None where none is complete."""
     greedy = _Beam(decoder, memory, Search(1, search.most, search.column_weight)).run(schemas)
     if search.width == 1:
         return greedy

@@ -59,11 +59,7 @@ def _shorten(names: tuple[str, ...], shown: int = 3) -> str:
 
 
 class Initializer(ABC):
-    """Gives a network its first weights: `load` before any data, `prepare` once the data is there.
-
-    Args:
-        tokenizer: what the weights were trained with, by name or folder.
-    """
+    """Gives a network its first weights: `load` before any data, `prepare` once the data is there."""
 
     tokenizer: str
 

@@ -43,13 +43,7 @@ class Scheme:
     omega: ClassVar[bool] = False
 
     def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-        """What the data say, in numbers; nothing by default.
-
-        Args:
-            network: in evaluation.
-            layers: that were added to it.
-            batches: of the training split.
-        """
+        """What the data say of layers that were added to a network in evaluation, in numbers; nothing by default."""
         return []
 
     def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:

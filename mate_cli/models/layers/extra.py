@@ -124,16 +124,7 @@ class ExtraLayers(nn.Module):
         batches: Iterable[TableBatch],
         agree: Callable[[Callable[[], list[float]]], list[float]],
     ) -> Mapping[str, str]:
-        """Let the scheme change the layers in place by what the data say; once, before the first step.
-
-        Args:
-            network: that the layers belong to.
-            batches: of the training split.
-            agree: measures in one process for all.
-
-        Returns:
-            What a record should say of it, in words.
-        """
+        """Let the scheme change the layers in place by what the training split says; return what was done, in words."""
         scheme, layers = scheme_named(self.extra.scheme), self.encoder.layers
         measured = agree(lambda: scheme.measure(network, layers, batches))
         done = scheme.apply(layers, measured)

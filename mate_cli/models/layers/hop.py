@@ -95,7 +95,6 @@ class Hop(nn.Module, ABC):
     """Attention among the hubs of a graph.
 
     Args:
-        size: width D, number N and size H of heads.
         biased: learn what each kind of relation adds to the score of a head; zero at first.
     """
 
@@ -176,12 +175,6 @@ class HopLayer(EncoderLayer):
     """A layer after which every hub becomes a mixture of itself and of what it found where it hops.
 
     Other tokens see the new hub in the next layer.
-
-    Args:
-        size: of the network.
-        spec: what it sees in its own text, and how.
-        options: the rest.
-        hop: makes the attention among hubs.
     """
 
     def __init__(

@@ -76,12 +76,7 @@ class NodePieces:
 
 
 class NameEncoder(nn.Module):
-    """The last output of a bidirectional LSTM plus the mean of all of them.
-
-    Args:
-        inputs: width of the states.
-        width: of the result, half of it from each direction.
-    """
+    """The last output of a bidirectional LSTM plus the mean of all of them, half of the width from each direction."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()

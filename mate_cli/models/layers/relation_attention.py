@@ -28,10 +28,6 @@ class RelationAttention(nn.Module, Attention):
     In a head, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets the weighted sum of v_j + rV; rK
     and rV are those of the relation of i to j. No [K, K, H] tensor is made: queries meet all relations before the
     right one is chosen, and weights are summed by relation before they meet the vectors.
-
-    Args:
-        size: number N and size H of heads.
-        relations: their number R.
     """
 
     among_tokens = False

@@ -24,11 +24,7 @@ from mate_cli.runs.record import RunFolder, RunRecord
 
 @dataclass(frozen=True)
 class Ensemble(Trained):
-    """Finished stages of one kind that predict together; the first one stands for all in everything else.
-
-    Args:
-        members: all of them.
-    """
+    """Finished stages of one kind that predict together; the first one stands for all in everything else."""
 
     members: Sequence[Trained] = ()
 
@@ -52,11 +48,6 @@ class Ensemble(Trained):
 
 def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
     """Score several finished runs of one task as one, and leave a record with what all of them cost.
-
-    Args:
-        runs: their folders.
-        split: to predict and score.
-        here: the machine and the folders of now.
 
     Returns:
         The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.

@@ -80,12 +80,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
-    """A result with the metrics of its parts by tokens.
-
-    Args:
-        result: of a split.
-        tokens: of each input before it is cut, by example; parts are of those whose answer is known.
-    """
+    """A result with the metrics of its parts by the tokens of an input before it is cut, where its answer is known."""
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
     told = (MetricName.parse(result.task.monitor).score, KEPT.name)
     metrics = dict(result.metrics)
@@ -102,12 +97,6 @@ def predict_in_turn(
     parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
 ) -> list[Any]:
     """Predictions of conversations, where each question is given what was predicted for the one before it.
-
-    Args:
-        parts: task and loaders.
-        cfg: the configuration.
-        examples: all questions of the conversations.
-        first: predictions of questions that nothing comes before; those of others are not looked at.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`, `compute_prediction_sequence`.
     """

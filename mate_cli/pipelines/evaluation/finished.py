@@ -34,8 +34,6 @@ class Here:
     """Where a finished run is used now.
 
     Args:
-        hardware: the machine.
-        paths: its folders.
         data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
         whole: also what `trainer.limit_dev` left out.
         trust: modules of the user's own that the run's parts may come from.
@@ -76,11 +74,6 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
 
     Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
     in training, both go below a folder of their own, evaluation/<what they are>, and what training left stays.
-
-    Args:
-        run: its folder.
-        splits: to predict and score.
-        here: the machine and the folders of now.
 
     Returns:
         The folder below which predictions are.
@@ -136,13 +129,7 @@ def _scorer(folder: RunFolder, here: Here) -> Scorer:
 
 
 def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
-    """Answer the questions of a file, whether or not their answers are known.
-
-    Args:
-        run: a finished run's folder.
-        questions: a list of {question_id, question, table_id}.
-        output: where predictions go.
-        here: the machine and the folders of now.
+    """Answer the questions of a file, a list of {question_id, question, table_id}, whether or not answers are known.
 
     Returns:
         The file of predictions, [{question_id, pred}].

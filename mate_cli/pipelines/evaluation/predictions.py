@@ -19,13 +19,8 @@ def save_predictions(
 ) -> None:
     """Write a row per question: question_id and pred, as the official scorer wants them, and more.
 
-    Args:
-        folder: of the run.
-        split: names the file.
-        examples: every question that counts.
-        answers: predicted text by question; one without gets an empty text.
-        score: the metrics of one question whose answer is known; those of parts (`table/em`) are left out.
-        details: what else its row says of a question.
+    A question without an answer of ours gets an empty text; scores are of those whose answer is known, and those of
+    parts (`table/em`) are left out.
     """
     details = details or {}
     rows = []

@@ -21,13 +21,7 @@ Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished stage with its best weights.
-
-    Args:
-        name: of the stage.
-        parts: task, serializer and loaders.
-        config: what it was trained with.
-    """
+    """A finished stage with its best weights."""
 
     name: str
     parts: Parts
@@ -100,13 +94,7 @@ class System(ABC):
 
     @abstractmethod
     def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Answer questions.
-
-        Args:
-            stages: finished, by name.
-            examples: the questions.
-            name: what progress bars call them.
-        """
+        """Answer questions."""
 
     @property
     def learnt(self) -> Mapping[str, float]:

@@ -115,12 +115,6 @@ def read_cells(
 ) -> dict[str, list[ReadCell]]:
     """Read the best cells of each ranking.
 
-    Args:
-        reader: the second stage.
-        rankings: of the first stage; a question without one is read nowhere.
-        examples: the questions, by name.
-        count: cells per question.
-
     Returns:
         What was read, by question, in the order of the ranking; cells that cannot be encoded are left out.
     """

@@ -24,10 +24,7 @@ class FollowTraining(pl.Callback):
     """Show loss, examples/s, tokens/s and the time left; log them every few steps and after each validation.
 
     Args:
-        trackers: where rows go.
-        clock: gives seconds of wall time of the run.
         log_every: optimizer steps between two rows.
-        console: where progress is shown.
     """
 
     def __init__(self, trackers: Trackers, clock: Clock, log_every: int, console: Console) -> None:

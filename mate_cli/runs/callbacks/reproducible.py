@@ -16,9 +16,6 @@ class Reproducible(pl.Callback):
 
     No generator has to be saved: a run that is resumed at any batch draws the dropout masks that the
     uninterrupted run draws there, and several processes on CPUs draw those that one would.
-
-    Args:
-        seed: of the run.
     """
 
     def __init__(self, seed: int) -> None:
