@@ -8,24 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from mate_cli.analysis.base import Analysis, evenly
 from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError, RunError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.table_encoder import TableEncoder
-    from mate_cli.models.layers.encoder import SelfAttention
-    from mate_cli.pipelines.assembly import Parts
-    from mate_cli.runs.configuration import RunConfig
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.pipelines.assembly import Parts
+from mate_cli.runs.configuration import RunConfig
+from mate_cli.tokenization.layout import TableBatch
 
 TARGETS = (
     "[CLS]",

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.folders import open_run
-
-if TYPE_CHECKING:
-    from mate_cli.pipelines.evaluation.finished import Here
-    from mate_cli.runs.configuration import RunConfig
-    from mate_cli.runs.record import RunFolder
-    from mate_cli.tables.example import TableExample
+from mate_cli.runs.record import RunFolder
+from mate_cli.tables.example import TableExample
 
 FOLDER = "analysis"
 """Below a run's folder: what was found, a file per analysis."""

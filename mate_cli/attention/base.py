@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
+
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Work(NamedTuple):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from torch import Tensor
 
 from mate_cli.attention.packing import Packing, find_packing
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.tokenization.layout import map_tensors
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch, map_tensors
 
 Derived = TypeVar("Derived")
 

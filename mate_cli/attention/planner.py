@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import Plans
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,9 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mate_cli.attention.pattern import SegmentedPattern
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.plan import AttentionPlan
 
 Ints = NDArray[np.int64]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from mate_cli.benchmark.inputs.cases import VOCABULARY
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.sizes import EncoderSize
 
 Encode = Callable[[TableBatch], Tensor]
 

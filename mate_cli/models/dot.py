@@ -7,10 +7,11 @@ google-research/tapas, `utils/table_pruning.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.full import Full
@@ -21,13 +22,8 @@ from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.heads.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.tokenization.layout import gather_tokens
+from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.positions import renumbered
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from mate_cli.tokenization.layout import TableBatch
 
 LEAST_SCORE = -1e4
 """The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""

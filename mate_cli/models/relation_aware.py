@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,11 +28,8 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.nodes import NameEncoder, NodePieces, node_batch, node_kinds
 from mate_cli.models.layers.relation_attention import RelationAttention
-from mate_cli.tokenization.layout import WORD
+from mate_cli.tokenization.layout import WORD, TableBatch
 from mate_cli.tokenization.schema.relations import RELATIONS
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
 
 
 class RelationAware(TableEncoder):

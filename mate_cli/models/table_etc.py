@@ -6,7 +6,7 @@ Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything els
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +21,7 @@ from mate_cli.models.base.table_encoder import TableEncoder, initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, ResidualOutput
 from mate_cli.models.layers.global_local import SLOTS_OF_A_KIND, GlobalLocal, GlobalLocalOptions, find_links
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class TableEtcLayer(EncoderLayer):

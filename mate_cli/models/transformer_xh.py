@@ -7,10 +7,11 @@ microsoft/Transformer-XH.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.candidates import CandidateBlocks
@@ -19,11 +20,7 @@ from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.hop import HOPS, Combination, Hop, HopLayer
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 RELEASED_HOPS = 3
 """Layers that hop in the released code, the last ones."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
 from mate_cli.lit_modules.distributed.sharding import Sharded
+from mate_cli.pipelines.assembly import Parts
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
-
-if TYPE_CHECKING:
-    from mate_cli.pipelines.assembly import Parts
 
 
 def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:

@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
 
 from mate_cli.attention.backends.sdpa import attention_dtype
 from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import map_tensors
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
-
-    from mate_cli.attention.plan import AttentionPlan
 
 TILE = 128
 """Tokens on each side of a tile: what FlexAttention's own sizes divide."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
@@ -13,11 +11,9 @@ from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")
 """Of `SegmentTasks`, in the order in which the kernels read them."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,12 +13,10 @@ from mate_cli.attention.backends.triton_tiles import Tiling, cut, interpreted
 from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import map_tensors
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 

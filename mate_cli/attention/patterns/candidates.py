@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.same_row_or_column import same
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class CandidateBlocks(AttentionPattern):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class Full(AttentionPattern):

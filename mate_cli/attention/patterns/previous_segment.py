@@ -5,14 +5,10 @@ Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Le
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class PreviousSegment(AttentionPattern):

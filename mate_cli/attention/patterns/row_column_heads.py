@@ -6,17 +6,12 @@ google-research/tapas, `attention_utils`, mode `headwise_same_colum_or_row`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class RowColumnHeads(AttentionPattern):

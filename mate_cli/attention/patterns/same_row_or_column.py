@@ -5,14 +5,10 @@ Source: google-research/tapas, `attention_utils`, mode `same_colum_or_row`; MATE
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class SameRowOrColumn(AttentionPattern):

@@ -5,15 +5,11 @@ Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer"
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.attention.patterns.same_row_or_column import same
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class SatLayer(AttentionPattern):

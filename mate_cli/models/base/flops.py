@@ -8,13 +8,11 @@ Softmax, gathers and padding inside kernels are not counted: they are what keeps
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mate_cli.attention.base import Work
-    from mate_cli.models.base.sizes import EncoderSize
-    from mate_cli.models.base.table_encoder import Reader, TableEncoder
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.attention.base import Work
+from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.table_encoder import Reader, TableEncoder
+from mate_cli.tokenization.layout import TableBatch
 
 BACKWARD = 2.5
 """Operations of attention's backward pass, in forward passes."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mate_cli.files.atomic import beside
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 READ = ("input_ids", "segment_ids", "position_ids")
 """What the states of a BERT-like encoder depend on, beside its weights."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.pattern import AttentionPattern
@@ -17,12 +17,7 @@ from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.tokenization.layout import TOKEN_TYPES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 INITIAL_DEVIATION = 0.02
 """Of all weights before training, as in BERT."""

@@ -6,14 +6,13 @@ Source: wenhuchen/HybridQA, `train_stage12.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.tokenization.layout import TableBatch
 
 SIDE_SIZE = 32
 """Numbers in the embedding of each side feature."""

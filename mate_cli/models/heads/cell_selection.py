@@ -6,15 +6,14 @@ Source: MATE paper, section 4.2; google-research/tapas, `tapas_classifier_model_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.tokenization.layout import TableBatch
 
 NO_LOGIT = -10000.0
 """The score of what cannot be chosen: a probability of zero, and still finite."""

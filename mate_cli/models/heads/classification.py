@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.score import Score
 from mate_cli.models.layers.embeddings import FeatureEmbeddings
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
 
 
 class ClassHead(Score):

@@ -5,18 +5,16 @@ Source: microsoft/Transformer-XH, `model_hotpotqa.py` and `model_fever.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
 from mate_cli.models.heads.score import Score
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class PooledNodes(NamedTuple):

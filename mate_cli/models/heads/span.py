@@ -6,17 +6,13 @@ Source: MATE paper, section 4.2 (an MLP on the first and last state); google-res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_selection import NO_LOGIT
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class SpanHead(nn.Module):

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.score import Score
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
 
 
 @dataclass(frozen=True)

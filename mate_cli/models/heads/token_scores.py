@@ -7,18 +7,16 @@ Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.score import Score
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]
 DROPOUT = 0.1

@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import nn
+from torch import nn
 
-    from mate_cli.models.base.table_encoder import TableEncoder
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.tokenization.layout import TableBatch
 
 EXTRA = "extra."
 """What the names of added layers begin with."""

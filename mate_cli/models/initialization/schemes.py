@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.layers.encoder import PROJECTIONS, EncoderLayer, Norm
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class Deepened(Protocol):

@@ -6,7 +6,6 @@ Source: google-research/tapas, `table_bert.get_token_type_features` and `modelin
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +13,8 @@ from torch import Tensor, nn
 from mate_cli.attention.packing import Packing
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.tokenization.layout import TOKEN_TYPES
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.serializers.lexical import FEATURES
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
 
 LAYER_NORM_EPSILON = 1e-12
 

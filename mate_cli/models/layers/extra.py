@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
+from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.schemes import Deepened, draw, scheme_named
 from mate_cli.models.layers.encoder import Encoder, LayerOptions, LayerSpec, Norm
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import Plans
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)

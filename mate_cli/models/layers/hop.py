@@ -9,19 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 from mate_cli.tokenization.evidence.relations import KINDS
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.sizes import EncoderSize
 
 SLOPE = 0.2
 """Of the leaky rectifier on additive scores."""

@@ -7,16 +7,13 @@ its last one. Of its backward half, the last output has seen the last piece only
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)

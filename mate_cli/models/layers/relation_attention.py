@@ -6,7 +6,7 @@ Source: Shaw et al., "Self-Attention with Relative Position Representations", NA
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,9 @@ from torch.nn.functional import dropout as drop
 from mate_cli.attention.backends.native_relations import Related, weigh, weigh_backward
 from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pairs import all_pairs
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.sizes import EncoderSize
 
 
 class RelationAttention(nn.Module, Attention):

@@ -7,7 +7,6 @@ values of [SG(H_{r-1}); H_r], all of layer l - 1. Positions there are relative; 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,12 +16,10 @@ from mate_cli.attention.base import Attention, Work
 from mate_cli.attention.pairs import needed_pairs
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.previous_segment import PreviousSegment
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, SelfAttention
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.sizes import EncoderSize
 
 
 @dataclass(frozen=True)
