@@ -46,11 +46,7 @@ def _composed(group: str, words: list[str]) -> DictConfig:
 
 
 def find_network(
-    name: str,
-    attention: AttentionBackend,
-    length: int,
-    settings: Mapping[str, object],
-    **options: Any,  # noqa: ANN401 - passed on
+    name: str, attention: AttentionBackend, length: int, settings: Mapping[str, object], **options: Any
 ) -> TableEncoder:
     """Make the network of `conf/model` that has this name; Hydra must be at work.
 

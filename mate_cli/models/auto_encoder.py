@@ -52,7 +52,7 @@ class MateConfig(PretrainedConfig):
         reset_position_index_per_cell: bool = False,
         task: Mapping[str, Any] | None = None,
         encoding: Mapping[str, Any] | None = None,
-        **others: Any,  # noqa: ANN401
+        **others: Any,
     ) -> None:
         self.model, self.attention = dict(model or {}), dict(attention or {})
         self.task, self.encoding = dict(task or {}), dict(encoding or {})
@@ -62,14 +62,7 @@ class MateConfig(PretrainedConfig):
         super().__init__(**others)
 
     @classmethod
-    def of(
-        cls,
-        settings: Mapping[str, Any],
-        vocab_size: int,
-        *,
-        reset_positions: bool,
-        **others: Any,  # noqa: ANN401
-    ) -> MateConfig:
+    def of(cls, settings: Mapping[str, Any], vocab_size: int, *, reset_positions: bool, **others: Any) -> MateConfig:
         """The configuration of a network as our own configuration names it."""
         parts = {name: settings[name] for name in ("model", "attention", "task", "encoding")}
         known = _shape(settings["model"]) | others
@@ -120,12 +113,12 @@ class MateModel(PreTrainedModel):
     def from_pretrained(
         cls,
         name: str,
-        *_: Any,  # noqa: ANN401 - none are needed
+        *_: Any,
         config: MateConfig | None = None,
         dtype: torch.dtype | str | None = None,
         torch_dtype: torch.dtype | str | None = None,
         device_map: Any = None,  # noqa: ANN401 - as in transformers
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> Self:
         """Load a folder that `mate export` wrote, or the same on the Hugging Face hub.
 

@@ -56,7 +56,7 @@ class Dot(TableEncoder):
         learn: Literal["joint", "pruning", "both"] = "joint",
         first: bool = False,
         row_head_ratio: float | None = None,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         shape = encoder_size(size)
         heads = shape.num_heads

@@ -17,7 +17,7 @@ from mate_cli.models.mate import Mate
 class Lexical(Mate):
     """Row and column heads over the features of cells (`encoding=lexical`)."""
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "vocab_size": 1})
         embeddings = CellEmbeddings(self.size.hidden_size, options.get("hidden_dropout", 0.1))
         self.embeddings = embeddings  # type: ignore[assignment]  # called alike, but has no words

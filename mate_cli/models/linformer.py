@@ -55,7 +55,7 @@ class Linformer(TableEncoder):
         length: int,
         slots: int = 256,
         sharing: Sharing = "key_value",
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         if min(length, slots) < 1:
             raise ConfigError(f"length is {length} and slots is {slots}", where="model", remedy="Both are at least 1")

@@ -56,7 +56,7 @@ class RelationAware(TableEncoder):
         extra: Extra,
         frozen: bool = False,
         cache: Path | None = None,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         shape = encoder_size(size)
         spec = LayerSpec(Full(shape.num_heads), attention)

@@ -34,7 +34,7 @@ class Sat(TableEncoder):
         *,
         attention: AttentionBackend,
         variant: Literal["tapas", "original"] = "tapas",
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         if variant not in ("tapas", "original"):
             raise ConfigError(f"SAT has no variant {variant!r}", where="model.variant", remedy="Use tapas or original")

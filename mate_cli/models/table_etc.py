@@ -59,7 +59,7 @@ class TableEtc(TableEncoder):
         attention: AttentionBackend | None = None,
         radius: int = 84,
         max_distance: int = 12,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         if radius < 0 or max_distance < 1:
             raise ConfigError(

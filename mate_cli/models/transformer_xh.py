@@ -50,7 +50,7 @@ class TransformerXh(TableEncoder):
         hop_layers: Annotated[int, Field(ge=0)] | None = None,
         combine: Combination = "random",
         relation_bias: bool = False,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         shape = encoder_size(size)
         hops = min(RELEASED_HOPS, shape.num_layers) if hop_layers is None else hop_layers

@@ -27,12 +27,7 @@ class TransformerXl(TableEncoder):
     """
 
     def __init__(
-        self,
-        size: str | EncoderSize,
-        *,
-        attention: AttentionBackend,
-        memory: bool = True,
-        **options: Any,  # noqa: ANN401 - passed on
+        self, size: str | EncoderSize, *, attention: AttentionBackend, memory: bool = True, **options: Any
     ) -> None:
         shape = encoder_size(size)
         pattern = PreviousSegment(shape.num_heads)

@@ -37,7 +37,7 @@ class Bookkeeping(Callback):
 
     folder: Path | None = None
 
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ANN401 - Hydra's signature
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Hydra calls this before it makes the jobs."""
         Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
         parameters = dict(config.hydra.sweeper.get("params") or {})

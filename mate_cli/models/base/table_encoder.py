@@ -39,7 +39,8 @@ class TableEncoder(nn.Module):
 
     Args:
         size: a name in `SIZES`, or a size.
-        layers: what each layer sees, made for the number of heads, and how it is computed.
+        layers: what each layer sees, made for the number of heads, and how it is computed; where all are alike, what
+            makes it for a size, and layers can be added.
         vocab_size: word pieces.
         activation: of the feed-forward layers, by its name in transformers.
         hidden_dropout: after every dense layer and the embeddings.
@@ -50,7 +51,6 @@ class TableEncoder(nn.Module):
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
         pooler: have one; where nothing would learn from it, the first token's state is the pooled one.
         extra: layers that are added behind the others, and the scheme they begin by; None for none.
-        extra_spec: what these see and how, for layers of a size; None where the network cannot have any.
 
     Raises:
         ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
@@ -69,7 +69,7 @@ class TableEncoder(nn.Module):
     def __init__(
         self,
         size: str | EncoderSize,
-        layers: Sequence[LayerSpec],
+        layers: Sequence[LayerSpec] | Callable[[EncoderSize], LayerSpec],
         *,
         vocab_size: int = 30522,
         activation: str = "gelu",
@@ -81,7 +81,6 @@ class TableEncoder(nn.Module):
         lexical_features: bool = False,
         pooler: bool = True,
         extra: Extra | None = None,
-        extra_spec: Callable[[EncoderSize], LayerSpec] | None = None,
     ) -> None:
         super().__init__()
         self.size, self.activation, self.layer_norm_epsilon = encoder_size(size), activation, layer_norm_epsilon
@@ -94,22 +93,18 @@ class TableEncoder(nn.Module):
             epsilon=layer_norm_epsilon,
         )
         options = LayerOptions(activation, hidden_dropout, attention_dropout, epsilon=layer_norm_epsilon)
-        built = (spec.build(self.size, options) for spec in layers)
+        specs = [layers(self.size)] * self.size.num_layers if callable(layers) else layers
+        built = (spec.build(self.size, options) for spec in specs)
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size) if pooler else FirstState()
         self.apply(initialise)
         self.extra: ExtraLayers | None = None
         if extra is not None:
-            self.extra = self._added(extra, extra_spec, gradient_checkpointing=gradient_checkpointing)
-
-    def _added(
-        self, extra: Extra, spec: Callable[[EncoderSize], LayerSpec] | None, *, gradient_checkpointing: bool
-    ) -> ExtraLayers:
-        if spec is None:
-            problem = f"{type(self).__name__} cannot have added layers"
-            raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
-        width = self.size.hidden_size
-        return ExtraLayers(extra, width, spec, returned=width, gradient_checkpointing=gradient_checkpointing)
+            if not callable(layers):
+                problem = f"{type(self).__name__} cannot have added layers"
+                raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
+            width, again = self.size.hidden_size, gradient_checkpointing
+            self.extra = ExtraLayers(extra, width, layers, returned=width, gradient_checkpointing=again)
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
