@@ -3,8 +3,6 @@
 Source: Eisenschlos et al. 2021 (MATE), section 7, table 7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What an analysis is, and how one looks at a finished run."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """How patterns are computed: the interface of all attention, and of the backends that any network can be given."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple

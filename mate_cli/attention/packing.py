@@ -1,7 +1,5 @@
 """Streams without padding: only real tokens go through the layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pairs of queries and keys, counted."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """What may be seen: a definition of which token may see which, apart from how it is computed."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Plans made ahead of time, by the processes that make batches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from mate_cli.attention.base import AttentionBackend

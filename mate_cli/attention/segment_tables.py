@@ -1,7 +1,5 @@
 """Index tables with which a few fused calls compute all segments: tasks of like length are padded to one class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

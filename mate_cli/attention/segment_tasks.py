@@ -6,8 +6,6 @@ everything. Every row asks in exactly one task. The pattern is symmetric: with q
 tasks say which queries see a given key.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import gcd
 

@@ -1,7 +1,5 @@
 """Attention alone: every way to compute it side by side, at any length."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The attention backends and networks that a configuration can name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

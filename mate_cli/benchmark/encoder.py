@@ -1,7 +1,5 @@
 """Whole encoders side by side: ours with each backend, and those of `transformers`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """How fast masked examples are made, next to how fast a network can learn from them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run one benchmark and keep its figures like those of a run."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What benchmarks of attention and of encoders have in common: on what they measure, and how carefully."""
 
-# Without `from __future__ import annotations`: subclasses in other modules share these fields, and their types must
-# be known there when the configuration is checked.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Encoders of the installed `transformers`, with random weights, as people use them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

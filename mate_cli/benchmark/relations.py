@@ -1,7 +1,5 @@
 """What relations cost: relation-aware attention beside plain attention of the same size, forward and backward."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """From timings to named figures, as they stand in a record: `<benchmark>/<variant>/<case>/<direction>/<figure>`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

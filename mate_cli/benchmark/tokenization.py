@@ -1,7 +1,5 @@
 """How fast questions about tables are encoded, next to the tokenizer in `transformers`."""
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """Training steps on real questions: forward, loss, backward, clipping and optimizer, as `mate train` takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

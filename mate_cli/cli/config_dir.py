@@ -1,7 +1,5 @@
 """Where the YAML files are: in the wheel, beside a clone, and in the user's own `./conf`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]

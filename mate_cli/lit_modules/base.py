@@ -1,7 +1,5 @@
 """What all tasks share: the optimizer, the loss of a step, and metrics at the end of a validation."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One candidate is chosen of those that stand side by side: options, or what Hybrider's first two stages link."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

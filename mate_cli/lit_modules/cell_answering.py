@@ -1,7 +1,5 @@
 """Only the table: the answer is the text of a cell, whatever the passages say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

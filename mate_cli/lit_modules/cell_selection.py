@@ -1,7 +1,5 @@
 """Stage 1 of PointR: select the cell that answers the question, or that links to the passage that does."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

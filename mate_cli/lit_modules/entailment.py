@@ -1,7 +1,5 @@
 """Tell whether a table entails a statement or refutes it: TabFact."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass

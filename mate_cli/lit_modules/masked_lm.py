@@ -1,7 +1,5 @@
 """Pre-training: tell the word pieces that are masked in a table and in what is said of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

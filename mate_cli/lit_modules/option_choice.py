@@ -1,7 +1,5 @@
 """Choose the right option of a question about a text: ReClor, LogiQA."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 

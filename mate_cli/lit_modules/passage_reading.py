@@ -1,7 +1,5 @@
 """Read the answer to a question in one passage: SQuAD and its kin, before a reader sees any table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 

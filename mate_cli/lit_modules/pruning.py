@@ -1,7 +1,5 @@
 """What a network left of its input, as its output tells: no task and no metric knows which network it is."""
 
-from __future__ import annotations
-
 import math
 
 import torch

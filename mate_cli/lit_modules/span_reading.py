@@ -1,7 +1,5 @@
 """Stage 2 of PointR: read the answer as a span of the selected cell and its linked passages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

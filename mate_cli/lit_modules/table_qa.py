@@ -1,7 +1,5 @@
 """Answer questions by cells of the table and what is done with them: SQA, WikiTableQuestions, WikiSQL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

@@ -1,7 +1,5 @@
 """Accuracy: the share of questions for which the right thing was chosen."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable

@@ -4,8 +4,6 @@ Source: MATE paper, section 7, whose authors sorted the errors of MATE on the de
 Here rules do it, and the shares are near theirs in kind, not made to equal them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence

@@ -3,8 +3,6 @@
 Source: wenhuchen/HybridQA, evaluate_script.py (the normalisation is SQuAD's).
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

@@ -4,8 +4,6 @@ Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup),
 matches that the script misses, which only people find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, SubsetSpec

@@ -3,8 +3,6 @@
 Source: Eisenschlos et al. 2021 (MATE), section 5; google-research/tapas counts every question with an answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError

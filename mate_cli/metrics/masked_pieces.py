@@ -1,7 +1,5 @@
 """How well masked word pieces are told: the share that is, and the perplexity of all of them."""
 
-from __future__ import annotations
-
 import math
 
 from mate_cli.metrics.specs.spec import MetricSpec

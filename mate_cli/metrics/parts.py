@@ -5,8 +5,6 @@ words are our own, and the same for every vocabulary: a word is 1.2 word pieces 
 WikiTableQuestions and TabFact.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks wit
 3, for the margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean

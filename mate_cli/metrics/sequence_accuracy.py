@@ -4,8 +4,6 @@ Source: Herzig et al. 2020 (TAPAS), table 5, prints them for SQA as SEQ and Q1 t
 accuracy of all questions.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 

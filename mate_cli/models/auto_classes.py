@@ -1,7 +1,5 @@
 """Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast

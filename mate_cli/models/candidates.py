@@ -5,8 +5,6 @@ need no padding. With new layers behind it (`model=deeper`): Xu et al., "Optimiz
 Datasets", ACL 2021, section 4.2.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend

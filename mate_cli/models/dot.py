@@ -4,8 +4,6 @@ Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks wit
 google-research/tapas, `utils/table_pruning.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 

@@ -3,8 +3,6 @@
 It learns from a few thousand questions which row and column are meant, where a network over words does not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn

@@ -3,8 +3,6 @@
 Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", EMNLP 2021.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend

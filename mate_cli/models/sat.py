@@ -3,8 +3,6 @@
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from mate_cli.attention.base import AttentionBackend

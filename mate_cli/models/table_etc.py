@@ -4,8 +4,6 @@ Source: MATE paper, section 5 (the slots and their relations; the code was not r
 Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything else).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

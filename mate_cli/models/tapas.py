@@ -3,8 +3,6 @@
 Source: Herzig et al., "TaPas: Weakly Supervised Table Parsing via Pre-training", ACL 2020.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend

@@ -4,8 +4,6 @@ Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop At
 microsoft/Transformer-XH.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """From a configuration to the parts of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What became of the examples of a split: learnt from or not, encoded or not, whole or cut."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The last state of a run, `last.ckpt`: it may be damaged, of another run, or written by somebody else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where Lightning runs a network: on one device, or on those of all processes that were started together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What one command trains, complete and checked: a run is a list of stages, and a plain run has one."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

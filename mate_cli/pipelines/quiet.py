@@ -1,7 +1,5 @@
 """Lightning without its own printing, logging and saving, which this program does itself."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Each stage is a training run of its own. What it hands on is the weights that th
 that a system joins with those of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run prints: its parts at the start, its figures at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import groupby
 

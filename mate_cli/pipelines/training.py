@@ -1,7 +1,5 @@
 """One training run: fit, choose the best weights and score them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The wall time of a run."""
 
-from __future__ import annotations
-
 import time
 
 

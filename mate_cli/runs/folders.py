@@ -1,7 +1,5 @@
 """Where runs are kept, and how one is found again."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict

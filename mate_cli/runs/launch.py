@@ -1,7 +1,5 @@
 """Start the processes that train one run together, or find those that Slurm or torchrun has started."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Whether the process that trains a run still lives: a killed one cannot say so in its record."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time

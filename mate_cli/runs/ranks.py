@@ -4,8 +4,6 @@ The first process alone chooses the folder, writes and prints. All functions but
 processes in the same order.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a run leaves in its folder: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """The result of a run: the one metric that searches and the summary of a sweep look at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Weights on disk: safetensors, written atomically and read with a clear message."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

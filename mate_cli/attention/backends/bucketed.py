@@ -4,8 +4,6 @@ Source: MATE paper, section 3.2; google-research/tapas, `attention_utils.create_
 behaviour is kept: neighbours are cyclic, and with fewer than three buckets the same keys are counted more than once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

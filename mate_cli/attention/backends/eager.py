@@ -1,7 +1,5 @@
 """The definition, computed word for word: scores, mask, softmax, weighted sum."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop

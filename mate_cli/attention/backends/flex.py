@@ -1,7 +1,5 @@
 """Exact attention by segments through PyTorch's FlexAttention: tokens sorted by segment, empty tiles left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

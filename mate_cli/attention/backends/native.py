@@ -1,7 +1,5 @@
 """Exact attention by segments on a CPU, compiled: every row and column is gathered into cache and attended there."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Dense masked attention through PyTorch's fused kernel."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention

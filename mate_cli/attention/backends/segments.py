@@ -1,7 +1,5 @@
 """Exact row and column attention without a dense mask: every row and column is a small attention of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Several texts side by side, none of which sees another: each is read as if it stood alone."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Every token sees every token that is not padding, as in BERT and TAPAS."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

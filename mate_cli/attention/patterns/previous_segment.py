@@ -3,8 +3,6 @@
 Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019, section 3.2.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern

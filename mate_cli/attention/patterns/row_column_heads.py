@@ -4,8 +4,6 @@ Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Ef
 google-research/tapas, `attention_utils`, mode `headwise_same_colum_or_row`.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

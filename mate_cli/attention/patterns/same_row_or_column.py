@@ -3,8 +3,6 @@
 Source: google-research/tapas, `attention_utils`, mode `same_colum_or_row`; MATE paper, section 5.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, global_tokens

@@ -3,8 +3,6 @@
 Source: Ainslie et al., "ETC: Encoding Long and Structured Inputs in Transformers", EMNLP 2020, section 3.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """What benchmarks measure on: tables of known shapes at any length, and batches of real ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Real questions and tables, as they are and encoded as in training."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Peak memory of one call."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 from collections.abc import Callable

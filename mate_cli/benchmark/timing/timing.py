@@ -1,7 +1,5 @@
 """Variants measured in turns in one process: what slows the machine down slows all of them down."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence

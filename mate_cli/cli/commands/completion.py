@@ -1,7 +1,5 @@
 """`mate completion bash|zsh|fish`: print the script that completes commands, groups, choices and keys."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from mate_cli.cli.shell.help import nearest

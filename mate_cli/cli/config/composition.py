@@ -1,7 +1,5 @@
 """Configurations of `mate train` that Hydra composes outside its own main function: one for each stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

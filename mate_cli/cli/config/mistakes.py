@@ -1,7 +1,5 @@
 """Hydra's and OmegaConf's errors in one line: the key, what is wrong, the nearest right name."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 One class per command, one field per top-level key. A part with a `_target_` is checked against its class instead.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt

@@ -4,8 +4,6 @@ People who come from other programs type flags, names without their group, space
 quotes. Each of these is refused before anything is composed, with what to type in its place.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What was typed, as far as it tells a run apart: equal settings are equal however they are typed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace

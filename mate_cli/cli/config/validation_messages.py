@@ -1,7 +1,5 @@
 """pydantic's errors as sentences, such as `trainer.max_steps: must be greater than 0 (got -5)`."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

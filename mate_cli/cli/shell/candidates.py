@@ -1,7 +1,5 @@
 """What the last word of a command line can become, read from `conf/` itself: Hydra would take a second to load."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `mate --help` and `mate <command> --help` print, and the names nearest to a mistyped one."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import textwrap

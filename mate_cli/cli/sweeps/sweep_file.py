@@ -4,8 +4,6 @@ A file of `conf/sweep/` says under `hydra.sweeper.params` what every job has and
 overrides of their own, and know nothing of the sweep.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any

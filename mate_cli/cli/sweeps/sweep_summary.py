@@ -1,7 +1,5 @@
 """What became of the jobs of a sweep."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

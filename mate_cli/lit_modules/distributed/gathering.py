@@ -1,7 +1,5 @@
 """Predictions of all processes that share a split, as if one had made them."""
 
-from __future__ import annotations
-
 from itertools import chain, zip_longest
 from typing import Protocol, TypeVar
 

@@ -3,8 +3,6 @@
 What is saved does not tell in how many processes, or by which strategy, it was trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Source: Zhao et al. 2020, "Transformer-XH", section 4.2 (FEVER); microsoft/Transformer-XH, `model_fever.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

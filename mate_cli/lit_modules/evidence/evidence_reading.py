@@ -4,8 +4,6 @@ Source: Zhao et al. 2020, "Transformer-XH", section 4.1; microsoft/Transformer-X
 tells yes from no nor names sentences.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

@@ -1,7 +1,5 @@
 """Stage 1 of Hybrider: rank the nodes that a question is linked to; the best one's row should hold the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Stage 3 of Hybrider: read the answer in one linked page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """Stage 2 of Hybrider: hop from a node to the cell of its row, or the page linked there, that holds the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

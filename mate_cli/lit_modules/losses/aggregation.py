@@ -3,8 +3,6 @@
 Source: google-research/tapas, `tapas_classifier_model._calculate_aggregate_mask` and `_calculate_aggregation_loss`.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy

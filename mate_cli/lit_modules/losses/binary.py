@@ -1,7 +1,5 @@
 """The loss of candidates that are right or wrong each by itself."""
 
-from __future__ import annotations
-
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 

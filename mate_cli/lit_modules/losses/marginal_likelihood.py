@@ -1,7 +1,5 @@
 """Losses over candidates of which any may be the right one."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -4,8 +4,6 @@ Source: google-research/tapas, `tapas_classifier_model._calculate_expected_resul
 TAPAS paper, section 4 and appendix D.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -4,8 +4,6 @@ Source: google-research/tapas, `tapas_classifier_model._single_column_cell_selec
 `_get_classification_outputs`.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

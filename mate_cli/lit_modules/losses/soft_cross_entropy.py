@@ -1,7 +1,5 @@
 """Cross entropy towards several right candidates, each as right as the others."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -3,8 +3,6 @@
 Source: google-research/tapas, `tapas_classifier_model._get_classification_outputs`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

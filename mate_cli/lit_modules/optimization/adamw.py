@@ -1,7 +1,5 @@
 """AdamW with BERT's parameter groups."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import torch

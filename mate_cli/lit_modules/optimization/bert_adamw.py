@@ -1,7 +1,5 @@
 """BERT's own AdamW, step by step as in the reference: no bias correction, single gradients clipped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The reference's linear warm-up and decay, which do not meet."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

@@ -1,7 +1,5 @@
 """Optimizers and schedules of torch by a configuration alone: `_target_: torch.optim.X`, `_partial_: true`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

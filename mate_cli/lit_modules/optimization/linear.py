@@ -1,7 +1,5 @@
 """Linear warm-up, then linear decay to zero."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

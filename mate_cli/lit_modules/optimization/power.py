@@ -1,7 +1,5 @@
 """Decay by a power of what is left of the run, without a warm-up."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import torch

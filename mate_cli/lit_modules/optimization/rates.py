@@ -1,7 +1,5 @@
 """Rates per part: what was loaded may move more slowly than what is new."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

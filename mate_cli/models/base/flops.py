@@ -5,8 +5,6 @@ for its share of the value), and 2.5 times that in the backward pass, in which f
 Softmax, gathers and padding inside kernels are not counted: they are what keeps a variant from the peak.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from mate_cli.attention.base import Work

@@ -1,7 +1,5 @@
 """What a frozen encoder says of an input, computed once and kept on disk: its states never change."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

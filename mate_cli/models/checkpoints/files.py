@@ -1,7 +1,5 @@
 """Find and read the files of a checkpoint, wherever they come from; nothing is ever unpickled as code."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The heads of a task and what checkpoints of TAPAS call them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

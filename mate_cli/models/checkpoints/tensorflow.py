@@ -3,8 +3,6 @@
 Source: google-research/tapas and google-research/bert, `modeling.py`, `optimization.py`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: wenhuchen/HybridQA, `train_stage12.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Source: MATE paper, section 4.2; google-research/tapas, `tapas_classifier_model_utils` (token logits, cell means).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 

@@ -1,7 +1,5 @@
 """One class for a whole example."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 Source: microsoft/Transformer-XH, `model_hotpotqa.py` and `model_fever.py`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Tell the word piece behind a mask."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

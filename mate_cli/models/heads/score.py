@@ -1,7 +1,5 @@
 """The last layer of a head."""
 
-from __future__ import annotations
-
 from torch import nn
 
 DEVIATION = 0.02

@@ -4,8 +4,6 @@ Source: MATE paper, section 4.2 (an MLP on the first and last state); google-res
 (a linear layer, spans of up to ten tokens within one cell).
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 from torch.nn.functional import pad
 

@@ -1,7 +1,5 @@
 """From the states of nodes to the scores of a query's actions."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

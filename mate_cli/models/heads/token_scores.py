@@ -4,8 +4,6 @@ Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks wit
 3; google-research/tapas, `utils/table_pruning.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Find the likeliest derivation: greedily, or with a beam; only actions that the grammar allows are looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby

@@ -5,8 +5,6 @@ Transformer Optimization Through Better Initialization", ICML 2020 (T-Fixup); Li
 of Training Transformers", EMNLP 2020 (ADMIN).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Protocol

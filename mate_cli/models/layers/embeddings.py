@@ -3,8 +3,6 @@
 Source: google-research/tapas, `table_bert.get_token_type_features` and `modeling.embedding_postprocessor`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import torch

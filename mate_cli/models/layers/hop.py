@@ -4,8 +4,6 @@ Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop At
 microsoft/Transformer-XH, `model.py`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Autograd would add a gradient of the size of the weight in every step, and keep every state in a growing stack.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

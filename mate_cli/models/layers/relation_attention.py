@@ -4,8 +4,6 @@ Source: Shaw et al., "Self-Attention with Relative Position Representations", NA
 2020, equation 1; Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 2.1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

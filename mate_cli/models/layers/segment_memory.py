@@ -4,8 +4,6 @@ Source: Dai et al., "Transformer-XL", ACL 2019, section 3.2: of segment r in lay
 values of [SG(H_{r-1}); H_r], all of layer l - 1. Positions there are relative; here they restart in each segment.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Score finished weights on a split, and predict questions without answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

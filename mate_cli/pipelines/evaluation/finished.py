@@ -1,7 +1,5 @@
 """What can be done with a finished run: score it again, answer new questions."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """predictions/<split>.json: the official format, and what comparisons ask of each question."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: Chen et al. 2020, "HybridQA", section 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

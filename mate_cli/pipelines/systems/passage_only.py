@@ -3,8 +3,6 @@
 Source: the baseline of Chen et al. 2020, "HybridQA", section 5, whose retriever is not released.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from mate_cli.data.page_reading import nearest_page, page_example

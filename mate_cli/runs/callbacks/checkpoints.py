@@ -1,7 +1,5 @@
 """The last state of a run, to continue from, and its best weights."""
 
-from __future__ import annotations
-
 import signal
 from types import FrameType
 from typing import Any

@@ -1,7 +1,5 @@
 """What a person sees while a run trains, and the figures it leaves behind."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

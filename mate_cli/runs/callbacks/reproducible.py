@@ -1,7 +1,5 @@
 """Random numbers that depend on the seed and the position alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytorch_lightning as pl
