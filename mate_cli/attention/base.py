@@ -6,8 +6,10 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.pairs import needed_pairs
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
 from mate_cli.attention.plan import AttentionPlan
+from mate_cli.errors import ConfigError
 
 
 class Work(NamedTuple):
@@ -37,9 +39,9 @@ class Attention(ABC):
             ConfigError: it cannot be computed this way.
         """
 
-    @abstractmethod
     def work(self, plan: AttentionPlan) -> Work:
-        """What it computes on a batch, counted."""
+        """What it computes on a batch, counted: the needed pairs, unless it cannot do with these."""
+        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
         """Weights of its own of which rows are added to values [rows, H], such as those of relations; none mostly."""
@@ -82,3 +84,18 @@ class AttentionBackend(Attention):
 
     def count_on(self, counts: Mapping[str, int]) -> None:
         """Go on from `counts`."""
+
+
+class SegmentBackend(AttentionBackend):
+    """A way to compute patterns that are made of segments, and no others."""
+
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept patterns made of segments.
+
+        Raises:
+            ConfigError: the pattern has none, or the machine has not what this needs.
+        """
+        if not isinstance(pattern, SegmentedPattern):
+            name = f"{type(self).__name__.lower()} cannot compute {type(pattern).__name__}"
+            problem = f"{name}, whose heads see several segments at once"
+            raise ConfigError(problem, where="attention", remedy="Use attention=sdpa or attention=auto")

@@ -11,9 +11,6 @@ from mate_cli.tokenization.layout import TableBatch
 class CandidateBlocks(AttentionPattern):
     """A token sees the tokens of its own candidate, whose number is its row id; no token is global."""
 
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
-
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """The number of the candidate, Int64 [1, B, T]."""
         return batch.row_ids[None]

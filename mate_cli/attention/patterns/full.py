@@ -10,9 +10,6 @@ from mate_cli.tokenization.layout import TableBatch
 class Full(AttentionPattern):
     """Every token sees every token that is not padding."""
 
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
-
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """One segment, in which all are global: Int64 [1, B, T]."""
         return torch.zeros_like(batch.row_ids)[None]

@@ -12,9 +12,6 @@ from mate_cli.tokenization.layout import TableBatch
 class PreviousSegment(AttentionPattern):
     """A token sees the tokens of its own segment, whose number is its row id, and of the segment before."""
 
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
-
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real = batch.attention_mask == 1

@@ -15,9 +15,6 @@ class SameRowOrColumn(AttentionPattern):
     Header cells are row 0, and so see one another; a body cell sees the header of its own column only.
     """
 
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
-
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""
         real, is_global = batch.attention_mask == 1, global_tokens(batch)
