@@ -31,7 +31,7 @@ from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.benchmark.timing.machine import machine_facts
 from mate_cli.benchmark.timing.timing import NotRun, Timing
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
-from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
+from mate_cli.lit_modules.losses.candidates import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder

@@ -24,6 +24,8 @@ NO_ANSWER = "no answer"
 
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
+Training = Callable[[], Sequence[ExampleT]]
+"""Reads the examples that may be learnt from."""
 COUNTS = "attention"
 """Of a checkpoint: what the backends have counted."""
 
@@ -204,9 +206,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """What a prediction points at; None where that is no cell of the question's table, nor a class."""
         return None
 
-    def baselines(
-        self, examples: Mapping[str, ExampleT], training: Callable[[], Sequence[ExampleT]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
         """Metrics of what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
         return {}
 

@@ -9,7 +9,7 @@ import torch
 
 from mate_cli.data.links import link_examples
 from mate_cli.lit_modules.base import ExampleT, TableTask
-from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
+from mate_cli.lit_modules.losses.candidates import soft_cross_entropy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.candidates import CandidateHead, OptionHead

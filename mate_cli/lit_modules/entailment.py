@@ -1,6 +1,6 @@
 """Tell whether a table entails a statement or refutes it: TabFact."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.guesses import majority_label
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -94,9 +94,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         """No cell, but how sure the verdict is."""
         return Selection((), (), prediction.probability)
 
-    def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Accuracy of the commonest label; none where what is learnt from is streamed."""
         known = training()
         if not known:

@@ -16,10 +16,8 @@ class PassageReading(SpanReading):
     """The reader of PointR on passages that are tables of one cell, scored as SQuAD's authors do.
 
     Args:
-        max_span_length: the most word pieces of an answer.
         no_answer: learn to say that nothing answers a question; such questions are left out of training without it,
             and are wrong in evaluation.
-        dropout: on the states before the head.
 
     Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3; the span's score is that of `SpanReading`.
     """

@@ -1,6 +1,6 @@
 """Answer questions by cells of the table and what is done with them: SQA, WikiTableQuestions, WikiSQL."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training
 from mate_cli.lit_modules.losses.scalar_answer import AverageApproximation
 from mate_cli.lit_modules.losses.selection import LabelWeighting
 from mate_cli.lit_modules.losses.table_answer import Supervision, TableAnswerLoss
@@ -225,9 +225,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         own = prediction
         return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
 
-    def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Scores of the column that most often is the answer, and of the cell nearest to the question by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {

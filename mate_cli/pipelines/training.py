@@ -20,8 +20,7 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
-from mate_cli.pipelines.placement import placement, prepare
-from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.pipelines.placement import placement, prepare, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
 from mate_cli.runs import ranks
@@ -151,7 +150,6 @@ def build_trainer(
         deterministic=cfg.deterministic,
         callbacks=[Reproducible(cfg.seed), follow, checkpoints],
         **placement(cfg.hardware, training=True),
-        **quiet(),
     )
 
 

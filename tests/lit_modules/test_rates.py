@@ -13,7 +13,7 @@ from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.optimization.adamw import AdamW
 from mate_cli.lit_modules.optimization.bert_adamw import BertAdamW
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
-from mate_cli.lit_modules.optimization.power import PowerSchedule
+from mate_cli.lit_modules.optimization.schedules import PowerSchedule
 from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.models.layers.extra import Extra
 from mate_cli.models.tapas import Tapas

@@ -34,7 +34,7 @@ def _of_data(word: str) -> str:
 
 def run(cfg: Evaluate) -> None:
     """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders."""
-    from mate_cli.cli.config.schema import as_list, modules
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.runs.folders import open_run
 
     for folder in as_list(cfg.run):
@@ -44,7 +44,7 @@ def run(cfg: Evaluate) -> None:
 
     roots: list[str | None] = [*as_list(cfg.data.get("root"))]
     for root in roots or [None]:
-        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, modules(cfg.trust))
+        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, as_list(cfg.trust))
         (score if cfg.analysis is None else analyse)(cfg, here)
 
 

@@ -78,7 +78,7 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
-    from mate_cli.cli.config.schema import modules
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.files.atomic import check_writable
     from mate_cli.runs.folders import open_run
 
@@ -90,7 +90,7 @@ def predict_dataset(cfg: Predict) -> None:
 
     from mate_cli.pipelines.evaluation.finished import Here, predict_file
 
-    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=modules(cfg.trust))
+    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=as_list(cfg.trust))
     predict_file(cfg.run, str(cfg.input), output, here)
 
 
@@ -135,11 +135,11 @@ def predict_tables(cfg: Predict) -> None:
 
 def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     """Ask the model that is named about the tables, or the database, that are."""
-    from mate_cli.cli.config.schema import as_list, modules
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.finished import Here
     from mate_cli.pipelines.inference.opened import open_model
 
-    here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
+    here = Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust))
     questions = as_list(cfg.question)
     if cfg.database is not None:
         from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
 from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
-from mate_cli.cli.config.schema import StageOptions, modules
+from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.shell.help import nearest
@@ -57,7 +57,7 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
         composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
     _refuse_untaken(general, composed.values())
     system: Node | None = _resolved(whole.config, "system")
-    trust = modules(_resolved(whole.config, "trust"))
+    trust = as_list(_resolved(whole.config, "trust"))
     stages = _in_line(list(composed.values()), system, trust)
     taken = {str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general}
     names = _names_of(whole, stages, system)

@@ -10,11 +10,6 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
 
 
-def modules(trust: str | list[str] | None) -> list[str]:
-    """The modules that `trust` names: one, a list of them, or none."""
-    return as_list(trust)
-
-
 def as_list(value: str | list[str] | None) -> list[str]:
     """One text, a list of them, or null as a list."""
     return [value] if isinstance(value, str) else value or []

@@ -1,9 +1,9 @@
 """Stage 1 of Hybrider: rank the nodes that a question is linked to; the best one's row should hold the answer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from mate_cli.lit_modules.base import by_source
+from mate_cli.lit_modules.base import Training, by_source
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.tables.example import TableExample
@@ -42,9 +42,7 @@ class NodeRanking(CandidateChoice):
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
         return chosen_node(prediction, example).coordinate[0] in rows
 
-    def baselines(
-        self, examples: Mapping[str, LinkedExample], training: Callable[[], Sequence[LinkedExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
         """Accuracy of choosing the node that was found most surely, nothing learned."""
         surest = [
             Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)

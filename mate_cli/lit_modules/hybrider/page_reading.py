@@ -19,9 +19,7 @@ class PageReading(SpanReading):
     """The reader of PointR on pages: each page that holds the answer is an example.
 
     Args:
-        max_span_length: the most word pieces of an answer.
         cells_per_question: pages to learn from per question; None for all.
-        dropout: on the states before the head.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
     """

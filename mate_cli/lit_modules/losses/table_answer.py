@@ -25,22 +25,7 @@ Supervision = Literal["none", "supervised", "weak"]
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """What is learnt from an example, depending on what is known of its answer.
-
-    Args:
-        aggregation: "none" is learnt; "supervised": its id is known; "weak": only the answer is, as cells, as a number,
-            or as both.
-        cell_selection_preference: see `must_aggregate`.
-        huber_delta: errors of computed numbers beyond it count linearly.
-        answer_loss_cutoff: computed numbers that are wrong by a greater loss teach nothing; None for no limit.
-        normalise_answer_loss: divide results by their size first.
-        average_approximation: see `expected_result`.
-        aggregation_temperature: divides the scores of aggregations in the expected result.
-        aggregation_importance: weight of the aggregation loss.
-        answer_importance: weight of the loss of computed numbers.
-        positive_weight: see `free_selection_loss`.
-        label_weighting: see `free_selection_loss`.
-    """
+    """What is learnt from an example, depending on what is known of its answer; the options are those of `TableQA`."""
 
     aggregation: Supervision = "none"
     cell_selection_preference: float = 0.5

@@ -7,23 +7,18 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mate_cli.lit_modules.optimization.adamw import parameter_groups
+from mate_cli.lit_modules.optimization.adamw import AdamW, parameter_groups
 from mate_cli.lit_modules.optimization.rates import Factors
 
 
-class BertAdamW:
+class BertAdamW(AdamW):
     """BERT's optimizer with nothing added: Adam's moments start at zero and are not corrected for it.
 
     The norm of the whole gradient is clipped before (`trainer.gradient_clip`, 1.0 in the reference), single gradients
     here; after the former the latter rarely does anything.
 
     Args:
-        lr: the learning rate at its peak.
-        weight_decay: decoupled decay of the matrices and embeddings; none of biases and LayerNorm.
-        betas: decay rates of the two moments.
-        eps: added to the root of the second moment.
         clip_value: the largest single gradient, either way; None for no limit.
-        factors: what the rate of a part is multiplied by, see `with_factors`; None for the same rate everywhere.
 
     Source: google-research/tapas, `models/bert/optimization.py`.
     """
@@ -37,8 +32,8 @@ class BertAdamW:
         clip_value: Annotated[float, Field(gt=0)] | None = 10.0,
         factors: Factors | None = None,
     ) -> None:
-        self.factors = factors
-        self.lr, self.weight_decay, self.betas, self.eps, self.clip_value = lr, weight_decay, betas, eps, clip_value
+        super().__init__(lr, weight_decay, betas, eps, factors)
+        self.clip_value = clip_value
 
     def build(self, module: nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
         """Return the optimizer of a module's trainable parameters; it is never fused."""

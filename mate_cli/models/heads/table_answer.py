@@ -17,18 +17,7 @@ from mate_cli.models.heads.score import Score
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """What the head of table questions scores, and how.
-
-    Args:
-        temperature: token scores are divided by it.
-        select_one_column: choose one column, and cells only there.
-        allow_empty_column_selection: let it choose no column.
-        average_logits_per_cell: give each token the mean score of its cell.
-        zero_cell_head: begin with the same score for all tokens and columns.
-        aggregations: their number, "none" among them; 0 to leave them out.
-        max_rows: R, rows told apart, the header among them; later ones count as the last.
-        max_columns: C, columns told apart, the question's among them; later ones count as the last.
-    """
+    """What the head of table questions scores, and how: options of `TableQA`; without `aggregations` it is 0."""
 
     temperature: float = 1.0
     select_one_column: bool = True

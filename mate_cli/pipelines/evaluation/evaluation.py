@@ -16,8 +16,7 @@ from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.predictions import save_predictions
-from mate_cli.pipelines.placement import placement
-from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder
@@ -129,7 +128,7 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
     """All predictions of a loader."""
     with quiet_lightning():
-        pl.Trainer(**placement(cfg.hardware), **quiet()).predict(task, loader, return_predictions=False)
+        pl.Trainer(**placement(cfg.hardware)).predict(task, loader, return_predictions=False)
     return task.collected()
 
 
