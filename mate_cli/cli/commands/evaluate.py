@@ -18,7 +18,7 @@ SEVERAL = ("run", "split", "data.root")
 
 def arguments(words: Sequence[str]) -> list[str]:
     """Make lists of several values, and let any key of the run's data be set."""
-    return [_of_data(_several(word)) for word in words]
+    return [f"++{_several(word)}" if word.startswith("data.") else _several(word) for word in words]
 
 
 def _several(word: str) -> str:
@@ -26,10 +26,6 @@ def _several(word: str) -> str:
     if not equals or key not in SEVERAL or "," not in value or value[0] == "[" or is_written(value):
         return word
     return f"{key}={quoted_list(value.split(','))}"
-
-
-def _of_data(word: str) -> str:
-    return f"++{word}" if word.startswith("data.") else word
 
 
 def run(cfg: Evaluate) -> None:

@@ -87,7 +87,7 @@ def _one(found: Explained, width: int) -> str:
 
 
 def _section(key: str, found: Sequence[Explained], width: int) -> str:
-    from mate_cli.cli.shell.help import choices
+    from mate_cli.cli.config_dir import choices
 
     size = max(len(one.key) for one in found)
     rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []

@@ -38,22 +38,13 @@ def arguments(words: Sequence[str]) -> list[str]:
     rest: list[str] = []
     for word in words:
         key, sign, value = word.partition("=")
-        if sign and key in TEXTS and not is_grammar(value):
+        if sign and key in TEXTS and value[:1] + value[-1:] != "[]" and not is_written(value):
             found.setdefault(key, []).append(value)
         else:
             rest.append(word)
     given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
-    return [*rest, *(f"{key}={in_grammar(values)}" for key, values in given.items())]
-
-
-def in_grammar(values: Sequence[str]) -> str:
-    """Return one text as such, and several as a list."""
-    return quoted(values[0]) if len(values) == 1 else quoted_list(values)
-
-
-def is_grammar(value: str) -> bool:
-    """Say whether a value is written for Hydra: a list, or what `is_written` knows."""
-    return value[:1] + value[-1:] == "[]" or is_written(value)
+    texts = {key: quoted(values[0]) if len(values) == 1 else quoted_list(values) for key, values in given.items()}
+    return [*rest, *(f"{key}={text}" for key, text in texts.items())]
 
 
 def run(cfg: Predict) -> None:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
+from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer, has_key
 from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
 from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.validation_messages import validation_messages
@@ -279,7 +279,7 @@ def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
 
 def _takes(composed: Composed, word: Word) -> bool:
     """Whether what is typed for all is of a stage: one that has the key, or the section in which to add it."""
-    return composed.has(word.key.rpartition(".")[0] if "+" in word.sign else word.key)
+    return has_key(composed.config, word.key.rpartition(".")[0] if "+" in word.sign else word.key)
 
 
 def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mate_cli.cli.config_dir import choices
 from mate_cli.cli.flags import FLAGS, LONG, VALUED
-from mate_cli.cli.shell.help import choices, groups_of, keys_of, nearest, nearest_choice
+from mate_cli.cli.shell.help import groups_of, keys_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, RunError
 
 FORM = "settings are written key=value"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
 
-from mate_cli.cli.shell.help import choices
+from mate_cli.cli.config_dir import choices
 
 ROW = "row"
 """A parameter of a sweep each of whose values holds several overrides, as in a shell: what a grid cannot say."""
