@@ -6,8 +6,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
-from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern, needed_pairs
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 

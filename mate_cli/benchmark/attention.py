@@ -12,8 +12,7 @@ from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.pairs import all_pairs, needed_pairs
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
@@ -67,7 +66,6 @@ class AttentionBenchmark(BenchmarkOptions):
         head_size: the size H of one.
         slots: into which Linformer mixes all tokens.
         checked: outputs are compared with the definition in float64 up to so many tokens.
-        **options: those of `BenchmarkOptions`.
     """
 
     backends: list[str] | None
@@ -98,16 +96,14 @@ class AttentionBenchmark(BenchmarkOptions):
             ConfigError: a name is unknown.
         """
         full, mate = Full(self.heads), RowColumnHeads(self.heads)
+        mixer = Mixer(tokens, self.slots, shared=True).to(self.device, self.torch_dtype)
         found = {
             DENSE: LayerSpec(full, Sdpa()),
             DENSE_MASK: LayerSpec(mate, Sdpa()),
             **{name: LayerSpec(mate, backend) for name, backend in self._backends.items()},
-            LINFORMER: LayerSpec(full, MixedAttention(self._mixer(tokens))),
+            LINFORMER: LayerSpec(full, MixedAttention(mixer)),
         }
         return {name: one for name, one in found.items() if self.backends is None or name in self.backends}
-
-    def _mixer(self, tokens: int) -> Mixer:
-        return Mixer(tokens, self.slots, shared=True).to(self.device, self.torch_dtype)
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:

@@ -42,9 +42,7 @@ class Stack(nn.Module):
     """New layers on inputs that stand fast, in float64 and without dropout.
 
     Args:
-        extra: the layers.
         inputs: what they are given, [T, D].
-        spec: what a layer sees and how.
         biases: keep and train them, and the gains of norms; else biases are zero, and matrices alone take a step.
     """
 

@@ -50,7 +50,6 @@ class EncoderJob(NamedTuple):
     """A model, and the batch that it is given.
 
     Args:
-        model: ours or a peer.
         batch: on the device, with the plan of our models prepared.
         counted: the same on the CPU, to count from.
     """
@@ -78,7 +77,6 @@ class EncoderBenchmark(BenchmarkOptions):
             little to do for it.
         size: a name in `SIZES`.
         layers: their number; None for that of the size.
-        **options: those of `BenchmarkOptions`.
     """
 
     variants: list[str] | None

@@ -41,17 +41,9 @@ def stopped_by_sigterm() -> Iterator[None]:
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
     """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
 
-    Args:
-        name: of the benchmark.
-        config: its configuration; the `_target_` of `benchmark` is a function that returns figures by name, or
-            something to iterate over that yields them part by part; then what was measured is kept even if the rest
-            fails. A figure that is a text (the machine's name, why something was not run) goes to the record's `facts`.
-        outputs: where runs are kept.
-        seed: of what is drawn.
-        overrides: what was typed.
-
-    Returns:
-        The folder.
+    The `_target_` of `benchmark` is a function that returns figures by name, or something to iterate over that yields
+    them part by part; then what was measured is kept even if the rest fails. A figure that is a text (the machine's
+    name, why something was not run) goes to the record's `facts`.
 
     Raises:
         BenchmarkStopped: by Ctrl-C or SIGTERM; the folder keeps what was measured before.

@@ -17,7 +17,6 @@ class Variant(NamedTuple):
     """One way to do the work of a case in one direction.
 
     Args:
-        call: does it once.
         gflop: the operations it takes, counted, in 10**9.
         approximate: what it computes is only near to what its pattern says.
     """
@@ -34,10 +33,8 @@ class Pace:
     Args:
         rounds: at most so many.
         seconds: about so long in all rounds of one case and direction; the most that a first call may take.
-        device: where.
         peak: GFLOP per second of matrix products, the highest seen.
         speeds: the highest speed seen of each variant, in GFLOP per second.
-        dtype: of the matrix products.
     """
 
     rounds: int

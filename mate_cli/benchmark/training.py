@@ -46,14 +46,7 @@ Order = Literal["random", "grouped"]
 
 
 class Learner(NamedTuple):
-    """A variant in training.
-
-    Args:
-        jobs: the network with one batch after the other.
-        labelled: the same batches as they are, for the loss.
-        head: scores cells.
-        optimizer: of network and head.
-    """
+    """A variant in training."""
 
     jobs: Sequence[EncoderJob]
     labelled: Sequence[TableBatch]

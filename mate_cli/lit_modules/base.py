@@ -59,7 +59,6 @@ class Selection:
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
-        probabilities: of each of them.
         aggregation: what is done with them, one of `AGGREGATIONS`.
         confidence: in the answer as a whole, from 0 to 1.
     """

@@ -74,13 +74,7 @@ def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> 
 
 @dataclass
 class ErrorCounts:
-    """Wrong answers of some questions, counted.
-
-    Args:
-        questions: all that were asked.
-        kinds: wrong answers by what is wrong with them.
-        places: wrong answers by where they were looked for, as far as that is known.
-    """
+    """Wrong answers of some questions, counted."""
 
     questions: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -109,8 +103,6 @@ class AnsweredQuestion:
     """An answer and what is known of its question.
 
     Args:
-        prediction: what was answered.
-        references: what counts as right.
         cell: where it was looked for; None where that is no cell.
         candidates: the cells that hold the answer or link to it; none where no cell does, or nobody says.
     """

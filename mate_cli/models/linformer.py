@@ -62,7 +62,8 @@ class Linformer(TableEncoder):
                 f"{sharing!r} is no way to share", where="model.sharing", remedy="Use headwise, key_value or layerwise"
             )
         shape = encoder_size(size)
-        mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(_mixers(shape, sharing))]
+        count = 1 if sharing == "layerwise" else shape.num_layers
+        mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(count)]
         own = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
         super().__init__(size, [LayerSpec(Full(shape.num_heads), backend) for backend in own], **options)
         self.mixers, self.max_tokens = nn.ModuleList(mixers), length
@@ -140,10 +141,6 @@ class MixedAttention(Attention):
         query, key, value = plan.heads(qkv)
         keys, values = self.mixer(key, value)
         return plan.pack_heads(scaled_dot_product_attention(query, keys, values, dropout_p=dropout))
-
-
-def _mixers(size: EncoderSize, sharing: Sharing) -> int:
-    return 1 if sharing == "layerwise" else size.num_layers
 
 
 def _mix(weights: Tensor, states: Tensor) -> Tensor:

@@ -176,6 +176,14 @@ def answer_all(run: Run, system: System, done: Finished) -> None:
         run.folder.write_json(LEARNT, dict(system.learnt))
 
 
+def answer_split(system: System, stages: Mapping[str, Trained], split: str, to: RunFolder) -> dict[str, float]:
+    """Let a system answer a split and score it; its predictions go into a folder."""
+    examples = stages[system.stages[0]].parts.data.questions(split)
+    answered = system.answer(stages, examples, split)
+    save_answers(to, split, system, examples, answered)
+    return system.score(answered, examples)
+
+
 def save_answers(
     folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: SystemAnswers
 ) -> None:

@@ -42,17 +42,15 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
 def remove_abandoned(parent: Path) -> None:
     """Remove the folders of runs that were killed before anything was written in them."""
     for folder in parent.glob("*"):
-        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {LOCK} and _age(folder) > ABANDONED:
+        if not folder.is_dir() or {path.name for path in folder.iterdir()} - {LOCK}:
+            continue
+        if time.time() - folder.stat().st_mtime > ABANDONED:
             try:
                 hold(folder)
                 release(folder)
                 folder.rmdir()
             except (RunError, OSError):  # somebody is at work there after all
                 continue
-
-
-def _age(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
 
 
 def choose_folder(

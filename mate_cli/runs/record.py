@@ -29,10 +29,8 @@ class RunRecord:
     Args:
         settings: what was typed as far as it tells the run apart, so that repeats have the same; None for all of it.
         status: running, finished, failed or interrupted.
-        reason: why it failed.
         process: what trains it, see `runs/liveness.py`.
         monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
-        total_steps: optimizer steps that the run is to take.
         peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
         pretraining: the run folders of the stages whose weights it began with, one after the other.

@@ -12,7 +12,6 @@ class MonitoredResult:
     """The monitored metric of a run that has finished.
 
     Args:
-        name: such as `dev/f1`.
         value: as it is recorded; a share is not in percent.
     """
 

@@ -5,8 +5,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pairs import all_pairs
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern, all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
 

@@ -49,9 +49,7 @@ class Case:
     """One batch to measure on.
 
     Args:
-        shape: what kind of tables.
         label: the number of examples, or "mixed" for different lengths.
-        batch: the tokens.
     """
 
     shape: str

@@ -31,8 +31,6 @@ class Composed:
 
     Args:
         config: with interpolations as they stand.
-        choices: the file of each group.
-        words: the overrides.
     """
 
     config: DictConfig

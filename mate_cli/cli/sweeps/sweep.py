@@ -20,8 +20,8 @@ from omegaconf import DictConfig, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.quoting import quoted
-from mate_cli.cli.config.words import of_job, parameters_for_sweeper
-from mate_cli.cli.sweeps.sweep_file import key, typed_parameters
+from mate_cli.cli.config.words import Word, of_job, parameters_for_sweeper
+from mate_cli.cli.sweeps.sweep_file import typed_parameters
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
     known = [*map("{}=".format, hydra.sweeper.get("params") or {}), *typed]
     overrides, number = of_job(hydra.overrides.task, known), int(hydra.job.num)
     flags = [f"--config-dir={folder}"] if folder else []
-    words = [*program, *flags, *without(overrides, "resume")]
+    words = [*program, *flags, *(one for one in overrides if Word.parse(one).key != "resume")]
     if is_follower():
         join_job(words)
         return FAILED
@@ -229,8 +229,3 @@ def end_reason(code: int, said: str) -> str:
         return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"
     message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"
-
-
-def without(overrides: Sequence[str], name: str) -> list[str]:
-    """The overrides of other keys; neither `sweep` nor `resume` says what is trained."""
-    return [item for item in overrides if key(item) != name]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mate_cli.cli.config.words import Word
 from mate_cli.cli.config_dir import config_dir, user_config_dir
 from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
@@ -35,13 +36,8 @@ def expand(words: Sequence[str]) -> list[str]:
 
 def typed_parameters(parameters: Collection[str], typed: Sequence[str]) -> list[str]:
     """Return the parameters of a sweep that what is typed replaces, with or without + and ++."""
-    keys = {key(word) for word in typed}
-    return [name for name in parameters if key(name) in keys]
-
-
-def key(word: str) -> str:
-    """Return the key of an override."""
-    return word.partition("=")[0].lstrip("+~")
+    keys = {Word.parse(word).key for word in typed}
+    return [name for name in parameters if Word.parse(name).key in keys]
 
 
 def _folders(words: Sequence[str]) -> Iterator[Path]:

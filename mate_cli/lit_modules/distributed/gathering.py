@@ -18,11 +18,9 @@ T = TypeVar("T", bound=Named)
 
 
 def gathered(batches: list[list[T]]) -> list[T]:
-    """The predictions of all processes, in the order in which one process would make them.
+    """The predictions of all processes, in the order in which one process would make them; all must call this.
 
-    Every process must call this; each gets all of them.
-
-    Every process must call this; each was given every n-th batch, and some of the last were given twice.
+    Each was given every n-th batch, and some of the last were given twice; each gets all predictions.
     """
     shares = [batches]
     if dist.is_available() and dist.is_initialized():

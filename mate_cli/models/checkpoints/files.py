@@ -23,7 +23,6 @@ class CheckpointFiles(NamedTuple):
     """What was read.
 
     Args:
-        source: where it came from, for messages.
         tensors: by the name that the file gives them.
         config: of config.json (bert_config.json of TensorFlow); empty where there is none.
     """

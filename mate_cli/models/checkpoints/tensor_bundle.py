@@ -33,11 +33,7 @@ class Entry(NamedTuple):
 
     Args:
         type: a key of `TYPES`.
-        shape: its axes.
-        shard: which data file.
         offset: where it begins in the file, in bytes.
-        size: bytes.
-        checksum: as the index states it.
         sliced: whether it is stored in several pieces.
     """
 

@@ -44,12 +44,7 @@ class CandidateHead(nn.Module):
         self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """States [B, T, D] to the scores of K candidates, as many as the example with most has.
-
-        Args:
-            output: candidate k of an example is the tokens of row id k, from 1.
-            pooler: the network's own, [candidates, 1, D] to [candidates, D].
-        """
+        """States [B, T, D] to the scores of K candidates, as many as an example has at most; number k has row id k."""
         states, batch = output.states, output.batch
         example, token = first_tokens(batch)
         found = [pooler(states[example, token][:, None])]

@@ -30,11 +30,10 @@ class LoadReport:
     def summary(self) -> str:
         """One line for a log."""
         parts = [f"{len(self.loaded)} tensors loaded"]
-        parts += [f"{len(names)} {word} ({_shorten(names)})" for word, names in self._rest() if names]
+        for word, names in (("new", self.new), ("unused", self.unused)):
+            if names:
+                parts.append(f"{len(names)} {word} ({', '.join(names[:3])}{', ...' * (len(names) > 3)})")
         return ", ".join(parts)
-
-    def _rest(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ("new", self.new), ("unused", self.unused)
 
 
 def combined(reports: Iterable[LoadReport]) -> LoadReport:
@@ -48,10 +47,6 @@ def combined(reports: Iterable[LoadReport]) -> LoadReport:
         tuple(name for name in dict.fromkeys(merged.new) if name not in loaded),
         tuple(dict.fromkeys(merged.unused)),
     )
-
-
-def _shorten(names: tuple[str, ...], shown: int = 3) -> str:
-    return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")
 
 
 class Initializer(ABC):

@@ -59,12 +59,9 @@ class LayerOptions:
 
     Args:
         activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
-        hidden_dropout: after every dense layer.
-        attention_dropout: on attention weights.
         norm: where the LayerNorms are; one that is not used does not exist.
         omega: learn a weight of what each sub-layer is added to, one at first: LN(omega * x + f(x)).
         projection_bias: queries, keys and values have one.
-        epsilon: of the norms.
     """
 
     activation: str = "gelu"

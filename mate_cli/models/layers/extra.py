@@ -60,12 +60,9 @@ class ExtraLayers(nn.Module):
     All matrices are drawn by Xavier; what the scheme makes of them waits for data, see `prepare`.
 
     Args:
-        extra: how many, how large, with which scheme.
-        given: width of what they are given.
         spec: what a layer sees and how, for layers of a size; asked for every layer, so that attention with weights
             can be each layer's own.
         returned: width of what they return; None for that of the layers.
-        gradient_checkpointing: recompute layers in the backward pass, to save memory.
 
     Raises:
         ConfigError: the width is no multiple of the heads, or there is no such scheme or activation.

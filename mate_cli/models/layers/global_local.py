@@ -15,8 +15,7 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import pad
 
 from mate_cli.attention.base import Attention, Work
-from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern, needed_pairs
 from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError

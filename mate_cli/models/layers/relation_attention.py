@@ -12,7 +12,7 @@ from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.backends.native_relations import Related, weigh, weigh_backward
 from mate_cli.attention.base import Attention, Work
-from mate_cli.attention.pairs import all_pairs
+from mate_cli.attention.pattern import all_pairs
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize

@@ -29,9 +29,7 @@ class SplitResult:
     """Predictions of a split and their metrics.
 
     Args:
-        examples: every example that counts, by name.
         predictions: one per example that could be encoded.
-        answers: the predicted text by example.
         metrics: fractions by name; empty where no answer is known.
         pruned: what was left of inputs, by example; empty where the network keeps all tokens.
     """

@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import read_object
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
-from mate_cli.pipelines.stages import LEARNT, save_answers
+from mate_cli.pipelines.stages import LEARNT, answer_split
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
@@ -192,12 +193,4 @@ def _questions(parts: Parts, path: str) -> list[TableExample]:
 
 def _system_scorer(folder: RunFolder, here: Here) -> Scorer:
     """What predicts and scores a split by a system of stages."""
-    system, stages = open_stages(folder, here)
-
-    def score(split: str, to: RunFolder) -> dict[str, float]:
-        examples = stages[system.stages[0]].parts.data.questions(split)
-        answered = system.answer(stages, examples, split)
-        save_answers(to, split, system, examples, answered)
-        return system.score(answered, examples)
-
-    return score
+    return partial(answer_split, *open_stages(folder, here))

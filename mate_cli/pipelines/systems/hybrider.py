@@ -9,8 +9,8 @@ from dataclasses import replace
 from mate_cli.data.page_reading import page_example
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
 from mate_cli.lit_modules.base import by_source
-from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking, chosen_node
-from mate_cli.lit_modules.hybrider.row_hopping import hop_end
+from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
+from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
@@ -48,11 +48,12 @@ def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name:
     linked = {example.example_id: example for example in ranker.linked(examples)}
     chosen = stages[RANK].predict(list(linked.values()), name)
     hops = {
-        choice.example_id: replace(linked[choice.example_id], current=chosen_node(choice, linked[choice.example_id]))
+        choice.example_id: replace(linked[choice.example_id], current=ranker.chosen(choice, linked[choice.example_id]))
         for choice in chosen
     }
     found = stages[HOP].predict(list(hops.values()), "hops")
-    return {choice.example_id: hop_end(choice, hops[choice.example_id]) for choice in found}
+    hopper = stages[HOP].task_of(RowHopping)
+    return {choice.example_id: hopper.chosen(choice, hops[choice.example_id]) for choice in found}
 
 
 def _read(reader: Trained, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:

@@ -34,7 +34,6 @@ class ReadCell:
         cell: (row, column), both from 0.
         selected: its log probability among the cells of the table.
         read: the log probability of the best span among those of the cell, with no answer where the reader may say so.
-        text: the best span.
     """
 
     cell: tuple[int, int]
