@@ -1,7 +1,7 @@
 """Attention alone: every way to compute it side by side, at any length."""
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -20,10 +20,8 @@ from mate_cli.attention.planner import Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths
-from mate_cli.benchmark.options import BenchmarkOptions
+from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.benchmark.timing.machine import machine_facts
 from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.flops import attention_flops, work_flops
@@ -33,7 +31,6 @@ from mate_cli.tokenization.layout import TableBatch
 
 DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
-DIRECTIONS = {"forward": False, "forward_backward": True}
 PLAN_ROUNDS = 3
 SMALL, TRIAL = 64, 512
 """Tokens that are enough to call everything once, and to see how fast it is."""
@@ -54,18 +51,10 @@ class Ready(NamedTuple):
 
 @dataclass(kw_only=True)
 class AttentionBenchmark(BenchmarkOptions):
-    """Measures attention on drawn and real tables; iterating over it yields the figures of one case after another.
+    """Measures attention on drawn and real tables.
 
     Beside the names in `conf/attention` there are `dense` (PyTorch's kernel, everything seen, as in TAPAS),
     `dense_mask` (the same kernel with MATE's pattern as its mask) and `linformer`.
-
-    Args:
-        backends: names of variants; None for all.
-        longest: variants that are not run on more tokens than this, because their memory is quadratic.
-        heads: half of them see rows, half columns.
-        head_size: the size H of one.
-        slots: into which Linformer mixes all tokens.
-        checked: outputs are compared with the definition in float64 up to so many tokens.
     """
 
     backends: list[str] | None
@@ -74,20 +63,6 @@ class AttentionBenchmark(BenchmarkOptions):
     head_size: PositiveInt
     slots: PositiveInt
     checked: NonNegativeInt
-
-    def __iter__(self) -> Iterator[Figures]:
-        """Measure.
-
-        Raises:
-            ConfigError: a name is unknown, or the device is not there.
-        """
-        with self.pace() as pace:
-            speeds = self.rehearse(pace.device)
-            yield machine_facts(pace.device)
-            cases = {case.name: case for case in self.cases()}
-            expected = {name: self._expected(case, speeds) for name, case in cases.items()}
-            for _, case in counted(cases, expected):
-                yield self.measure(case, pace)
 
     def variants(self, tokens: int) -> dict[str, LayerSpec]:
         """Every variant for so many tokens, dense attention first.
@@ -113,36 +88,25 @@ class AttentionBenchmark(BenchmarkOptions):
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
     def rehearse(self, device: torch.device) -> dict[str, float]:
-        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed.
-
-        Returns:
-            GFLOP per second of each in a second call on a larger table, to tell how long the benchmark will take.
-        """
+        """See `BenchmarkOptions`."""
         spent = {}
         for case in drawn_cases(["square"], [SMALL, TRIAL], [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
             for name, one in ready.items():
                 spent[name] = warm_up(partial(attend_and_back, one, qkv), clock(device), device)
-        work = self._gflop(case, backward=True)
+        work = self.gflop(case, backward=True)
         return {
             name: work[name] / one[0] for name, one in spent.items() if name in work and not isinstance(one, NotRun)
         }
 
-    def _expected(self, case: Case, speeds: Mapping[str, float]) -> float:
-        """About how many seconds a case takes."""
-        work = [self._gflop(case, backward=backward) for backward in DIRECTIONS.values()]
-        return sum(self.expected_seconds(one, speeds) for one in work)
-
-    def _gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
+    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
         """The work of one call of each variant that can do a case."""
         able = {n: one for n, one in self.variants(case.tokens).items() if not self._refusal(n, one, case)}
-        return {
-            name: work_flops(
-                one.backend.work(AttentionPlan(one.pattern, case.batch)), self.head_size, backward=backward
-            )
-            / 1e9
-            for name, one in able.items()
-        }
+        return {name: self._gflop_of(one, case.batch, backward=backward) for name, one in able.items()}
+
+    def _gflop_of(self, attention: LayerSpec, batch: TableBatch, *, backward: bool) -> float:
+        work = attention.backend.work(AttentionPlan(attention.pattern, batch))
+        return work_flops(work, self.head_size, backward=backward) / 1e9
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""
@@ -192,10 +156,8 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
         call = partial(attend_and_back if backward else forward_pass, ready, qkv)
-        work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
-        flops = work_flops(work, self.head_size, backward=backward)
-        backend = ready.attention.backend
-        return Variant(call, flops / 1e9, not (isinstance(backend, AttentionBackend) and backend.exact))
+        backend, gflop = ready.attention.backend, self._gflop_of(ready.attention, batch, backward=backward)
+        return Variant(call, gflop, not (isinstance(backend, AttentionBackend) and backend.exact))
 
 
 @torch.no_grad()

@@ -64,13 +64,6 @@ class TrainingBenchmark(EncoderBenchmark):
     """Measures steps of cell selection with dropout; iterating over it yields the figures of one order after another.
 
     Variants are those of `EncoderBenchmark`.
-
-    Args:
-        orders: of the questions: random, or grouped by length as in `mate train`.
-        batch_size: questions in a step.
-        steps: in one call; the figures are means over them.
-        attention_dropout: of all networks.
-        **options: those of `EncoderBenchmark`; `real` names the dataset, drawn tables are not learnt from.
     """
 
     orders: list[Order]
@@ -103,13 +96,12 @@ class TrainingBenchmark(EncoderBenchmark):
 
     def _expected_steps(self, orders: Mapping[str, Sequence[TableBatch]], device: torch.device) -> dict[str, float]:
         """About how many seconds each case takes."""
-        models = self.models(device)
-        speeds = self.rehearse(models, device)
+        speeds = self.rehearse(device)
         return {
             case: self.expected_seconds(
                 {
                     name: self._gflop(model, [read_by(name, batch) for batch in batches])
-                    for name, model in models.items()
+                    for name, model in self.models.items()
                 },
                 speeds,
             )
@@ -143,7 +135,7 @@ class TrainingBenchmark(EncoderBenchmark):
         """Every variant in training, and what a plan costs it in ms."""
         unpacked = [with_padding_declared_real(batch) for batch in batches]
         learners, plans = {}, {}
-        for name, model in self.models(device).items():
+        for name, model in self.models.items():
             read = [read_by(name, batch) for batch in batches]
             given = {name: read} | ({name + PADDED: unpacked} if name in self.padded else {})
             for label, seen in given.items():

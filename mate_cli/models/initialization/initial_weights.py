@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.checkpoints.files import CheckpointFiles
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
 from mate_cli.models.initialization.base import Initializer, LoadReport, combined
 from mate_cli.tokenization.layout import TOKEN_TYPES
+
+if TYPE_CHECKING:
+    from mate_cli.models.checkpoints.files import CheckpointFiles
 
 WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
