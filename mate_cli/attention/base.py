@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern, needed_pairs
-from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.plan import AttentionPlan, Plans
 from mate_cli.errors import ConfigError
+from mate_cli.tokenization.layout import TableBatch
 
 
 class Work(NamedTuple):
@@ -98,3 +100,22 @@ class SegmentBackend(AttentionBackend):
             name = f"{type(self).__name__.lower()} cannot compute {type(pattern).__name__}"
             problem = f"{name}, whose heads see several segments at once"
             raise ConfigError(problem, where="attention", remedy="Use attention=sdpa or attention=auto")
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Derives what attention will ask of a batch ahead of time, where batches are made.
+
+    Args:
+        layers: the patterns of a network, each with what will compute it; None for what stays with its weights.
+    """
+
+    layers: tuple[tuple[AttentionPattern, AttentionBackend | None], ...]
+
+    def __call__(self, batch: TableBatch) -> TableBatch:
+        """The batch with its plans prepared, to be pinned and moved with it."""
+        plans = Plans((pattern for pattern, _ in self.layers), batch)
+        for pattern, backend in self.layers:
+            if backend is not None:
+                backend.prepare(plans[pattern])
+        return replace(batch, prepared=plans.derived)

@@ -11,12 +11,11 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.attention.planner import Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths

@@ -91,20 +91,7 @@ class Stack(nn.Module):
 
 @dataclass(kw_only=True)
 class DepthBenchmark:
-    """Measure every variant at every depth.
-
-    Args:
-        layers: numbers of layers N.
-        variants: schemes, and what they are compared with, see `VARIANTS`.
-        width: of the layers.
-        heads: of each.
-        inner: width of the feed-forward layers.
-        tokens: of the input.
-        mu: its largest norm; about 12 for MiniLM.
-        draws: of weights, input and direction; the geometric mean counts.
-        biases: keep and train them, as networks do; else they are zero.
-        seed: of the first.
-    """
+    """Measure every variant at every depth."""
 
     layers: list[PositiveInt]
     variants: list[Variant]

@@ -25,15 +25,6 @@ class MaskingBenchmark:
     """Make batches of masked examples from a corpus, as one loading process does; one core is all it uses.
 
     Seconds are those of the processor, so that other work on the machine hardly counts.
-
-    Args:
-        datasets: the folder in which each dataset has a folder of its name.
-        cache: where the prepared corpus is kept.
-        sources: of the corpus, see `TableCorpus`.
-        tokenizer: name of a vocabulary, see `load_tokenizer`.
-        lengths: tokens of the longest example, each measured by itself.
-        tables: how many are used.
-        batch: examples of a batch.
     """
 
     def __init__(

@@ -9,8 +9,7 @@ import pytorch_lightning as pl
 import torch
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.lit_modules.distributed.gathering import Named, gathered
-from mate_cli.lit_modules.distributed.sharding import shard
+from mate_cli.lit_modules.processes import Named, gathered, shard
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning, pruning_scores

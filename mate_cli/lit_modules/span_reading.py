@@ -44,13 +44,6 @@ class SpanPrediction:
 class SpanReading(TableTask[TableExample, SpanPrediction]):
     """Span = MLP over [start; end], softmax over all spans inside one cell.
 
-    Args:
-        max_span_length: the most word pieces of an answer.
-        cells_per_question: candidate cells to learn from per question, in the order of the table; None for all.
-        dropout: on the states before the head.
-        no_answer: learn to say that a cell does not hold the answer.
-        negatives: with `no_answer`, cells without the answer to learn from per question.
-
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
 

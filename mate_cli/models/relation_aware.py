@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import Plans
-from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.frozen_features import FrozenFeatures

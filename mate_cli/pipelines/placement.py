@@ -10,7 +10,7 @@ import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
-from mate_cli.lit_modules.distributed.sharding import Sharded
+from mate_cli.lit_modules.processes import Sharded
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware

@@ -11,8 +11,8 @@ from hydra.utils import instantiate
 from mate_cli.data.loading.batching import check_shares, plan_schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.lit_modules.base import Optimization
-from mate_cli.lit_modules.distributed.sharding import load_whole
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
+from mate_cli.lit_modules.processes import load_whole
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named

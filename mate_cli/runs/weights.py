@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.files.atomic import beside
-from mate_cli.lit_modules.distributed.sharding import load_whole, whole
+from mate_cli.lit_modules.processes import load_whole, whole
 from mate_cli.runs import ranks
 
 

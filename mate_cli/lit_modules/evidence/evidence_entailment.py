@@ -33,13 +33,7 @@ class EvidenceVerdict(Verdict):
 
 
 class EvidenceEntailment(Entailment):
-    """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too.
-
-    Args:
-        double_softmax: cross entropy of probabilities as if they were scores, as released.
-        dropout: on pooled states.
-        keep: rows kept of each verdict.
-    """
+    """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too."""
 
     label: ClassVar[Label | None] = "rows"
     transformers_class: ClassVar[str | None] = None

@@ -51,14 +51,7 @@ class EvidenceAnswer:
 
 
 class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
-    """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half.
-
-    Args:
-        max_span_length: the most word pieces of an answer.
-        answer_kinds: tell answers in a text from yes and no; not released.
-        supporting_sentences: name the sentences that support the answer; not released.
-        dropout: on pooled states.
-    """
+    """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half."""
 
     monitor = "dev/f1"
     label = "answer"

@@ -18,9 +18,6 @@ from mate_cli.tokenization.serializers.serializer import SpanSerializer
 class PageReading(SpanReading):
     """The reader of PointR on pages: each page that holds the answer is an example.
 
-    Args:
-        cells_per_question: pages to learn from per question; None for all.
-
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
     """
 

@@ -61,7 +61,6 @@ class PowerSchedule:
 
     Args:
         power: 0.5 for the square root, 1 for a straight line.
-        floor: the least share of the peak.
 
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix C.5, and the released code.
     """

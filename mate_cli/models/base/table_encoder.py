@@ -7,10 +7,9 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import Plans
-from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
