@@ -11,9 +11,7 @@ from torch import Tensor
 
 from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training
-from mate_cli.lit_modules.losses.scalar_answer import AverageApproximation
-from mate_cli.lit_modules.losses.selection import LabelWeighting
-from mate_cli.lit_modules.losses.table_answer import Supervision, TableAnswerLoss
+from mate_cli.lit_modules.losses.table_answer import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
