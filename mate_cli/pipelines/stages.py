@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.evaluation.predictions import save_predictions
+from mate_cli.pipelines.evaluation.evaluation import save_predictions
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import print_results, taken_table

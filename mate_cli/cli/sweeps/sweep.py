@@ -21,7 +21,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.quoting import quoted
 from mate_cli.cli.config.words import Word, of_job, parameters_for_sweeper
-from mate_cli.cli.sweeps.sweep_file import typed_parameters
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
@@ -40,9 +39,9 @@ class Bookkeeping(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Hydra calls this before it makes the jobs."""
         Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
-        parameters = dict(config.hydra.sweeper.get("params") or {})
-        for name in typed_parameters(parameters, config.hydra.overrides.task):
-            del parameters[name]
+        typed = {Word.parse(word).key for word in config.hydra.overrides.task}
+        given = dict(config.hydra.sweeper.get("params") or {})
+        parameters = {name: value for name, value in given.items() if Word.parse(name).key not in typed}
         if "params" in config.hydra.sweeper:
             with read_write(config.hydra), open_dict(config.hydra):
                 config.hydra.sweeper.params = parameters_for_sweeper(parameters)
@@ -99,7 +98,7 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
     flags = [f"--config-dir={folder}"] if folder else []
     words = [*program, *flags, *(one for one in overrides if Word.parse(one).key != "resume")]
     if is_follower():
-        join_job(words)
+        subprocess.run([sys.executable, *words], check=False)  # what Slurm started on other machines trains with it
         return FAILED
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
@@ -216,11 +215,6 @@ def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
 def is_follower() -> bool:
     """Whether Slurm has started several processes for this job, and this is not the first."""
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
-
-
-def join_job(words: Sequence[str]) -> int:
-    """Take part in a job whose first process keeps the books; what Slurm started on other machines trains with it."""
-    return subprocess.run([sys.executable, *words], check=False).returncode
 
 
 def end_reason(code: int, said: str) -> str:

@@ -4,11 +4,10 @@ A file of `conf/sweep/` says under `hydra.sweeper.params` what every job has and
 overrides of their own, and know nothing of the sweep.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config.words import Word
 from mate_cli.cli.config_dir import config_dir, user_config_dir
 from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
@@ -32,12 +31,6 @@ def expand(words: Sequence[str]) -> list[str]:
     for folder in _folders(words):
         _check(folder / "sweep" / f"{names[-1]}.yaml")
     return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
-
-
-def typed_parameters(parameters: Collection[str], typed: Sequence[str]) -> list[str]:
-    """Return the parameters of a sweep that what is typed replaces, with or without + and ++."""
-    keys = {Word.parse(word).key for word in typed}
-    return [name for name in parameters if Word.parse(name).key in keys]
 
 
 def _folders(words: Sequence[str]) -> Iterator[Path]:

@@ -1,6 +1,6 @@
 """Score finished weights on a split, and predict questions without answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +15,6 @@ from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation.predictions import save_predictions
 from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
@@ -164,3 +163,36 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
+
+
+def save_predictions(
+    folder: RunFolder,
+    split: str,
+    examples: Iterable[TableExample],
+    answers: Mapping[str, str],
+    score: Callable[[TableExample], Mapping[str, float]],
+    details: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write predictions/<split>.json: of each question question_id and pred, as the official scorer wants, and more.
+
+    A question without an answer of ours gets an empty text; scores are of those whose answer is known, and those of
+    parts (`table/em`) are left out.
+    """
+    details = details or {}
+    rows = []
+    for example in examples:
+        name = example.example_id
+        row: dict[str, Any] = {"question_id": name, "pred": answers.get(name, ""), **_facts(example)}
+        if example.answer:
+            row["scores"] = {key: value for key, value in score(example).items() if "/" not in key}
+        rows.append({**row, **details.get(name, {})})
+    folder.write_json(f"predictions/{split}.json", rows)
+
+
+def _facts(example: TableExample) -> dict[str, Any]:
+    table, answer = example.table, example.answer
+    known: dict[str, Any] = {"answer": list(answer.texts), "source": answer.source} if answer else {}
+    if answer and answer.coordinates:
+        known["answer_cells"] = [[*cell] for cell in answer.coordinates]
+    size = len(table.rows) * len(table.header)
+    return {"question": example.question, "table_id": table.table_id, "table_cells": size, **known}

@@ -83,7 +83,7 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
     """
     folder = open_run(run)
     record = folder.read_record()
-    score = _system_scorer(folder, here) if record.stages else _scorer(folder, here)
+    score = partial(answer_split, *open_stages(folder, here)) if record.stages else _scorer(folder, here)
     to = _results_folder(folder, here)
     named: dict[str, float] = {}
     for split in splits:
@@ -189,8 +189,3 @@ def _questions(parts: Parts, path: str) -> list[TableExample]:
     if read is None:
         raise RunError("this dataset cannot read questions from a file", remedy="Use a run trained on data=hybridqa")
     return list(read(path))
-
-
-def _system_scorer(folder: RunFolder, here: Here) -> Scorer:
-    """What predicts and scores a split by a system of stages."""
-    return partial(answer_split, *open_stages(folder, here))
