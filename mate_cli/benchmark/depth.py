@@ -74,20 +74,6 @@ class Stack(nn.Module):
         (self(self.batch) * direction).sum().backward()
         return sum(float(p.grad.square().sum()) for p in self.parameters() if p.grad is not None)
 
-    def step(self, direction: Tensor, rate: float) -> float:
-        """How far the output moves in a direction by one step of SGD, by its rate; the weights stay as they were."""
-        self.change(direction)
-        parameters = [parameter for parameter in self.parameters() if parameter.grad is not None]
-        with torch.no_grad():
-            before = (self(self.batch) * direction).sum()
-            for sign in (1.0, -1.0):
-                for parameter in parameters:
-                    assert parameter.grad is not None
-                    parameter.add_(parameter.grad, alpha=sign * rate)
-                if sign > 0:
-                    after = (self(self.batch) * direction).sum()
-        return float((after - before) / rate)
-
 
 @dataclass(kw_only=True)
 class DepthBenchmark:

@@ -10,9 +10,8 @@ from typing import Any
 from hydra.utils import instantiate
 
 from mate_cli.files.plain import to_yaml
-from mate_cli.runs.clock import Clock
 from mate_cli.runs.folders import new_folder
-from mate_cli.runs.record import RunFolder, RunRecord, now
+from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 
 Figures = Mapping[str, float | str]
 

@@ -13,9 +13,8 @@ import torch
 
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Interrupted
-from mate_cli.runs.clock import Clock
 from mate_cli.runs.configuration import Logger
-from mate_cli.runs.record import RunFolder, RunRecord, now
+from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copied_streams

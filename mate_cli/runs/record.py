@@ -4,6 +4,7 @@ import json
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -168,6 +169,17 @@ class SeenFolder(RunFolder):
     def write_text(self, name: str, text: str) -> Path:
         """Leave the writing to the first process."""
         return self.path / name
+
+
+class Clock:
+    """Seconds of wall time, counted on from those of earlier parts of the same run."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self._start = time.monotonic() - before
+
+    def __call__(self) -> float:
+        """Seconds so far."""
+        return time.monotonic() - self._start
 
 
 def now() -> str:

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.runs import ranks
-from mate_cli.runs.clock import Clock
+from mate_cli.runs.record import Clock
 from mate_cli.runs.tracking import Row, Trackers
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
