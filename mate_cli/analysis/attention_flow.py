@@ -3,29 +3,24 @@
 Source: Eisenschlos et al. 2021 (MATE), section 7, table 7.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from mate_cli.analysis.base import Analysis, evenly
 from mate_cli.attention.backends.eager import Eager
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError, RunError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.table_encoder import TableEncoder
-    from mate_cli.models.layers.encoder import SelfAttention
-    from mate_cli.pipelines.assembly import Parts
-    from mate_cli.runs.configuration import RunConfig
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.pipelines.assembly import Parts
+from mate_cli.runs.configuration import RunConfig
+from mate_cli.tokenization.layout import TableBatch
 
 TARGETS = (
     "[CLS]",
@@ -143,11 +138,6 @@ def refuse_slots(encoder: TableEncoder) -> None:
 def observe(encoder: TableEncoder, batches: Iterable[TableBatch], cls_id: int) -> dict[str, Flow]:
     """Let a network read batches, and add up where each head of its encoders looks from body tokens.
 
-    Args:
-        encoder: the network, which may have others inside it; in evaluation mode.
-        batches: to be read.
-        cls_id: the piece [CLS].
-
     Returns:
         A flow by what the names of an encoder's weights begin with.
     """
@@ -200,12 +190,7 @@ class _Observer:
 
 
 def target_kinds(batch: TableBatch, cls_id: int) -> Tensor:
-    """What each key is to each query: Int64 [B, T, T], the place in `TARGETS`, or `PADDING`.
-
-    Args:
-        batch: the tokens.
-        cls_id: the piece [CLS].
-    """
+    """What each key is to each query: Int64 [B, T, T], the place in `TARGETS`, or `PADDING`."""
     same_row, same_column = ((ids[:, :, None] == ids[:, None, :]).long() for ids in (batch.row_ids, batch.column_ids))
     outside, header = (known[:, None, :] for known in (batch.segment_ids == 0, batch.row_ids == 0))
     kinds = torch.where(header, HEADER + same_column, BODY + same_row + 2 * same_column)

@@ -1,20 +1,16 @@
 """What an analysis is, and how one looks at a finished run."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import Parts, load_best
+from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.folders import open_run
-
-if TYPE_CHECKING:
-    from mate_cli.pipelines.evaluation.finished import Here
-    from mate_cli.runs.configuration import RunConfig
-    from mate_cli.runs.record import RunFolder
-    from mate_cli.tables.example import TableExample
+from mate_cli.runs.record import RunFolder
+from mate_cli.tables.example import TableExample
 
 FOLDER = "analysis"
 """Below a run's folder: what was found, a file per analysis."""
@@ -39,12 +35,6 @@ def analyse_run(run: str, split: str, here: Here, analysis: Analysis) -> tuple[R
     """Analyse a finished run with its best weights, and write `analysis/NAME.json` in its folder.
 
     Batches are small: what is looked at may grow with the square of the length.
-
-    Args:
-        run: its folder.
-        split: to be read.
-        here: the machine and the folders of now.
-        analysis: what to look for.
 
     Returns:
         The run's folder, and what was found.

@@ -1,16 +1,16 @@
 """How patterns are computed: the interface of all attention, and of the backends that any network can be given."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
-from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.attention.plan import AttentionPlan
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern, needed_pairs
+from mate_cli.attention.plan import AttentionPlan, Plans
+from mate_cli.errors import ConfigError
+from mate_cli.tokenization.layout import TableBatch
 
 
 class Work(NamedTuple):
@@ -40,9 +40,9 @@ class Attention(ABC):
             ConfigError: it cannot be computed this way.
         """
 
-    @abstractmethod
     def work(self, plan: AttentionPlan) -> Work:
-        """What it computes on a batch, counted."""
+        """What it computes on a batch, counted: the needed pairs, unless it cannot do with these."""
+        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def value_tables(self) -> tuple[Tensor, ...]:
         """Weights of its own of which rows are added to values [rows, H], such as those of relations; none mostly."""
@@ -85,3 +85,37 @@ class AttentionBackend(Attention):
 
     def count_on(self, counts: Mapping[str, int]) -> None:
         """Go on from `counts`."""
+
+
+class SegmentBackend(AttentionBackend):
+    """A way to compute patterns that are made of segments, and no others."""
+
+    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
+        """Accept patterns made of segments.
+
+        Raises:
+            ConfigError: the pattern has none, or the machine has not what this needs.
+        """
+        if not isinstance(pattern, SegmentedPattern):
+            name = f"{type(self).__name__.lower()} cannot compute {type(pattern).__name__}"
+            problem = f"{name}, whose heads see several segments at once"
+            raise ConfigError(problem, where="attention", remedy="Use attention=sdpa or attention=auto")
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Derives what attention will ask of a batch ahead of time, where batches are made.
+
+    Args:
+        layers: the patterns of a network, each with what will compute it; None for what stays with its weights.
+    """
+
+    layers: tuple[tuple[AttentionPattern, AttentionBackend | None], ...]
+
+    def __call__(self, batch: TableBatch) -> TableBatch:
+        """The batch with its plans prepared, to be pinned and moved with it."""
+        plans = Plans((pattern for pattern, _ in self.layers), batch)
+        for pattern, backend in self.layers:
+            if backend is not None:
+                backend.prepare(plans[pattern])
+        return replace(batch, prepared=plans.derived)

@@ -1,28 +1,76 @@
-"""Patterns on one batch: what backends derive from them, derived once and shared by all layers of a pattern."""
+"""Patterns on one batch, without its padding: what backends derive is derived once and shared by all layers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
-from mate_cli.attention.packing import Packing, find_packing
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.tokenization.layout import map_tensors
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch, map_tensors
 
 Derived = TypeVar("Derived")
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the P real tokens of a batch [B, T] lie, example after example.
+
+    Args:
+        shape: B and T.
+        lengths: real tokens of every example.
+        places: of every real token in the flat batch, Int64 [P]; None when there is no padding.
+    """
+
+    shape: tuple[int, int]
+    lengths: tuple[int, ...]
+    places: Tensor | None
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """Leave out the padding: [B, T, ...] to [P, ...]; a view when there is none."""
+        flat = padded.flatten(0, 1)
+        return flat if self.places is None else _Pack.apply(flat, self.places)  # type: ignore[no-untyped-call]
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """Put the padding back, with zeros: [P, ...] to [B, T, ...]; a view when there is none."""
+        if self.places is not None:
+            packed = _spread(packed, self.places, self.shape[0] * self.shape[1])
+        return packed.view(*self.shape, *packed.shape[1:])
+
+
+class _Pack(torch.autograd.Function):
+    """Chosen rows; unlike with `index_select`, the gradient is written, not added."""
+
+    @staticmethod
+    def forward(ctx: Any, flat: Tensor, places: Tensor) -> Tensor:  # noqa: ANN401 - torch's own context
+        ctx.places, ctx.rows = places, len(flat)
+        return flat.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401 - torch's own context
+        return _spread(gradient, ctx.places, ctx.rows), None
+
+
+def _spread(packed: Tensor, places: Tensor, rows: int) -> Tensor:
+    return packed.new_zeros(rows, *packed.shape[1:]).index_copy(0, places, packed)
+
+
+def find_packing(batch: TableBatch) -> Packing:
+    """The packing of a batch."""
+    real = batch.attention_mask == 1
+    lengths = tuple(real.sum(1).tolist())
+    places = None if sum(lengths) == real.numel() else real.flatten().nonzero().squeeze(1)
+    return Packing((real.shape[0], real.shape[1]), lengths, places)
 
 
 class AttentionPlan:
     """What every head may see in one batch; it holds no parameters and is cheap until asked.
 
     Args:
-        pattern: the definition.
         batch: the tokens it is applied to; what was prepared with it is not derived again.
         derived: where to keep what is derived, when other plans of the batch keep theirs there too.
     """
@@ -57,12 +105,7 @@ class AttentionPlan:
 
 
 class Plans:
-    """The plans of all layers of a network on one batch; layers of equal patterns have the same one.
-
-    Args:
-        patterns: of the layers.
-        batch: the tokens.
-    """
+    """The plans of all layers of a network on one batch; layers of equal patterns have the same one."""
 
     def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch) -> None:
         self.derived: dict[Hashable, object] = dict(batch.prepared)

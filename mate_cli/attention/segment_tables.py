@@ -1,21 +1,16 @@
 """Index tables with which a few fused calls compute all segments: tasks of like length are padded to one class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import Ints, SegmentTasks, segment_tasks
 from mate_cli.tokenization.layout import map_tensors
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
 
 CALL_COST = 3000
 """What one more fused call costs, in (query, key) pairs; measured on two CPU cores."""

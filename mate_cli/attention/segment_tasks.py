@@ -6,11 +6,8 @@ everything. Every row asks in exactly one task. The pattern is symmetric: with q
 tasks say which queries see a given key.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,9 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mate_cli.attention.pattern import SegmentedPattern
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
+from mate_cli.attention.plan import AttentionPlan
 
 Ints = NDArray[np.int64]
 

@@ -1,9 +1,7 @@
 """Attention alone: every way to compute it side by side, at any length."""
 
-from __future__ import annotations
-
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -13,20 +11,16 @@ from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import Sdpa
-from mate_cli.attention.base import AttentionBackend
-from mate_cli.attention.pairs import all_pairs, needed_pairs
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.base import AttentionBackend, Planner
+from mate_cli.attention.pattern import AttentionPattern, all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.attention.planner import Planner
 from mate_cli.benchmark.backends import find_backends, known_backends
 from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths
-from mate_cli.benchmark.options import BenchmarkOptions
+from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.benchmark.timing.machine import machine_facts
 from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, timed, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.flops import attention_flops, work_flops
@@ -36,7 +30,6 @@ from mate_cli.tokenization.layout import TableBatch
 
 DENSE, DENSE_MASK, LINFORMER = "dense", "dense_mask", "linformer"
 REFERENCES = {"dense": DENSE, "bucketed": "bucketed"}
-DIRECTIONS = {"forward": False, "forward_backward": True}
 PLAN_ROUNDS = 3
 SMALL, TRIAL = 64, 512
 """Tokens that are enough to call everything once, and to see how fast it is."""
@@ -57,19 +50,10 @@ class Ready(NamedTuple):
 
 @dataclass(kw_only=True)
 class AttentionBenchmark(BenchmarkOptions):
-    """Measures attention on drawn and real tables; iterating over it yields the figures of one case after another.
+    """Measures attention on drawn and real tables.
 
     Beside the names in `conf/attention` there are `dense` (PyTorch's kernel, everything seen, as in TAPAS),
     `dense_mask` (the same kernel with MATE's pattern as its mask) and `linformer`.
-
-    Args:
-        backends: names of variants; None for all.
-        longest: variants that are not run on more tokens than this, because their memory is quadratic.
-        heads: half of them see rows, half columns.
-        head_size: the size H of one.
-        slots: into which Linformer mixes all tokens.
-        checked: outputs are compared with the definition in float64 up to so many tokens.
-        **options: those of `BenchmarkOptions`.
     """
 
     backends: list[str] | None
@@ -79,20 +63,6 @@ class AttentionBenchmark(BenchmarkOptions):
     slots: PositiveInt
     checked: NonNegativeInt
 
-    def __iter__(self) -> Iterator[Figures]:
-        """Measure.
-
-        Raises:
-            ConfigError: a name is unknown, or the device is not there.
-        """
-        with self.pace() as pace:
-            speeds = self.rehearse(pace.device)
-            yield machine_facts(pace.device)
-            cases = {case.name: case for case in self.cases()}
-            expected = {name: self._expected(case, speeds) for name, case in cases.items()}
-            for _, case in counted(cases, expected):
-                yield self.measure(case, pace)
-
     def variants(self, tokens: int) -> dict[str, LayerSpec]:
         """Every variant for so many tokens, dense attention first.
 
@@ -100,16 +70,14 @@ class AttentionBenchmark(BenchmarkOptions):
             ConfigError: a name is unknown.
         """
         full, mate = Full(self.heads), RowColumnHeads(self.heads)
+        mixer = Mixer(tokens, self.slots, shared=True).to(self.device, self.torch_dtype)
         found = {
             DENSE: LayerSpec(full, Sdpa()),
             DENSE_MASK: LayerSpec(mate, Sdpa()),
             **{name: LayerSpec(mate, backend) for name, backend in self._backends.items()},
-            LINFORMER: LayerSpec(full, MixedAttention(self._mixer(tokens))),
+            LINFORMER: LayerSpec(full, MixedAttention(mixer)),
         }
         return {name: one for name, one in found.items() if self.backends is None or name in self.backends}
-
-    def _mixer(self, tokens: int) -> Mixer:
-        return Mixer(tokens, self.slots, shared=True).to(self.device, self.torch_dtype)
 
     @cached_property
     def _backends(self) -> dict[str, AttentionBackend]:
@@ -119,36 +87,25 @@ class AttentionBenchmark(BenchmarkOptions):
         return find_backends([name for name in self.backends if name not in (DENSE, DENSE_MASK, LINFORMER)])
 
     def rehearse(self, device: torch.device) -> dict[str, float]:
-        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed.
-
-        Returns:
-            GFLOP per second of each in a second call on a larger table, to tell how long the benchmark will take.
-        """
+        """See `BenchmarkOptions`."""
         spent = {}
         for case in drawn_cases(["square"], [SMALL, TRIAL], [1]):
             ready, qkv = self._prepared(case, device)[1], self._projections(case.tokens, device)
             for name, one in ready.items():
                 spent[name] = warm_up(partial(attend_and_back, one, qkv), clock(device), device)
-        work = self._gflop(case, backward=True)
+        work = self.gflop(case, backward=True)
         return {
             name: work[name] / one[0] for name, one in spent.items() if name in work and not isinstance(one, NotRun)
         }
 
-    def _expected(self, case: Case, speeds: Mapping[str, float]) -> float:
-        """About how many seconds a case takes."""
-        work = [self._gflop(case, backward=backward) for backward in DIRECTIONS.values()]
-        return sum(self.expected_seconds(one, speeds) for one in work)
-
-    def _gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
+    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
         """The work of one call of each variant that can do a case."""
         able = {n: one for n, one in self.variants(case.tokens).items() if not self._refusal(n, one, case)}
-        return {
-            name: work_flops(
-                one.backend.work(AttentionPlan(one.pattern, case.batch)), self.head_size, backward=backward
-            )
-            / 1e9
-            for name, one in able.items()
-        }
+        return {name: self._gflop_of(one, case.batch, backward=backward) for name, one in able.items()}
+
+    def _gflop_of(self, attention: LayerSpec, batch: TableBatch, *, backward: bool) -> float:
+        work = attention.backend.work(AttentionPlan(attention.pattern, batch))
+        return work_flops(work, self.head_size, backward=backward) / 1e9
 
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""
@@ -198,10 +155,8 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def _work(self, ready: Ready, batch: TableBatch, qkv: Tensor, *, backward: bool) -> Variant:
         call = partial(attend_and_back if backward else forward_pass, ready, qkv)
-        work = ready.attention.backend.work(AttentionPlan(ready.attention.pattern, batch))
-        flops = work_flops(work, self.head_size, backward=backward)
-        backend = ready.attention.backend
-        return Variant(call, flops / 1e9, not (isinstance(backend, AttentionBackend) and backend.exact))
+        backend, gflop = ready.attention.backend, self._gflop_of(ready.attention, batch, backward=backward)
+        return Variant(call, gflop, not (isinstance(backend, AttentionBackend) and backend.exact))
 
 
 @torch.no_grad()

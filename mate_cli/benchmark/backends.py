@@ -1,7 +1,5 @@
 """The attention backends and networks that a configuration can name."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,11 +44,7 @@ def _composed(group: str, words: list[str]) -> DictConfig:
 
 
 def find_network(
-    name: str,
-    attention: AttentionBackend,
-    length: int,
-    settings: Mapping[str, object],
-    **options: Any,  # noqa: ANN401 - passed on
+    name: str, attention: AttentionBackend, length: int, settings: Mapping[str, object], **options: Any
 ) -> TableEncoder:
     """Make the network of `conf/model` that has this name; Hydra must be at work.
 

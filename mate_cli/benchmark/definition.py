@@ -1,7 +1,5 @@
 """Attention as it is defined, in float64, a slice of the queries at a time so that memory stays bounded."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

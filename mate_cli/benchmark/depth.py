@@ -8,8 +8,6 @@ keeps, are not scaled, and give every scheme a share that grows with the depth (
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 3.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -44,9 +42,7 @@ class Stack(nn.Module):
     """New layers on inputs that stand fast, in float64 and without dropout.
 
     Args:
-        extra: the layers.
         inputs: what they are given, [T, D].
-        spec: what a layer sees and how.
         biases: keep and train them, and the gains of norms; else biases are zero, and matrices alone take a step.
     """
 
@@ -78,37 +74,10 @@ class Stack(nn.Module):
         (self(self.batch) * direction).sum().backward()
         return sum(float(p.grad.square().sum()) for p in self.parameters() if p.grad is not None)
 
-    def step(self, direction: Tensor, rate: float) -> float:
-        """How far the output moves in a direction by one step of SGD, by its rate; the weights stay as they were."""
-        self.change(direction)
-        parameters = [parameter for parameter in self.parameters() if parameter.grad is not None]
-        with torch.no_grad():
-            before = (self(self.batch) * direction).sum()
-            for sign in (1.0, -1.0):
-                for parameter in parameters:
-                    assert parameter.grad is not None
-                    parameter.add_(parameter.grad, alpha=sign * rate)
-                if sign > 0:
-                    after = (self(self.batch) * direction).sum()
-        return float((after - before) / rate)
-
 
 @dataclass(kw_only=True)
 class DepthBenchmark:
-    """Measure every variant at every depth.
-
-    Args:
-        layers: numbers of layers N.
-        variants: schemes, and what they are compared with, see `VARIANTS`.
-        width: of the layers.
-        heads: of each.
-        inner: width of the feed-forward layers.
-        tokens: of the input.
-        mu: its largest norm; about 12 for MiniLM.
-        draws: of weights, input and direction; the geometric mean counts.
-        biases: keep and train them, as networks do; else they are zero.
-        seed: of the first.
-    """
+    """Measure every variant at every depth."""
 
     layers: list[PositiveInt]
     variants: list[Variant]

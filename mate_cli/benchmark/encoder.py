@@ -1,11 +1,9 @@
 """Whole encoders side by side: ours with each backend, and those of `transformers`."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -15,14 +13,12 @@ from torch import Tensor, nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.benchmark.attention import DIRECTIONS, SMALL, TRIAL, timed_plan
+from mate_cli.benchmark.attention import SMALL, TRIAL, timed_plan
 from mate_cli.benchmark.backends import find_backends, find_network, known_backends, known_networks
 from mate_cli.benchmark.inputs.cases import VOCABULARY, Case, drawn_cases, real_lengths
-from mate_cli.benchmark.options import BenchmarkOptions
+from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.benchmark.timing.machine import machine_facts
 from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -52,7 +48,6 @@ class EncoderJob(NamedTuple):
     """A model, and the batch that it is given.
 
     Args:
-        model: ours or a peer.
         batch: on the device, with the plan of our models prepared.
         counted: the same on the CPU, to count from.
     """
@@ -64,23 +59,15 @@ class EncoderJob(NamedTuple):
 
 @dataclass(kw_only=True)
 class EncoderBenchmark(BenchmarkOptions):
-    """Measures encoders with random weights, without dropout; iterating over it yields the figures case by case.
+    """Measures encoders with random weights, without dropout.
 
     Variants are `<name in conf/model>` (with dense attention), `<name in conf/model>_<name in conf/attention>`,
     `transformers_tapas` and `transformers_bert`, or a name in `networks`. With `@256` after its name a variant reads
     the first 256 tokens of every example only, as with `encoding.max_tokens=256`. Ours get their plan with the batch,
     as in training; what it costs is a figure of its own.
 
-    Args:
-        variants: their names; None for the peers, TAPAS, SAT, TableETC, Linformer, and MATE with every backend.
-        networks: further variants, with dense attention: the name in conf/model as `model`, and what of that file is
-            to be otherwise, such as `pruner.size`.
-        padded: variants that are measured once more on batches with padding, as `<name>_padded`: padding is then
-            declared real, in rows and columns of their own, so that it goes through every layer but attention has
-            little to do for it.
-        size: a name in `SIZES`.
-        layers: their number; None for that of the size.
-        **options: those of `BenchmarkOptions`.
+    Variants in `padded` are measured once more as `<name>_padded`: padding is then declared real, in rows and columns
+    of their own, so that it goes through every layer but attention has little to do for it.
     """
 
     variants: list[str] | None
@@ -89,28 +76,14 @@ class EncoderBenchmark(BenchmarkOptions):
     size: str
     layers: PositiveInt | None
 
-    def __iter__(self) -> Iterator[Figures]:
-        """Measure.
-
-        Raises:
-            ConfigError: a name is unknown, or the device is not there.
-        """
-        with self.pace() as pace:
-            models = self.models(pace.device)
-            speeds = self.rehearse(models, pace.device)
-            yield machine_facts(pace.device)
-            cases = {case.name: case for case in self.cases()}
-            expected = {name: self._expected(case, models, speeds) for name, case in cases.items()}
-            for _, case in counted(cases, expected):
-                yield self.measure(case, models, pace)
-
     @property
     def shape(self) -> EncoderSize:
         """The size of all encoders."""
         size = encoder_size(self.size)
         return replace(size, num_layers=self.layers or size.num_layers)
 
-    def models(self, device: torch.device) -> dict[str, nn.Module]:
+    @cached_property
+    def models(self) -> dict[str, nn.Module]:
         """Every variant in evaluation mode; a backend that cannot compute the pattern is left out when not asked for.
 
         Raises:
@@ -119,7 +92,7 @@ class EncoderBenchmark(BenchmarkOptions):
         models: dict[str, nn.Module] = {}
         for name in self._names():
             try:
-                models[name] = self._model(name).to(device).eval()
+                models[name] = self._model(name).to(self.device).eval()
             except ConfigError:
                 if self.variants is not None:
                     raise
@@ -158,36 +131,27 @@ class EncoderBenchmark(BenchmarkOptions):
         options = {key: value for key, value in options.items() if key not in settings}
         return find_network(network, backend, longest, settings, **options)
 
-    def rehearse(self, models: Mapping[str, nn.Module], device: torch.device) -> dict[str, float]:
-        """Run every model once on a small table, so that what is compiled or loaded at first use is not timed.
-
-        Returns:
-            GFLOP per second of each on a larger table, to tell how long the benchmark will take.
-        """
+    def rehearse(self, device: torch.device) -> dict[str, float]:
+        """See `BenchmarkOptions`."""
         longest = max([*self.lengths, self.max_tokens])
         spent: dict[str, tuple[float, float | None] | NotRun] = {}
         for case in drawn_cases(["square"], [SMALL, min(TRIAL, longest)], [1]):
-            jobs, _ = self._jobs(case, models, device)
+            jobs, _ = self._jobs(case, device)
             for name, job in jobs.items():
                 spent[name] = warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
         work = {name: job_flops(job, self.shape, backward=True) / 1e9 for name, job in jobs.items()}
         return {name: work[name] / one[0] for name, one in spent.items() if not isinstance(one, NotRun)}
 
-    def _expected(self, case: Case, models: Mapping[str, nn.Module], speeds: Mapping[str, float]) -> float:
-        """About how many seconds a case takes."""
-        seen = {name: read_by(name, case.batch) for name in models}
-        jobs = {name: EncoderJob(model, seen[name], seen[name]) for name, model in models.items()}
-        return sum(
-            self.expected_seconds(
-                {name: job_flops(job, self.shape, backward=backward) / 1e9 for name, job in jobs.items()}, speeds
-            )
-            for backward in DIRECTIONS.values()
-        )
+    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
+        """The work of one call of each variant."""
+        seen = {name: read_by(name, case.batch) for name in self.models}
+        jobs = {name: EncoderJob(model, seen[name], seen[name]) for name, model in self.models.items()}
+        return {name: job_flops(job, self.shape, backward=backward) / 1e9 for name, job in jobs.items()}
 
-    def measure(self, case: Case, models: Mapping[str, nn.Module], pace: Pace) -> Figures:
+    def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""
         place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
-        jobs, plans = self._jobs(case, models, pace.device)
+        jobs, plans = self._jobs(case, pace.device)
         named: Figures = {}
         for direction, backward in DIRECTIONS.items():
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
@@ -208,13 +172,11 @@ class EncoderBenchmark(BenchmarkOptions):
                     named[f"{place.format(name)}/plan/share_of_{direction}"] = ms / whole
         return named
 
-    def _jobs(
-        self, case: Case, models: Mapping[str, nn.Module], device: torch.device
-    ) -> tuple[dict[str, EncoderJob], dict[str, float]]:
+    def _jobs(self, case: Case, device: torch.device) -> tuple[dict[str, EncoderJob], dict[str, float]]:
         """Models with their batches, and what the plans of ours cost in ms."""
         jobs: dict[str, EncoderJob] = {}
         plans: dict[str, float] = {}
-        for name, model in models.items():
+        for name, model in self.models.items():
             batches = {name: read_by(name, case.batch)}
             if name in self.padded and sum(real_lengths(case.batch)) < case.batch.input_ids.numel():
                 batches[name + PADDED] = with_padding_declared_real(case.batch)

@@ -1,7 +1,5 @@
 """How fast masked examples are made, next to how fast a network can learn from them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,15 +25,6 @@ class MaskingBenchmark:
     """Make batches of masked examples from a corpus, as one loading process does; one core is all it uses.
 
     Seconds are those of the processor, so that other work on the machine hardly counts.
-
-    Args:
-        datasets: the folder in which each dataset has a folder of its name.
-        cache: where the prepared corpus is kept.
-        sources: of the corpus, see `TableCorpus`.
-        tokenizer: name of a vocabulary, see `load_tokenizer`.
-        lengths: tokens of the longest example, each measured by itself.
-        tables: how many are used.
-        batch: examples of a batch.
     """
 
     def __init__(

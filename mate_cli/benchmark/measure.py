@@ -1,7 +1,5 @@
 """Run one benchmark and keep its figures like those of a run."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,9 +10,8 @@ from typing import Any
 from hydra.utils import instantiate
 
 from mate_cli.files.plain import to_yaml
-from mate_cli.runs.clock import Clock
 from mate_cli.runs.folders import new_folder
-from mate_cli.runs.record import RunFolder, RunRecord, now
+from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 
 Figures = Mapping[str, float | str]
 
@@ -43,17 +40,9 @@ def stopped_by_sigterm() -> Iterator[None]:
 def measure(name: str, config: Mapping[str, Any], outputs: Path, *, seed: int, overrides: list[str]) -> RunFolder:
     """Make the benchmark and write config.yaml and record.json of a new folder in outputs/benchmark/.
 
-    Args:
-        name: of the benchmark.
-        config: its configuration; the `_target_` of `benchmark` is a function that returns figures by name, or
-            something to iterate over that yields them part by part; then what was measured is kept even if the rest
-            fails. A figure that is a text (the machine's name, why something was not run) goes to the record's `facts`.
-        outputs: where runs are kept.
-        seed: of what is drawn.
-        overrides: what was typed.
-
-    Returns:
-        The folder.
+    The `_target_` of `benchmark` is a function that returns figures by name, or something to iterate over that yields
+    them part by part; then what was measured is kept even if the rest fails. A figure that is a text (the machine's
+    name, why something was not run) goes to the record's `facts`.
 
     Raises:
         BenchmarkStopped: by Ctrl-C or SIGTERM; the folder keeps what was measured before.

@@ -1,7 +1,6 @@
 """What benchmarks of attention and of encoders have in common: on what they measure, and how carefully."""
 
-# Without `from __future__ import annotations`: subclasses in other modules share these fields, and their types must
-# be known there when the configuration is checked.
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,32 +11,19 @@ from pydantic import PositiveFloat, PositiveInt
 
 from mate_cli.benchmark.inputs.cases import Case, drawn_cases, picked_cases
 from mate_cli.benchmark.inputs.real_tables import encode_dataset
-from mate_cli.benchmark.results import Pace
-from mate_cli.benchmark.timing.machine import DTYPES, find_device, threads
+from mate_cli.benchmark.results import Figures, Pace
+from mate_cli.benchmark.timing.countdown import counted
+from mate_cli.benchmark.timing.machine import DTYPES, find_device, machine_facts, threads
 from mate_cli.benchmark.timing.timing import expected_seconds
 from mate_cli.errors import DataError, MissingDependencyError
 from mate_cli.terminal.console import Console
 
+DIRECTIONS = {"forward": False, "forward_backward": True}
+
 
 @dataclass(kw_only=True)
-class BenchmarkOptions:
-    """The keys of a benchmark.
-
-    Args:
-        shapes: of the drawn tables, see `SHAPES`.
-        lengths: tokens of the drawn tables.
-        batches: of drawn tables: numbers of examples, or "mixed" for four of different lengths.
-        real: folders of real tables by dataset, see `ENCODERS`; those that are not there are left out; None for none.
-        real_batches: of real tables.
-        tokenizer: name of a vocabulary, for real tables.
-        max_tokens: the longest encoding of a real table.
-        rounds: at most so many.
-        seconds: about so long in all rounds of one case and direction; a variant of which one call takes longer
-            is not run.
-        dtype: of the projections.
-        device: cpu or cuda.
-        threads: None for as many as PyTorch likes.
-    """
+class BenchmarkOptions(ABC):
+    """Keys and course of a benchmark of several variants; what keys mean stands in `conf/benchmark`."""
 
     shapes: list[str]
     lengths: list[PositiveInt]
@@ -62,6 +48,39 @@ class BenchmarkOptions:
                 Console(stderr=True, highlight=False).print(f"{name} is left out: {error}", soft_wrap=True)
                 continue
             yield from picked_cases(name, encodings, self.real_batches)
+
+    def __iter__(self) -> Iterator[Figures]:
+        """Measure, and yield the figures of one case after another.
+
+        Raises:
+            ConfigError: a name is unknown, or the device is not there.
+        """
+        with self.pace() as pace:
+            speeds = self.rehearse(pace.device)
+            yield machine_facts(pace.device)
+            cases = {case.name: case for case in self.cases()}
+            expected = {
+                name: sum(self.expected_seconds(self.gflop(case, backward=one), speeds) for one in DIRECTIONS.values())
+                for name, case in cases.items()
+            }
+            for _, case in counted(cases, expected):
+                yield self.measure(case, pace)
+
+    @abstractmethod
+    def rehearse(self, device: torch.device) -> dict[str, float]:
+        """Call every variant once on a small table, so that what is compiled or loaded at first use is not timed.
+
+        Returns:
+            GFLOP per second of each in a second call on a larger table, to tell how long the benchmark will take.
+        """
+
+    @abstractmethod
+    def gflop(self, case: Case, *, backward: bool) -> dict[str, float]:
+        """The work of one call of each variant that can do a case."""
+
+    @abstractmethod
+    def measure(self, case: Case, pace: Pace) -> Figures:
+        """All figures of one case."""
 
     @property
     def torch_dtype(self) -> torch.dtype:

@@ -1,29 +1,19 @@
 """Encoders of the installed `transformers`, with random weights, as people use them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from mate_cli.benchmark.inputs.cases import VOCABULARY
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.sizes import EncoderSize
 
 Encode = Callable[[TableBatch], Tensor]
 
 
 class TransformersBert(nn.Module):
-    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel.
-
-    Args:
-        size: of the encoder.
-        positions: the longest input.
-    """
+    """`BertModel` with `attn_implementation="sdpa"`: dense attention, PyTorch's fused kernel."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import BertConfig, BertModel
@@ -38,12 +28,7 @@ class TransformersBert(nn.Module):
 
 
 class TransformersTapas(nn.Module):
-    """`TapasModel` with its default attention; row and column ids beyond its tables become the last ones.
-
-    Args:
-        size: of the encoder.
-        positions: not used: positions restart in every cell.
-    """
+    """`TapasModel` with its default attention; row and column ids beyond its tables become the last ones."""
 
     def __init__(self, size: EncoderSize, positions: int) -> None:
         from transformers import TapasConfig, TapasModel

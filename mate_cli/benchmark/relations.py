@@ -1,7 +1,5 @@
 """What relations cost: relation-aware attention beside plain attention of the same size, forward and backward."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -26,16 +24,7 @@ PLAIN, RELATIONAL = "eager", "relations"
 
 
 class RelationsBenchmark:
-    """Time the attention of one layer, with its projections and without them, over nodes that relate at random.
-
-    Args:
-        nodes: of an example.
-        examples: of a batch.
-        width: of the states.
-        heads: of the layer.
-        rounds: each variant is timed so often, in turns; the median counts.
-        seconds: at most.
-    """
+    """Time the attention of one layer, with its projections and without them, over nodes that relate at random."""
 
     def __init__(
         self,

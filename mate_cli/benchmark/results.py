@@ -1,7 +1,5 @@
 """From timings to named figures, as they stand in a record: `<benchmark>/<variant>/<case>/<direction>/<figure>`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +17,6 @@ class Variant(NamedTuple):
     """One way to do the work of a case in one direction.
 
     Args:
-        call: does it once.
         gflop: the operations it takes, counted, in 10**9.
         approximate: what it computes is only near to what its pattern says.
     """
@@ -36,10 +33,8 @@ class Pace:
     Args:
         rounds: at most so many.
         seconds: about so long in all rounds of one case and direction; the most that a first call may take.
-        device: where.
         peak: GFLOP per second of matrix products, the highest seen.
         speeds: the highest speed seen of each variant, in GFLOP per second.
-        dtype: of the matrix products.
     """
 
     rounds: int

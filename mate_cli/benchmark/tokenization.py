@@ -1,7 +1,5 @@
 """How fast questions about tables are encoded, next to the tokenizer in `transformers`."""
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time
@@ -34,13 +32,6 @@ class TokenizationBenchmark:
     Seconds are those of the processor, all threads together, so that other work on the machine hardly counts. Every
     round starts with empty caches. Both get all questions of a table at once, the same vocabulary and length, and drop
     last rows that do not fit; linked passages are not read, as the other one cannot.
-
-    Args:
-        data: folders of datasets, by name.
-        tokenizer: name of a vocabulary, see `load_tokenizer`.
-        examples: how many questions of each dataset.
-        max_tokens: the longest encoding.
-        rounds: the medians of this many rounds are reported.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
 """Training steps on real questions: forward, loss, backward, clipping and optimizer, as `mate train` takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +31,7 @@ from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.benchmark.timing.machine import machine_facts
 from mate_cli.benchmark.timing.timing import NotRun, Timing
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
-from mate_cli.lit_modules.losses.marginal_likelihood import marginal_likelihood
+from mate_cli.lit_modules.losses.candidates import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -48,14 +46,7 @@ Order = Literal["random", "grouped"]
 
 
 class Learner(NamedTuple):
-    """A variant in training.
-
-    Args:
-        jobs: the network with one batch after the other.
-        labelled: the same batches as they are, for the loss.
-        head: scores cells.
-        optimizer: of network and head.
-    """
+    """A variant in training."""
 
     jobs: Sequence[EncoderJob]
     labelled: Sequence[TableBatch]
@@ -73,13 +64,6 @@ class TrainingBenchmark(EncoderBenchmark):
     """Measures steps of cell selection with dropout; iterating over it yields the figures of one order after another.
 
     Variants are those of `EncoderBenchmark`.
-
-    Args:
-        orders: of the questions: random, or grouped by length as in `mate train`.
-        batch_size: questions in a step.
-        steps: in one call; the figures are means over them.
-        attention_dropout: of all networks.
-        **options: those of `EncoderBenchmark`; `real` names the dataset, drawn tables are not learnt from.
     """
 
     orders: list[Order]
@@ -112,13 +96,12 @@ class TrainingBenchmark(EncoderBenchmark):
 
     def _expected_steps(self, orders: Mapping[str, Sequence[TableBatch]], device: torch.device) -> dict[str, float]:
         """About how many seconds each case takes."""
-        models = self.models(device)
-        speeds = self.rehearse(models, device)
+        speeds = self.rehearse(device)
         return {
             case: self.expected_seconds(
                 {
                     name: self._gflop(model, [read_by(name, batch) for batch in batches])
-                    for name, model in models.items()
+                    for name, model in self.models.items()
                 },
                 speeds,
             )
@@ -152,7 +135,7 @@ class TrainingBenchmark(EncoderBenchmark):
         """Every variant in training, and what a plan costs it in ms."""
         unpacked = [with_padding_declared_real(batch) for batch in batches]
         learners, plans = {}, {}
-        for name, model in self.models(device).items():
+        for name, model in self.models.items():
             read = [read_by(name, batch) for batch in batches]
             given = {name: read} | ({name + PADDED: unpacked} if name in self.padded else {})
             for label, seen in given.items():

@@ -47,11 +47,7 @@ def commands() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `mate` with the given arguments and return its exit code.
-
-    Args:
-        arguments: the words after `mate`; those of the process when left out.
-    """
+    """Run `mate` with the given arguments and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with clean_streams(), plain_warnings():
@@ -123,7 +119,8 @@ def dispatch(words: list[str]) -> int:
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli.config.mistakes import explained_errors
+    from mate_cli.cli.config.mistakes import explained_errors, find_key
+    from mate_cli.cli.config.syntax import Syntax
     from mate_cli.cli.shell import help as texts
 
     if "--version" in words:
@@ -134,7 +131,8 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
 
         print(text(module.CONFIG, topic, [word for word in words if "=" in word and not word.startswith("-")]))
         return 0
-    check_syntax(module, words)
+    takes, texts_of = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
+    Syntax(module.CONFIG, takes, texts_of, partial(find_key, module.CONFIG)).check(words)
     words = module.arguments(words) if hasattr(module, "arguments") else words
     if {"--help", "-h"} & set(words):
         print(texts.command_help(module.CONFIG))
@@ -195,19 +193,6 @@ def hydra_process(name: str, words: list[str]) -> Iterator[list[str]]:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
             os.environ["HYDRA_FULL_ERROR"] = saved_setting
-
-
-def check_syntax(module: ModuleType, words: Sequence[str]) -> None:
-    """Refuse words that are no settings, as people type them who know other programs.
-
-    Raises:
-        ConfigError: saying what to type.
-    """
-    from mate_cli.cli.config.mistakes import find_key
-    from mate_cli.cli.config.syntax import Syntax
-
-    takes, texts = getattr(module, "takes_word", lambda word: False), getattr(module, "TEXTS", ())
-    Syntax(module.CONFIG, takes, texts, partial(find_key, module.CONFIG)).check(words)
 
 
 def report(error: MateError) -> int:

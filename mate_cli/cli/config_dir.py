@@ -1,8 +1,8 @@
-"""Where the YAML files are: in the wheel, beside a clone, and in the user's own `./conf`."""
+"""Where the YAML files are: in the wheel, beside a clone, and in the user's `./conf`; what they say, without Hydra."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -23,3 +23,57 @@ def user_config_dir() -> Path | None:
     """Return `./conf` when it is the user's own; its experiments and groups are added to ours."""
     folder = Path.cwd() / "conf"
     return folder if folder.is_dir() and folder.resolve() != config_dir().resolve() else None
+
+
+def config_folders() -> list[Path]:
+    """Where a file is looked for: in the user's folder, if there is one, and then in ours."""
+    return [folder for folder in (user_config_dir(), config_dir()) if folder]
+
+
+def find_config(name: str) -> Path | None:
+    """The file of a choice, such as `model/mate`; None where there is none."""
+    places = (folder / f"{name}.yaml" for folder in config_folders())
+    return next((place for place in places if place.is_file()), None)
+
+
+def choices(group: str) -> list[str]:
+    """Return the names that a group can be set to, of our files and the user's."""
+    return sorted({path.stem for folder in config_folders() for path in (folder / group).glob("*.yaml")})
+
+
+def read_config(path: Path | None) -> dict[str, Any]:
+    """What a file says by itself; nothing where it cannot be read."""
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        text = path.read_text(encoding="utf-8") if path else ""
+        content = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (OSError, yaml.YAMLError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def extended(command: str) -> Iterator[dict[str, Any]]:
+    """The primary configuration of a command, after those that it extends."""
+    content = read_config(config_dir() / f"{command}.yaml")
+    for entry in content.get("defaults") or []:
+        if isinstance(entry, str) and entry not in ("_self_", "program"):
+            yield from extended(entry)
+    yield content
+
+
+def chosen(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The groups in the defaults of a file, with what it chooses of them."""
+    for entry in content.get("defaults") or []:
+        if isinstance(entry, dict):
+            yield from ((str(name), value) for name, value in entry.items())
+
+
+def own_keys(command: str) -> dict[str, Any]:
+    """The keys at the top of a command's configuration, and of those that it extends, that are no groups."""
+    return {
+        key: value
+        for content in extended(command)
+        for key, value in content.items()
+        if key not in ("defaults", "hydra")
+    }

@@ -1,7 +1,5 @@
 """What stands among the words of a command beside its overrides: Hydra's flags."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 SHORT = {

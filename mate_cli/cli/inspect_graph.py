@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializer, encoder: Any = None) -> None:  # noqa: ANN401
-    """Print the nodes of an example and draw their graph into outputs/inspect/.
-
-    Args:
-        outputs: the folder of all outputs.
-        example: what is read.
-        serializer: lays it out.
-        encoder: whose weights of edges are drawn; None for the edges alone.
+    """Print the nodes of an example and draw their graph, with an encoder its weights, into outputs/inspect/.
 
     Raises:
         DataError: the example cannot be encoded.

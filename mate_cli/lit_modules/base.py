@@ -1,7 +1,5 @@
 """What all tasks share: the optimizer, the loss of a step, and metrics at the end of a validation."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +9,7 @@ import pytorch_lightning as pl
 import torch
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.lit_modules.distributed.gathering import Named, gathered
-from mate_cli.lit_modules.distributed.sharding import shard
+from mate_cli.lit_modules.processes import Named, gathered, shard
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning, pruning_scores
@@ -26,6 +23,8 @@ NO_ANSWER = "no answer"
 
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
+Training = Callable[[], Sequence[ExampleT]]
+"""Reads the examples that may be learnt from."""
 COUNTS = "attention"
 """Of a checkpoint: what the backends have counted."""
 
@@ -46,13 +45,7 @@ class ScheduleRecipe(Protocol):
 
 @dataclass(frozen=True)
 class Optimization:
-    """How the weights of a run are moved.
-
-    Args:
-        optimizer: builds the optimizer.
-        schedule: builds the learning-rate schedule.
-        total_steps: optimizer steps of the whole run.
-    """
+    """How the weights of a run are moved, in `total_steps` optimizer steps."""
 
     optimizer: OptimizerRecipe
     schedule: ScheduleRecipe
@@ -65,7 +58,6 @@ class Selection:
 
     Args:
         cells: (row, column) of the selected body cells, both from 0.
-        probabilities: of each of them.
         aggregation: what is done with them, one of `AGGREGATIONS`.
         confidence: in the answer as a whole, from 0 to 1.
     """
@@ -91,9 +83,6 @@ class AboutTables:
 
 class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     """A head on a network, a loss and metrics; which network it is makes no difference.
-
-    Args:
-        encoder: the network, called with a batch; its states are [B, T, D].
 
     Attributes:
         pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
@@ -134,13 +123,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
-        """The mean loss of what one encoder makes of a batch, a scalar.
-
-        Args:
-            output: states, and the batch that they are of.
-            head: the task's own, or one of the same kind for an earlier stage.
-            encoder: made the states.
-        """
+        """The mean loss, a scalar, of what an encoder makes of a batch, by the head of the task or one like it."""
 
     @abstractmethod
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
@@ -188,12 +171,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         return self.predictions(self.encoder(batch), batch)
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:
-        """The scores of the head as the models of transformers return them, those of tokens [B, length].
-
-        Args:
-            output: what the network makes of a batch.
-            length: tokens of what it was given.
-        """
+        """The scores of the head as the models of transformers return them, those of tokens [B, length]."""
         raise NotImplementedError(f"{type(self).__name__} has no class of transformers")
 
     @property
@@ -226,15 +204,8 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """What a prediction points at; None where that is no cell of the question's table, nor a class."""
         return None
 
-    def baselines(
-        self, examples: Mapping[str, ExampleT], training: Callable[[], Sequence[ExampleT]]
-    ) -> dict[str, float]:
-        """Metrics of what needs no network, as `<baseline>/<metric>`; none by default.
-
-        Args:
-            examples: of a split, by name.
-            training: reads the examples that may be learnt from.
-        """
+    def baselines(self, examples: Mapping[str, ExampleT], training: Training[ExampleT]) -> dict[str, float]:
+        """Metrics of what needs no network, as `<baseline>/<metric>`; `training` reads examples to learn from."""
         return {}
 
     def training_examples(self, examples: Sequence[ExampleT]) -> list[ExampleT]:

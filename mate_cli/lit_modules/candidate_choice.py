@@ -1,8 +1,7 @@
 """One candidate is chosen of those that stand side by side: options, or what Hybrider's first two stages link."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -10,13 +9,15 @@ from typing import ClassVar
 import torch
 
 from mate_cli.data.links import link_examples
-from mate_cli.lit_modules.base import ExampleT, TableTask
-from mate_cli.lit_modules.losses.soft_cross_entropy import soft_cross_entropy
+from mate_cli.lit_modules.base import ExampleT, TableTask, by_source
+from mate_cli.lit_modules.losses.candidates import soft_cross_entropy
+from mate_cli.metrics.accuracy import accuracy
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.candidates import CandidateHead, OptionHead
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.hybrider.nodes import LinkedExample
+from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample, Node
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -56,7 +57,6 @@ class CandidateChoice(Choosing[LinkedExample]):
 
     Args:
         encoder: any network; `model=candidates` reads each candidate by itself.
-        cache: where links are kept; None for nowhere.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
     """
@@ -70,6 +70,20 @@ class CandidateChoice(Choosing[LinkedExample]):
         super().__init__(encoder)
         self.links = cache and cache / "links"
         self.add_heads(lambda one: CandidateHead(one.size.hidden_size, self.side_vocabularies))
+
+    @abstractmethod
+    def chosen(self, choice: Choice, example: LinkedExample) -> Node | Candidate:
+        """What was chosen: a node, or a cell or page of its row."""
+
+    def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
+        """The share of questions with an answer whose choice is right."""
+        right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
+        known = [name for name, example in examples.items() if example.answer]
+        return accuracy(MetricName.parse(self.monitor).score, right, known, by_source(examples))
+
+    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
+        """The text of what is chosen, or the title of a page, by example."""
+        return {one.example_id: self.chosen(one, examples[one.example_id]).content for one in predictions}
 
     def linked(self, examples: Sequence[TableExample]) -> list[LinkedExample]:
         """The questions with their nodes, linked once and read from the cache ever after."""

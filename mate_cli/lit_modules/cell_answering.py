@@ -1,7 +1,5 @@
 """Only the table: the answer is the text of a cell, whatever the passages say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,9 +11,6 @@ from mate_cli.tables.text import table_matches
 
 class CellAnswering(CellSelection):
     """A cell selector that learns from cells whose own text holds the answer, and answers with the best cell's text.
-
-    Args:
-        **options: those of `CellSelection`.
 
     Source: stands in for the table-only baseline of Chen et al. 2020, "HybridQA", section 5, a semantic parser that
         is not released.

@@ -1,9 +1,7 @@
 """Stage 1 of PointR: select the cell that answers the question, or that links to the passage that does."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,9 +10,8 @@ import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, by_source, with_probabilities
-from mate_cli.lit_modules.losses.binary import binary
-from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training, by_source, with_probabilities
+from mate_cli.lit_modules.losses.candidates import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.parts import by_subset
 from mate_cli.models.base.encoder_output import EncoderOutput
@@ -45,7 +42,6 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     """Mean token logit per cell, softmax over the table, marginal likelihood over the candidate cells.
 
     Args:
-        encoder: any network.
         loss: `marginal_likelihood` (soft labels without gradient), `hard_em`, or `binary`, of each cell by itself.
         drop_ambiguous: learn only from examples with exactly one candidate cell.
         dropout: on the states before the head.
@@ -154,9 +150,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
             return None
         return Selection(prediction.cells[:1], prediction.probabilities[:1], prediction.probabilities[0])
 
-    def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Hits of ranking the cells by TF-IDF, nothing learned."""
         rankings = {name: tfidf_cell_ranking(example.table, example.question) for name, example in examples.items()}
         return {f"tfidf/{name}": value for name, value in score_rankings(rankings, examples).items()}

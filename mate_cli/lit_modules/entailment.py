@@ -1,8 +1,6 @@
 """Tell whether a table entails a statement or refutes it: TabFact."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.guesses import majority_label
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -41,9 +39,6 @@ class Entailment(TableTask[TableExample, Verdict]):
     """Cross entropy of two classes, from the pooled state.
 
     There is no dropout but the network's own (`model.hidden_dropout`).
-
-    Args:
-        encoder: any network.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`; Eisenschlos et al. 2020, section 3.
     """
@@ -99,9 +94,7 @@ class Entailment(TableTask[TableExample, Verdict]):
         """No cell, but how sure the verdict is."""
         return Selection((), (), prediction.probability)
 
-    def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Accuracy of the commonest label; none where what is learnt from is streamed."""
         known = training()
         if not known:

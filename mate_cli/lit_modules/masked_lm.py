@@ -1,7 +1,5 @@
 """Pre-training: tell the word pieces that are masked in a table and in what is said of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,9 +39,6 @@ class MaskedPieces:
 
 class MaskedLM(TableTask[Example, MaskedPieces]):
     """Cross entropy of the masked pieces, those whose label is not 0; only they meet the vocabulary.
-
-    Args:
-        encoder: any network that reads words.
 
     Source: google-research/tapas, `models/tapas_pretraining_model.py`, without its loss of the next sentence, which
     has nothing to tell where no table is swapped.

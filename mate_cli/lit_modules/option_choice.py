@@ -1,14 +1,12 @@
 """Choose the right option of a question about a text: ReClor, LogiQA."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from mate_cli.data.guesses import majority_label
-from mate_cli.lit_modules.base import Selection
+from mate_cli.lit_modules.base import Selection, Training
 from mate_cli.lit_modules.candidate_choice import Choice, Choosing
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -58,9 +56,7 @@ class OptionChoice(Choosing[ChoiceExample]):
         """No cell, but how sure the choice is."""
         return Selection((), (), prediction.probability)
 
-    def baselines(
-        self, examples: Mapping[str, ChoiceExample], training: Callable[[], Sequence[ChoiceExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, ChoiceExample], training: Training[ChoiceExample]) -> dict[str, float]:
         """Accuracy of the place that is right most often in what is learnt from."""
         label = majority_label(training())
         guesses = [Choice(name, label, 1.0) for name, example in examples.items() if label < len(example.options)]

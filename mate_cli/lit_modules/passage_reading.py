@@ -1,7 +1,5 @@
 """Read the answer to a question in one passage: SQuAD and its kin, before a reader sees any table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -18,12 +16,8 @@ class PassageReading(SpanReading):
     """The reader of PointR on passages that are tables of one cell, scored as SQuAD's authors do.
 
     Args:
-        encoder: any network.
-        max_span_length: the most word pieces of an answer.
         no_answer: learn to say that nothing answers a question; such questions are left out of training without it,
             and are wrong in evaluation.
-        dropout: on the states before the head.
-        serializer: encoded what is read; says what a span of tokens is in words.
 
     Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3; the span's score is that of `SpanReading`.
     """

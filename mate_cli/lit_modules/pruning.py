@@ -1,7 +1,5 @@
 """What a network left of its input, as its output tells: no task and no metric knows which network it is."""
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -12,13 +10,7 @@ from mate_cli.tokenization.layout import TableBatch, gather_tokens
 
 
 def prunings(given: TableBatch, output: EncoderOutput, *, of_answers: bool) -> list[Pruning]:
-    """What is left of each example; an empty list where the network keeps every token.
-
-    Args:
-        given: what the network was given.
-        output: what it made of that.
-        of_answers: whether the labels mark tokens of answers.
-    """
+    """What is left of each example, and of its answer where labels mark it; an empty list where every token is kept."""
     left = output.batch
     if left.places is None:
         return []

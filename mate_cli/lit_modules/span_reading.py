@@ -1,7 +1,5 @@
 """Stage 2 of PointR: read the answer as a span of the selected cell and its linked passages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -45,15 +43,6 @@ class SpanPrediction:
 
 class SpanReading(TableTask[TableExample, SpanPrediction]):
     """Span = MLP over [start; end], softmax over all spans inside one cell.
-
-    Args:
-        encoder: any network.
-        max_span_length: the most word pieces of an answer.
-        cells_per_question: candidate cells to learn from per question, in the order of the table; None for all.
-        dropout: on the states before the head.
-        no_answer: learn to say that a cell does not hold the answer.
-        negatives: with `no_answer`, cells without the answer to learn from per question.
-        serializer: encoded what is read; says what a span of tokens is in words.
 
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
@@ -167,12 +156,7 @@ def _mean_span(predictions: Sequence[SpanPrediction], members: int) -> SpanPredi
 
 
 def score_answers(answers: Mapping[str, str], examples: Mapping[str, Example]) -> dict[str, float]:
-    """Exact match and F1 of answers; a question without an answer of ours counts as wrong.
-
-    Args:
-        answers: predicted text by question.
-        examples: every question of the split, with its answer.
-    """
+    """Exact match and F1 of answers; a question without an answer of ours counts as wrong."""
     references = {name: " ".join(example.answer.texts) for name, example in examples.items() if example.answer}
     ours = {name: answers.get(name, "") for name in references}
     return score_predictions(ours, references, by_source(examples))

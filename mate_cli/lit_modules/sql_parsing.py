@@ -3,8 +3,6 @@
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -54,18 +52,6 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     Args:
         encoder: a network whose output is of nodes.
-        smoothing: the share of a column's target that all columns share.
-        beam: derivations that are kept side by side when a finished network is asked; validations while it learns are
-            greedy.
-        steps: the most actions of a derivation.
-        column_weight: what the logarithm of the probability of a column is multiplied by in the search.
-        action_width: of the embedding of an action.
-        type_width: of the embedding of a type of the grammar.
-        state_width: of the decoder's LSTM.
-        attention_width: of what comes out of a step.
-        readout_width: of the layer in front of the productions.
-        heads: of the decoder's attention.
-        dropout: on what comes out of a step.
     """
 
     monitor = "dev/exact_set_match"

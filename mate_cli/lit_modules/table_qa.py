@@ -1,8 +1,6 @@
 """Answer questions by cells of the table and what is done with them: SQA, WikiTableQuestions, WikiSQL."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -12,10 +10,8 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
-from mate_cli.lit_modules.losses.scalar_answer import AverageApproximation
-from mate_cli.lit_modules.losses.selection import LabelWeighting
-from mate_cli.lit_modules.losses.table_answer import Supervision, TableAnswerLoss
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training
+from mate_cli.lit_modules.losses.table_answer import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
@@ -62,7 +58,6 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     """Cells whose tokens are likely on average, in one column or anywhere, and an aggregation of them.
 
     Args:
-        encoder: any network.
         aggregation: "none" is chosen; "supervised": examples name theirs; "weak": it is learnt from the answer.
         temperature: token scores are divided by it.
         select_one_column: choose one column, and cells only there.
@@ -228,9 +223,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         own = prediction
         return Selection(own.cells, own.probabilities, own.confidence, own.aggregation)
 
-    def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """Scores of the column that most often is the answer, and of the cell nearest to the question by TF-IDF."""
         guesses = {"frequent_column": most_frequent_column(training(), examples), "tfidf": tfidf_cell(examples)}
         return {
@@ -247,12 +240,7 @@ def _guessed(name: str, guess: Guess) -> TableAnswer:
 def likely_cells(
     probabilities: Tensor, batch: TableBatch, threshold: float
 ) -> list[tuple[Coordinates, tuple[float, ...]]]:
-    """The body cells of each example whose tokens have a greater mean probability, column by column, and these means.
-
-    Args:
-        probabilities: of tokens [B, T].
-        batch: whose tokens they are.
-        threshold: to exceed.
+    """The body cells whose tokens' probabilities [B, T] have a mean above a threshold, by column, and these means.
 
     Source: google-research/tapas, `experiments/prediction_utils.py`.
     """

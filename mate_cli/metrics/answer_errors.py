@@ -4,8 +4,6 @@ Source: MATE paper, section 7, whose authors sorted the errors of MATE on the de
 Here rules do it, and the shares are near theirs in kind, not made to equal them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -57,10 +55,6 @@ def answer_error(prediction: str, references: Sequence[str]) -> Kind | None:
     """What is wrong with an answer; None where it is one of the references once normalised.
 
     Of several references the one to which the answer is nearest counts.
-
-    Args:
-        prediction: what was answered; empty for nothing.
-        references: what counts as right.
     """
     if any(exact_match(prediction, reference) for reference in references):
         return None
@@ -80,13 +74,7 @@ def place_of(cell: tuple[int, int], candidates: Collection[tuple[int, int]]) -> 
 
 @dataclass
 class ErrorCounts:
-    """Wrong answers of some questions, counted.
-
-    Args:
-        questions: all that were asked.
-        kinds: wrong answers by what is wrong with them.
-        places: wrong answers by where they were looked for, as far as that is known.
-    """
+    """Wrong answers of some questions, counted."""
 
     questions: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
@@ -115,8 +103,6 @@ class AnsweredQuestion:
     """An answer and what is known of its question.
 
     Args:
-        prediction: what was answered.
-        references: what counts as right.
         cell: where it was looked for; None where that is no cell.
         candidates: the cells that hold the answer or link to it; none where no cell does, or nobody says.
     """

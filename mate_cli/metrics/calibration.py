@@ -133,13 +133,7 @@ def expected_calibration_error(confidences: Sequence[float], right: Sequence[boo
 
 
 def threshold_for(target: float, confidences: Sequence[float], right: Sequence[bool]) -> Threshold | None:
-    """The lowest confidence from which on the answers are right often enough; None where none is high enough.
-
-    Args:
-        target: accuracy among the answers that are not withheld, from 0 to 1.
-        confidences: one per answer.
-        right: whether that answer is right.
-    """
+    """The lowest confidence from which on the answers are right often enough; None where none is high enough."""
     pairs = sorted(zip(confidences, right, strict=True), key=lambda pair: -pair[0])
     kept, correct, found = 0, 0, None
     for confidence, group in groupby(pairs, key=lambda pair: pair[0]):

@@ -4,8 +4,6 @@ Source: google-research/tapas, `scripts/calc_metrics_utils.py`. One thing differ
 prediction counts as if no cell had been selected, which is right where the true answer is empty; here it is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Protocol
 

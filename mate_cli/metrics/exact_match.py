@@ -3,13 +3,10 @@
 Source: wenhuchen/HybridQA, evaluate_script.py (the normalisation is SQuAD's).
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Literal
 
 from mate_cli.errors import DataError
 from mate_cli.metrics.specs.spec import MetricSpec, MetricTable
@@ -55,8 +52,6 @@ def score_predictions(
     predictions: Mapping[str, str],
     references: Mapping[str, str],
     groups: Mapping[str, Collection[str]] | None = None,
-    *,
-    missing: Literal["error", "wrong"] = "error",
 ) -> dict[str, float]:
     """Mean exact match and F1 over all references and over each group of them, as fractions.
 
@@ -65,7 +60,6 @@ def score_predictions(
         references: the true answer by question id; these are the questions that count.
         groups: question ids by group name, for instance {"table": [...], "passage": [...]}; a group without
             questions gets no score. A question may be in no group and still counts in the total.
-        missing: what a reference without prediction means: "error" refuses, "wrong" scores it 0.
 
     Returns:
         em, f1, em/<group> and f1/<group>.
@@ -75,13 +69,13 @@ def score_predictions(
     """
     _refuse_strangers(predictions, references, groups or {})
     absent = [key for key in references if key not in predictions]
-    if absent and missing == "error":
+    if absent:
         raise DataError(
             f"{len(absent)} of {len(references)} questions have no prediction, the first being {_some(absent)}",
             remedy="Predict every question, with an empty text where there is no answer",
         )
-    exact = {key: float(key in predictions and exact_match(predictions[key], gold)) for key, gold in references.items()}
-    overlap = {key: f1(predictions[key], gold) if key in predictions else 0.0 for key, gold in references.items()}
+    exact = {key: float(exact_match(predictions[key], gold)) for key, gold in references.items()}
+    overlap = {key: f1(predictions[key], gold) for key, gold in references.items()}
     scores = {"em": _mean(exact, references), "f1": _mean(overlap, references)}
     for name, ids in (groups or {}).items():
         if ids:

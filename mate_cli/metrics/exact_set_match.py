@@ -4,8 +4,6 @@ Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup),
 matches that the script misses, which only people find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from mate_cli.metrics.specs.spec import MetricSpec, SubsetSpec
@@ -28,12 +26,7 @@ BY_HARDNESS = tuple(
 
 
 def score_queries(queries: Mapping[str, Query | None], examples: Mapping[str, SchemaExample]) -> dict[str, float]:
-    """The share of questions whose query matches, in all and by hardness, and the shares of errors.
-
-    Args:
-        queries: that were found, by question; None, or none at all, matches nothing.
-        examples: those whose query is known count.
-    """
+    """The share of questions with a known query that are matched, in all and by hardness, and the shares of errors."""
     known = {name: example for name, example in examples.items() if example.query}
     if not known:
         return {}

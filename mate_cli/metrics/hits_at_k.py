@@ -3,8 +3,6 @@
 Source: Eisenschlos et al. 2021 (MATE), section 5; google-research/tapas counts every question with an answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError
@@ -52,12 +50,10 @@ def hits_at_k(
             f"{len(unknown)} questions have no ranking or no candidates: {', '.join(unknown[:5])}",
             remedy="Rank the cells of every question, with an empty list where there are none",
         )
-    first = {key: _first_hit(rankings[key], set(cells)) for key, cells in candidates.items()}
+    first = {
+        key: next((place for place, cell in enumerate(rankings[key]) if cell in cells), float("inf"))
+        for key, cells in candidates.items()
+    }
     return {
         f"hits@{k}{name}": sum(first[key] < k for key in ids) / len(ids) for k in ks for name, ids in everyone.items()
     }
-
-
-def _first_hit(ranking: Sequence[Coordinates], cells: set[Coordinates]) -> float:
-    """Place of the best ranked candidate, from 0; infinite without one."""
-    return next((place for place, cell in enumerate(ranking) if cell in cells), float("inf"))

@@ -1,7 +1,5 @@
 """What a run logs while it trains, beside the scores of its task."""
 
-from __future__ import annotations
-
 from mate_cli.metrics.specs.spec import MetricSpec
 
 LOSS = MetricSpec("loss", "Loss", -1, ".3g", order=900, importance=0)

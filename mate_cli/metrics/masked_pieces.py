@@ -1,7 +1,5 @@
 """How well masked word pieces are told: the share that is, and the perplexity of all of them."""
 
-from __future__ import annotations
-
 import math
 
 from mate_cli.metrics.specs.spec import MetricSpec
@@ -13,12 +11,7 @@ PERPLEXITY = MetricSpec("perplexity", "Perplexity", -1, ".1f", order=41, hub_nam
 
 
 def masked_scores(masked: int, right: int, nats: float) -> dict[str, float]:
-    """The share of masked pieces that were told, and the perplexity of all masked pieces.
-
-    Args:
-        masked: how many there are.
-        right: of how many the likeliest piece is the one that was there.
-        nats: the sum of the negative logarithms of the right pieces' probabilities.
+    """The share of masked pieces that were told, and the perplexity of all of them from the sum of their nats.
 
     Returns:
         masked_accuracy and perplexity; nothing without masked pieces.

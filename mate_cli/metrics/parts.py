@@ -5,14 +5,11 @@ words are our own, and the same for every vocabulary: a word is 1.2 word pieces 
 WikiTableQuestions and TabFact.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from mate_cli.metrics.specs.spec import SubsetSpec
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.table import Table
 
 LIMITS = (128, 256, 512, 1024)
 """Most words of a part; the last part has more."""
@@ -52,19 +49,6 @@ def by_parts(correct: Mapping[str, bool | float], examples: Mapping[str, TableEx
     return {of: _mean(correct, keys) for of, keys in groups.items() if keys}
 
 
-def words_of(example: TableExample) -> int:
-    """How many words and punctuation marks an uncut input has: the question, the header and all cells.
-
-    Questions that came before are not counted, nor titles and linked passages.
-    """
-    return len(_WORD.findall(example.question)) + _words_of_table(example.table)
-
-
-def _words_of_table(table: Table) -> int:
-    texts = [cell.text for row in (table.header, *table.rows) for cell in row]
-    return len(_WORD.findall(" ".join(texts)))
-
-
 def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
     """Names of the examples of each part that the dataset names."""
     groups: dict[str, list[str]] = {}
@@ -75,22 +59,22 @@ def by_subset(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
 
 
 def _by_length(examples: Mapping[str, TableExample]) -> dict[str, list[str]]:
-    if len(examples) < 2:
-        return {}
+    return _split(words_of(examples), LIMITS, length_parts()) if len(examples) > 1 else {}
+
+
+def words_of(examples: Mapping[str, TableExample]) -> dict[str, int]:
+    """How many words and punctuation marks each uncut input has: the question, the header and all cells.
+
+    Questions that came before are not counted, nor titles and linked passages.
+    """
     tables = {id(example.table): example.table for example in examples.values()}
-    words = {key: _words_of_table(table) for key, table in tables.items()}
-    counts = {
-        name: words[id(example.table)] + len(_WORD.findall(example.question)) for name, example in examples.items()
-    }
-    return _split(counts, LIMITS, length_parts())
+    texts = {key: (cell.text for row in (one.header, *one.rows) for cell in row) for key, one in tables.items()}
+    words = {key: len(_WORD.findall(" ".join(cells))) for key, cells in texts.items()}
+    return {name: words[id(one.table)] + len(_WORD.findall(one.question)) for name, one in examples.items()}
 
 
 def parts_by_tokens(tokens: Mapping[str, int]) -> dict[str, list[str]]:
-    """Questions by the number of tokens that their inputs have before they are cut; nothing where all are in one part.
-
-    Args:
-        tokens: of a question, by its name.
-    """
+    """Questions by the tokens of their inputs before they are cut; nothing where all are in one part."""
     return {part: names for part, names in _split(tokens, TOKEN_LIMITS, token_parts()).items() if names}
 
 

@@ -4,8 +4,6 @@ Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks wit
 3, for the margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
@@ -37,11 +35,7 @@ class Pruning:
 
 
 def pruning_scores(prunings: Iterable[Pruning]) -> dict[str, float]:
-    """The means over examples, each over those that have it.
-
-    Returns:
-        kept, kept_tokens and score_margin; nothing without examples.
-    """
+    """The means of kept, kept_tokens and score_margin over examples that have them; nothing without examples."""
     found = list(prunings)
     values = {
         KEPT.name: [float(one.answer_kept) for one in found if one.answer_kept is not None],

@@ -5,8 +5,6 @@ mrqa/MRQA-Shared-Task-2019, mrqa_official_eval.py. They differ on references of 
 count as no answer in 2.0, and here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from mate_cli.errors import DataError

@@ -4,8 +4,6 @@ Source: Herzig et al. 2020 (TAPAS), table 5, prints them for SQA as SEQ and Q1 t
 accuracy of all questions.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 
@@ -24,17 +22,10 @@ GOLD_PREVIOUS = SubsetSpec("gold_previous", "Right answers before", "with right 
 
 
 def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    """The share of conversations in which every question is right.
+    """The share of conversations in which every question is right; one that `right` lacks is wrong.
 
     A conversation without its first questions is left out. Single questions are no conversations: where no
     conversation has a second question, there is no score.
-
-    Args:
-        right: whether a question is right, by its name; one that is not in it is wrong.
-        examples: the questions of a split, by name.
-
-    Returns:
-        sequence_accuracy, or nothing.
     """
     conversations: dict[str, dict[int, str]] = defaultdict(dict)
     for name, example in examples.items():
@@ -50,16 +41,7 @@ def sequence_accuracy(right: Mapping[str, bool], examples: Mapping[str, TableExa
 def place_accuracy(
     right: Mapping[str, bool], examples: Mapping[str, TableExample], name: str = "denotation_accuracy"
 ) -> dict[str, float]:
-    """The share of questions with an answer that are right, of all first, second and third ones of conversations.
-
-    Args:
-        right: whether a question is right, by its name; one that is not in it is wrong.
-        examples: the questions of a split, by name.
-        name: of the metric.
-
-    Returns:
-        <name>/q1, <name>/q2 and <name>/q3, as far as there are such questions.
-    """
+    """The share of first, second and third questions with an answer that are right: <name>/q1, <name>/q2, <name>/q3."""
     groups: dict[str, list[str]] = {f"q{place}": [] for place in range(1, PLACES + 1)}
     for key, example in examples.items():
         if example.conversation and example.answer and len(example.history) < PLACES:

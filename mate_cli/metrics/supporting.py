@@ -4,8 +4,6 @@ Source: Yang et al. 2018, "HotpotQA"; hotpotqa/hotpot, `hotpot_evaluate_v1.py`. 
 StonyBrookNLP/musique, `metrics/answer.py`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple

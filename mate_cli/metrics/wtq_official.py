@@ -115,10 +115,6 @@ def is_right(predicted: Sequence[str], texts: Sequence[str], canonical: Sequence
 def official_accuracy(predictions: Mapping[str, Selected], examples: Mapping[str, TableExample]) -> dict[str, float]:
     """The share of questions with an answer that are right by this evaluation; without a prediction they are not.
 
-    Args:
-        predictions: what was selected, by question.
-        examples: the questions of a split, by name.
-
     Returns:
         official_accuracy; nothing where no answer says what its texts stand for, as the evaluation needs to know.
     """

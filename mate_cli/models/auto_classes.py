@@ -1,7 +1,5 @@
 """Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
@@ -92,9 +90,6 @@ class _Kind:
 class MateForTask(MateModel):
     """A network of ours with the head of its task.
 
-    Args:
-        config: which network and task.
-
     Raises:
         CheckpointError: the task is of another kind.
     """
@@ -140,21 +135,9 @@ class MateForTask(MateModel):
     ) -> ModelOutput | tuple[Any, ...]:
         """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
 
-        Args:
-            input_ids: [B, T].
-            attention_mask: [B, T].
-            token_type_ids: [B, T, 7].
-            position_ids: [B, T].
-            labels: 1 on tokens of the answer [B, T]; of statements their class [B]; of masked pieces what they were
-                [B, T], elsewhere -100.
-            aggregation_labels: the right aggregation [B], -1 where not known.
-            float_answer: the number that answers [B], NaN where there is none.
-            numeric_values: of the cell of each token [B, T], NaN where there is none.
-            cell_features: [B, T, F].
-            relations: [B, K, K].
-            output_attentions: also return attention weights.
-            output_hidden_states: also return the states between layers.
-            return_dict: return an object, not a tuple.
+        Labels are 1 on tokens of the answer [B, T]; of statements their class [B]; of masked pieces what they were [B,
+        T], elsewhere -100. The right aggregation is [B], -1 where not known; the number that answers [B] and that of
+        the cell of each token [B, T] are NaN where there is none.
 
         Returns:
             `loss` where there are labels, `logits`, with aggregations `logits_aggregation`, and what was asked for.

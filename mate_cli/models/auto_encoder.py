@@ -52,7 +52,7 @@ class MateConfig(PretrainedConfig):
         reset_position_index_per_cell: bool = False,
         task: Mapping[str, Any] | None = None,
         encoding: Mapping[str, Any] | None = None,
-        **others: Any,  # noqa: ANN401
+        **others: Any,
     ) -> None:
         self.model, self.attention = dict(model or {}), dict(attention or {})
         self.task, self.encoding = dict(task or {}), dict(encoding or {})
@@ -62,14 +62,7 @@ class MateConfig(PretrainedConfig):
         super().__init__(**others)
 
     @classmethod
-    def of(
-        cls,
-        settings: Mapping[str, Any],
-        vocab_size: int,
-        *,
-        reset_positions: bool,
-        **others: Any,  # noqa: ANN401
-    ) -> MateConfig:
+    def of(cls, settings: Mapping[str, Any], vocab_size: int, *, reset_positions: bool, **others: Any) -> MateConfig:
         """The configuration of a network as our own configuration names it."""
         parts = {name: settings[name] for name in ("model", "attention", "task", "encoding")}
         known = _shape(settings["model"]) | others
@@ -95,11 +88,7 @@ def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class MateModel(PreTrainedModel):
-    """Any network of ours behind the inputs that transformers' TAPAS takes.
-
-    Args:
-        config: which network.
-    """
+    """Any network of ours behind the inputs that transformers' TAPAS takes."""
 
     config_class = MateConfig
     base_model_prefix = "mate"
@@ -124,12 +113,12 @@ class MateModel(PreTrainedModel):
     def from_pretrained(
         cls,
         name: str,
-        *_: Any,  # noqa: ANN401 - none are needed
+        *_: Any,
         config: MateConfig | None = None,
         dtype: torch.dtype | str | None = None,
         torch_dtype: torch.dtype | str | None = None,
         device_map: Any = None,  # noqa: ANN401 - as in transformers
-        **options: Any,  # noqa: ANN401
+        **options: Any,
     ) -> Self:
         """Load a folder that `mate export` wrote, or the same on the Hugging Face hub.
 
@@ -259,16 +248,7 @@ class MateModel(PreTrainedModel):
         cell_features: Tensor | None,
         **more: Tensor | None,
     ) -> TableBatch:
-        """What the network reads; see `forward`.
-
-        Args:
-            input_ids: [B, T].
-            attention_mask: [B, T].
-            token_type_ids: [B, T, 7].
-            position_ids: [B, T].
-            cell_features: [B, T, F].
-            **more: other fields of a batch.
-        """
+        """What the network reads; see `forward`."""
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
         types: dict[str, Any] = dict(

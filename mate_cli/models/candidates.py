@@ -1,40 +1,24 @@
 """BERT over candidates: texts side by side in one stream, each read as if it stood alone.
 
 Source: Chen et al. 2020, "HybridQA", section 4.2: every candidate is an input of its own. Laid out side by side, they
-need no padding.
+need no padding. With new layers behind it (`model=deeper`): Xu et al., "Optimizing Deeper Transformers on Small
+Datasets", ACL 2021, section 4.2.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.candidates import CandidateBlocks
-from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Candidates(TableEncoder):
-    """BERT with words, positions and segments, which sees one candidate at a time.
+    """BERT with words, positions and segments, which sees one candidate at a time."""
 
-    Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
-        **options: those of `TableEncoder`.
-    """
+    def __init__(self, size: str | EncoderSize, *, attention: AttentionBackend, **options: Any) -> None:
+        def spec(shape: EncoderSize) -> LayerSpec:
+            return LayerSpec(CandidateBlocks(shape.num_heads), attention)
 
-    def __init__(
-        self,
-        size: str | EncoderSize,
-        *,
-        attention: AttentionBackend,
-        **options: Any,  # noqa: ANN401 - passed on
-    ) -> None:
-        def spec(size: EncoderSize) -> LayerSpec:
-            return LayerSpec(CandidateBlocks(size.num_heads), attention)
-
-        shape = encoder_size(size)
-        super().__init__(
-            size, [spec(shape)] * shape.num_layers, token_types=("segment_ids",), extra_spec=spec, **options
-        )
+        super().__init__(size, spec, token_types=("segment_ids",), **options)

@@ -4,30 +4,23 @@ Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks wit
 google-research/tapas, `utils/table_pruning.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.attention.planner import Planner
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.heads.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.tokenization.layout import gather_tokens
+from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.positions import renumbered
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from mate_cli.tokenization.layout import TableBatch
 
 LEAST_SCORE = -1e4
 """The lowest bias on a key, which 16 bits can hold; the reference's for a probability of zero."""
@@ -40,8 +33,6 @@ class Dot(TableEncoder):
     added to the attention that the token gets, and so the loss teaches what matters.
 
     Args:
-        size: of the task transformer, a name in `SIZES` or a size.
-        attention: how attention is computed, in both.
         pruner: builds the pruning transformer; options that it does not set are those of the task transformer.
         keep: K, tokens that the task transformer reads, the question's among them.
         select: keep the best tokens, or the tokens of the best columns.
@@ -49,7 +40,6 @@ class Dot(TableEncoder):
             (J in the paper); "pruning" a loss of its own alone, the scores only choosing tokens (P); "both" both (PJ).
         first: keep the first K tokens, without any pruning transformer: what one that learns must exceed.
         row_head_ratio: the share of row heads in the task transformer, as in MATE; None for full attention.
-        **options: those of `TableEncoder`.
     """
 
     def __init__(
@@ -63,7 +53,7 @@ class Dot(TableEncoder):
         learn: Literal["joint", "pruning", "both"] = "joint",
         first: bool = False,
         row_head_ratio: float | None = None,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         shape = encoder_size(size)
         heads = shape.num_heads

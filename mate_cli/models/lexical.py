@@ -3,8 +3,6 @@
 It learns from a few thousand questions which row and column are meant, where a network over words does not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import nn
@@ -15,13 +13,9 @@ from mate_cli.models.mate import Mate
 
 
 class Lexical(Mate):
-    """Row and column heads over the features of cells (`encoding=lexical`).
+    """Row and column heads over the features of cells (`encoding=lexical`)."""
 
-    Args:
-        **options: those of `Mate`.
-    """
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - passed on
+    def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "vocab_size": 1})
         embeddings = CellEmbeddings(self.size.hidden_size, options.get("hidden_dropout", 0.1))
         self.embeddings = embeddings  # type: ignore[assignment]  # called alike, but has no words
@@ -29,12 +23,7 @@ class Lexical(Mate):
 
 
 class CellEmbeddings(FeatureEmbeddings):
-    """The features of cells in place of words, normalised as words are.
-
-    Args:
-        width: D of the states.
-        dropout: the probability of dropping a number of the hidden layer or the result.
-    """
+    """The features of cells in place of words, normalised as words are."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__(width, dropout)

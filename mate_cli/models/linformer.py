@@ -3,8 +3,6 @@
 Source: Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020; the MATE paper's baseline with 256 slots.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -33,13 +31,11 @@ class Linformer(TableEncoder):
     Every token attends to the same slots, whatever row or column it is in. Padding never reaches a slot.
 
     Args:
-        size: a name in `SIZES`, or a size.
         attention: not used, as this network has one of its own; what asks for a certain one is refused before.
         length: tokens of the longest input, n; a shorter one uses the first positions only.
         slots: what positions are mixed into, k.
         sharing: who shares the mixing weights: the heads of a layer (headwise), also its keys and values (key_value),
             or all layers, keys and values (layerwise).
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: a number is not positive, or there is no such sharing.
@@ -57,7 +53,7 @@ class Linformer(TableEncoder):
         length: int,
         slots: int = 256,
         sharing: Sharing = "key_value",
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         if min(length, slots) < 1:
             raise ConfigError(f"length is {length} and slots is {slots}", where="model", remedy="Both are at least 1")
@@ -66,7 +62,8 @@ class Linformer(TableEncoder):
                 f"{sharing!r} is no way to share", where="model.sharing", remedy="Use headwise, key_value or layerwise"
             )
         shape = encoder_size(size)
-        mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(_mixers(shape, sharing))]
+        count = 1 if sharing == "layerwise" else shape.num_layers
+        mixers = [Mixer(length, slots, sharing != "headwise") for _ in range(count)]
         own = [MixedAttention(mixers[layer % len(mixers)]) for layer in range(shape.num_layers)]
         super().__init__(size, [LayerSpec(Full(shape.num_heads), backend) for backend in own], **options)
         self.mixers, self.max_tokens = nn.ModuleList(mixers), length
@@ -109,9 +106,6 @@ class MixedAttention(Attention):
     """Attention of every token to the slots of a mixer, in one layer of `Linformer`.
 
     It holds the mixer without owning it, so that layers can share one and it is saved once.
-
-    Args:
-        mixer: mixes positions into slots.
     """
 
     among_tokens = False
@@ -147,10 +141,6 @@ class MixedAttention(Attention):
         query, key, value = plan.heads(qkv)
         keys, values = self.mixer(key, value)
         return plan.pack_heads(scaled_dot_product_attention(query, keys, values, dropout_p=dropout))
-
-
-def _mixers(size: EncoderSize, sharing: Sharing) -> int:
-    return 1 if sharing == "layerwise" else size.num_layers
 
 
 def _mix(weights: Tensor, states: Tensor) -> Tensor:

@@ -3,13 +3,11 @@
 Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", EMNLP 2021.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
-from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 
@@ -18,22 +16,13 @@ class Mate(TableEncoder):
     """A table encoder of which some heads see only the row and the others only the column.
 
     Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
         row_head_ratio: the share of row heads.
-        **options: those of `TableEncoder`.
     """
 
     def __init__(
-        self,
-        size: str | EncoderSize,
-        *,
-        attention: AttentionBackend,
-        row_head_ratio: float = 0.5,
-        **options: Any,  # noqa: ANN401 - passed on
+        self, size: str | EncoderSize, *, attention: AttentionBackend, row_head_ratio: float = 0.5, **options: Any
     ) -> None:
-        def spec(size: EncoderSize) -> LayerSpec:
-            return LayerSpec(RowColumnHeads(size.num_heads, row_head_ratio), attention)
+        def spec(shape: EncoderSize) -> LayerSpec:
+            return LayerSpec(RowColumnHeads(shape.num_heads, row_head_ratio), attention)
 
-        shape = encoder_size(size)
-        super().__init__(size, [spec(shape)] * shape.num_layers, extra_spec=spec, **options)
+        super().__init__(size, spec, **options)

@@ -1,7 +1,5 @@
 """What is between the layers of a network, and what its heads attend to, while it reads a batch."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any, cast
 

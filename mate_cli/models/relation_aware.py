@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import Plans
-from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.frozen_features import FrozenFeatures
@@ -28,11 +27,8 @@ from mate_cli.models.layers.encoder import EncoderLayer, LayerSpec
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.models.layers.nodes import NameEncoder, NodePieces, node_batch, node_kinds
 from mate_cli.models.layers.relation_attention import RelationAttention
-from mate_cli.tokenization.layout import WORD
+from mate_cli.tokenization.layout import WORD, TableBatch
 from mate_cli.tokenization.schema.relations import RELATIONS
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
 
 
 class RelationAware(TableEncoder):
@@ -41,12 +37,9 @@ class RelationAware(TableEncoder):
     The output is of nodes: `EncoderOutput.batch` has a token for each. States of columns have those of tables added.
 
     Args:
-        size: of the encoder of word pieces, a name in `SIZES` or a size.
-        attention: how it computes attention.
         extra: the layers over nodes, and what they begin with.
         frozen: learn nothing in the encoder of word pieces, whose states are then computed once for every input.
         cache: a folder where the states of inputs whose queries are known are kept; None: they are computed each time.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: the layers over nodes have no width.
@@ -62,7 +55,7 @@ class RelationAware(TableEncoder):
         extra: Extra,
         frozen: bool = False,
         cache: Path | None = None,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         shape = encoder_size(size)
         spec = LayerSpec(Full(shape.num_heads), attention)

@@ -3,8 +3,6 @@
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from mate_cli.attention.base import AttentionBackend
@@ -20,12 +18,9 @@ class Sat(TableEncoder):
     """A table encoder of which every head sees the row and the column.
 
     Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
         variant: `tapas`: the mask of that code base in all layers, and the embeddings of TAPAS; `original`: rows only
             in the lower half of the layers, the header visible to all, and nothing embedded but words, positions and
             segments. What the authors also do to the table itself is `encoding=sat`.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: there is no such variant.
@@ -37,7 +32,7 @@ class Sat(TableEncoder):
         *,
         attention: AttentionBackend,
         variant: Literal["tapas", "original"] = "tapas",
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         if variant not in ("tapas", "original"):
             raise ConfigError(f"SAT has no variant {variant!r}", where="model.variant", remedy="Use tapas or original")

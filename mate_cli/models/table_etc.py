@@ -4,9 +4,7 @@ Source: MATE paper, section 5 (the slots and their relations; the code was not r
 Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything else).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +19,7 @@ from mate_cli.models.base.table_encoder import TableEncoder, initialise
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, ResidualOutput
 from mate_cli.models.layers.global_local import SLOTS_OF_A_KIND, GlobalLocal, GlobalLocalOptions, find_links
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class TableEtcLayer(EncoderLayer):
@@ -46,11 +42,9 @@ class TableEtc(TableEncoder):
     """A table encoder with a memory of 256 slots; every token is told which slots are its own row and column.
 
     Args:
-        size: a name in `SIZES`, or a size.
         attention: not used, as this network has one of its own; what asks for a certain one is refused before.
         radius: how many tokens to either side a token sees.
         max_distance: distances beyond this count as this one.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: `radius` or `max_distance` is too small.
@@ -63,7 +57,7 @@ class TableEtc(TableEncoder):
         attention: AttentionBackend | None = None,
         radius: int = 84,
         max_distance: int = 12,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         if radius < 0 or max_distance < 1:
             raise ConfigError(
@@ -91,12 +85,7 @@ class TableEtc(TableEncoder):
 
 
 class SlotEmbeddings(nn.Module):
-    """What slots begin with: their kind, and the embedding that tokens of that row or column carry.
-
-    Args:
-        size: width D.
-        dropout: the probability of dropping a number of the result.
-    """
+    """What slots begin with: their kind, and the embedding that tokens of that row or column carry."""
 
     def __init__(self, size: EncoderSize, dropout: float) -> None:
         super().__init__()

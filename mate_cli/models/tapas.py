@@ -3,35 +3,17 @@
 Source: Herzig et al., "TaPas: Weakly Supervised Table Parsing via Pre-training", ACL 2020.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.full import Full
-from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 
 
 class Tapas(TableEncoder):
-    """A table encoder in which every token sees every other.
+    """A table encoder in which every token sees every other."""
 
-    Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention is computed.
-        **options: those of `TableEncoder`.
-    """
-
-    def __init__(
-        self,
-        size: str | EncoderSize,
-        *,
-        attention: AttentionBackend,
-        **options: Any,  # noqa: ANN401 - passed on
-    ) -> None:
-        def spec(size: EncoderSize) -> LayerSpec:
-            return LayerSpec(Full(size.num_heads), attention)
-
-        shape = encoder_size(size)
-        super().__init__(size, [spec(shape)] * shape.num_layers, extra_spec=spec, **options)
+    def __init__(self, size: str | EncoderSize, *, attention: AttentionBackend, **options: Any) -> None:
+        super().__init__(size, lambda shape: LayerSpec(Full(shape.num_heads), attention), **options)

@@ -4,13 +4,12 @@ Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop At
 microsoft/Transformer-XH.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.candidates import CandidateBlocks
@@ -19,11 +18,7 @@ from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.layers.hop import HOPS, Combination, Hop, HopLayer
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 RELEASED_HOPS = 3
 """Layers that hop in the released code, the last ones."""
@@ -33,15 +28,12 @@ class TransformerXh(TableEncoder):
     """BERT over the nodes of a graph, each read by itself, with hops between nodes after its last layers.
 
     Args:
-        size: a name in `SIZES`, or a size.
-        attention: how attention within nodes is computed.
         hop: "gat", the released code's graph attention; "dot", the paper's dot products.
         hop_layers: after how many layers, the last ones, hubs hop: what is so many steps away reaches a node. None for
             three, or all where there are fewer.
         combine: how the mixture of a hub and of what it found begins: "random" as released; "identity" leaves the hub
             as it was and adds what it found.
         relation_bias: learn what each kind of relation adds to the scores of a head; not in the paper.
-        **options: those of `TableEncoder`.
 
     Raises:
         ConfigError: there are not so many layers.
@@ -56,7 +48,7 @@ class TransformerXh(TableEncoder):
         hop_layers: Annotated[int, Field(ge=0)] | None = None,
         combine: Combination = "random",
         relation_bias: bool = False,
-        **options: Any,  # noqa: ANN401 - passed on
+        **options: Any,
     ) -> None:
         shape = encoder_size(size)
         hops = min(RELEASED_HOPS, shape.num_layers) if hop_layers is None else hop_layers

@@ -3,8 +3,6 @@
 Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019, section 3.2.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mate_cli.attention.base import AttentionBackend
@@ -22,19 +20,12 @@ class TransformerXl(TableEncoder):
     weights of BERT fit, not relative as in the paper.
 
     Args:
-        size: a name in `SIZES`, or a size.
         attention: how attention is computed; not used with a memory.
         memory: the states of the segment before are a memory, into which no gradient flows, as in the paper.
-        **options: those of `TableEncoder`.
     """
 
     def __init__(
-        self,
-        size: str | EncoderSize,
-        *,
-        attention: AttentionBackend,
-        memory: bool = True,
-        **options: Any,  # noqa: ANN401 - passed on
+        self, size: str | EncoderSize, *, attention: AttentionBackend, memory: bool = True, **options: Any
     ) -> None:
         shape = encoder_size(size)
         pattern = PreviousSegment(shape.num_heads)

@@ -1,7 +1,5 @@
 """From a configuration to the parts of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,15 +25,7 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """What a run is made of.
-
-    Args:
-        task: network, head, loss and metrics.
-        data: the loaders.
-        serializer: encodes what the network reads.
-        initializer: gave the network its first weights.
-        report: which weights the network began with.
-    """
+    """What a run is made of."""
 
     task: TableTask[Any, Any]
     data: TableDataModule
@@ -47,10 +37,7 @@ class Parts:
 def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> Parts:
     """Build network, task and loaders.
 
-    Args:
-        cfg: the configuration.
-        dataset: what is learnt from or asked about.
-        load: give the network its first weights; False where others will take their place at once.
+    `load` gives the network its first weights; False where others will take their place at once.
 
     Raises:
         ConfigError: the parts do not fit together.
@@ -140,11 +127,6 @@ def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:
 
 def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = None) -> Parts:
     """Assemble a run's parts and give them the best weights of its folder.
-
-    Args:
-        cfg: the run's configuration.
-        folder: of the run.
-        dataset: in place of the run's own.
 
     Raises:
         RunError: the run left no weights.

@@ -1,7 +1,5 @@
 """What became of the examples of a split: learnt from or not, encoded or not, whole or cut."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -41,13 +39,7 @@ def note_fit(record: RunRecord, split: str, encodings: TrainingSet) -> None:
 
 
 def note_unusable(record: RunRecord, examples: Sequence[TableExample], lack: Callable[[Any], str]) -> None:
-    """Add to a record how many training questions teach nothing, and why.
-
-    Args:
-        record: of the run.
-        examples: the training questions.
-        lack: what the task lacks of one; empty where nothing.
-    """
+    """Add to a record how many training questions teach nothing, and why: what the task lacks of each."""
     reasons = Counter(IN_WORDS.get(reason, reason) for reason in map(lack, examples) if reason)
     record.data["train/unusable"] = reasons.total()
     if reasons:

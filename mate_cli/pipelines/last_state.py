@@ -1,7 +1,5 @@
 """The last state of a run, `last.ckpt`: it may be damaged, of another run, or written by somebody else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,10 +52,6 @@ def read_state(path: Path) -> Mapping[str, Any]:
 @contextmanager
 def continuing(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[None]:
     """Go on from a last state; until the first step is done, what fails without a name is its misfit.
-
-    Args:
-        path: the last state; None where there is none.
-        has_begun: whether a step has been done since.
 
     Raises:
         CheckpointError: the state does not fit the run.

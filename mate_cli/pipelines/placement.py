@@ -1,32 +1,35 @@
-"""Where Lightning runs a network: on one device, or on those of all processes that were started together."""
+"""Where Lightning runs a network, on one device or on those of all processes, without its own printing and saving."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
-from mate_cli.lit_modules.distributed.sharding import Sharded
+from mate_cli.lit_modules.processes import Sharded
+from mate_cli.pipelines.assembly import Parts
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 
-if TYPE_CHECKING:
-    from mate_cli.pipelines.assembly import Parts
+QUIET = {
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+    "use_distributed_sampler": False,
+}
+"""Logging and saving are done by this program itself."""
 
 
 def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
-    """Options of `pl.Trainer`.
-
-    Args:
-        hardware: the machine.
-        training: gradients are shared; else each process works for itself.
-    """
+    """Options of `pl.Trainer`; in training gradients are shared, else each process works for itself."""
     # The environment is always named, so that Lightning does not go by what Slurm says of a job.
     own = [LightningEnvironment()]
-    options = {"accelerator": hardware.accelerator, "precision": hardware.precision, "plugins": own}
+    options = {**QUIET, "accelerator": hardware.accelerator, "precision": hardware.precision, "plugins": own}
     if not dist.is_initialized():
         return {**options, "devices": 1}
     if not training:
@@ -55,3 +58,15 @@ def prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
         return parts.initializer.prepare(encoder, batches, parts.report, ranks.from_first)
     finally:
         encoder.to(cpu)
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Hide Lightning's advice on loaders and devices, which is settled here."""
+    for name in ("pytorch_lightning", "lightning.pytorch"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="pytorch_lightning")
+        warnings.filterwarnings("ignore", module="lightning_fabric")
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # on in-place operations, of which there are none
+        yield

@@ -1,7 +1,5 @@
 """What one command trains, complete and checked: a run is a list of stages, and a plain run has one."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -30,8 +28,6 @@ class Stage:
     """One training run of a plan.
 
     Args:
-        name: of the stage.
-        config: what it is trained with.
         names: the choices it was composed from.
         overrides: what it was composed of, for its record.
         run: the folder of a finished run to take instead of training, or None.
@@ -59,9 +55,6 @@ class Plan:
     Without a system the last stage is the run itself, and those before it hand on their weights.
 
     Args:
-        stages: in their order.
-        names: what the whole is called by.
-        overrides: what was typed.
         system: what makes answers of the stages.
         resume: see `choose_folder`.
         taken: what was typed, and the stages that it holds for.
@@ -97,13 +90,7 @@ class Plan:
 
 
 def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
-    """A configuration whose network begins with the weights of a stage, and has its shape and word pieces.
-
-    Args:
-        config: of the later stage.
-        before: of the earlier one.
-        stage: the earlier one's name.
-    """
+    """A configuration whose network begins with the weights of a stage, and has its shape and word pieces."""
     init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     if "kind" in config.init:
         init["kind"] = "path"
@@ -112,13 +99,7 @@ def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfi
 
 
 def standing_in(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
-    """The folder and record of the finished run that stands in for a stage.
-
-    Args:
-        run: its folder, or an experiment, of whose finished runs it is the newest.
-        stage: the stage's name.
-        task: that the stage is trained for.
-        outputs: where the runs of experiments are.
+    """The folder and record of the finished run, or newest one of an experiment, that stands in for a stage.
 
     Raises:
         RunError: it is not there, not finished, or of another task.
@@ -139,11 +120,6 @@ def standing_in(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFold
 
 def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
     """Choose or make the folder of a plan's run, lock it, and open its record: one that is continued, or a new one.
-
-    Args:
-        plan: what is to be trained.
-        job: number of the job in a sweep.
-        folder: of the run, where it is known.
 
     Raises:
         RunError: the run cannot be resumed, or another process trains it.

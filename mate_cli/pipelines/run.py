@@ -13,9 +13,8 @@ import torch
 
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Interrupted
-from mate_cli.runs.clock import Clock
 from mate_cli.runs.configuration import Logger
-from mate_cli.runs.record import RunFolder, RunRecord, now
+from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copied_streams
@@ -27,10 +26,8 @@ class Run:
     """A run in progress, or a finished one.
 
     Args:
-        folder: where everything is written.
         record: its summary, written at every change of status.
         clock: seconds of wall time, earlier parts included.
-        console: what the user sees.
         transcript: what the user has seen.
         trackers: where its numbers go; opened once there are some.
     """
@@ -50,13 +47,7 @@ class Run:
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 
     def open_trackers(self, logger: Logger, config: Mapping[str, Any], step: int | None = None) -> None:
-        """Open metrics.jsonl, and W&B where it is asked for; of several processes, only the first keeps any.
-
-        Args:
-            logger: which ones.
-            config: what they are told of the run.
-            step: rows after this one are dropped, as they are made again.
-        """
+        """Open metrics.jsonl, and W&B where it is asked for, in the first process; rows after `step` are dropped."""
         if not ranks.is_first():
             return
         self.trackers.add(MetricsFile(self.folder, step))

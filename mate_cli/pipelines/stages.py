@@ -4,8 +4,6 @@ Each stage is a training run of its own. What it hands on is the weights that th
 that a system joins with those of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from rich.text import Text
 
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import load_best
-from mate_cli.pipelines.evaluation.predictions import save_predictions
+from mate_cli.pipelines.evaluation.evaluation import save_predictions
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import print_results, taken_table
@@ -44,11 +42,6 @@ class Finished:
 
 def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Run:
     """Train all stages, skip those that are finished, and leave a record of each and of the whole.
-
-    Args:
-        plan: what to train.
-        job: number of the job in a sweep.
-        folder: of the whole; a new one below `paths.outputs`, or the one to resume, when it is None.
 
     Returns:
         The finished run.
@@ -153,11 +146,7 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run]) -> None:
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What an example costs that passes through all stages: seconds and operations add up.
-
-    Args:
-        stages: the throughput of each; an entry that one of them lacks is left out.
-    """
+    """What an example costs that passes through all stages: seconds and operations add up, where all have them."""
     joint: dict[str, float] = {}
     if all(stage.get("examples_per_second") for stage in stages):
         joint["examples_per_second"] = 1 / sum(1 / stage["examples_per_second"] for stage in stages)
@@ -185,6 +174,14 @@ def answer_all(run: Run, system: System, done: Finished) -> None:
             save_answers(run.folder, split, system, examples, answered)
     if system.learnt:
         run.folder.write_json(LEARNT, dict(system.learnt))
+
+
+def answer_split(system: System, stages: Mapping[str, Trained], split: str, to: RunFolder) -> dict[str, float]:
+    """Let a system answer a split and score it; its predictions go into a folder."""
+    examples = stages[system.stages[0]].parts.data.questions(split)
+    answered = system.answer(stages, examples, split)
+    save_answers(to, split, system, examples, answered)
+    return system.score(answered, examples)
 
 
 def save_answers(

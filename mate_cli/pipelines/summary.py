@@ -1,25 +1,20 @@
 """What a run prints: its parts at the start, its figures at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.metrics.specs.names import MetricName, subset_rank
+from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.plan import Plan
+from mate_cli.pipelines.run import Run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.fitting.truncation import describe_cuts
-
-if TYPE_CHECKING:
-    from mate_cli.data.loading.batching import Schedule
-    from mate_cli.data.loading.table_data_module import TrainingSet
-    from mate_cli.pipelines.assembly import Parts
-    from mate_cli.pipelines.plan import Plan
-    from mate_cli.pipelines.run import Run
 
 
 def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSet, done: int) -> None:

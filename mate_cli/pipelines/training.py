@@ -1,7 +1,5 @@
 """One training run: fit, choose the best weights and score them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ from hydra.utils import instantiate
 from mate_cli.data.loading.batching import check_shares, plan_schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.lit_modules.base import Optimization
-from mate_cli.lit_modules.distributed.sharding import load_whole
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
+from mate_cli.lit_modules.processes import load_whole
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
@@ -22,8 +20,7 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
-from mate_cli.pipelines.placement import placement, prepare
-from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.pipelines.placement import placement, prepare, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
 from mate_cli.runs import ranks
@@ -36,11 +33,6 @@ from mate_cli.runs.weights import load_module, save_module, sha256
 
 def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     """Fit, or continue to fit, and score the best weights on the development and test splits.
-
-    Args:
-        run: in progress, recorded.
-        cfg: what to train.
-        config: what dashboards are told of the run.
 
     Raises:
         MateError: something the user can mend.
@@ -158,7 +150,6 @@ def build_trainer(
         deterministic=cfg.deterministic,
         callbacks=[Reproducible(cfg.seed), follow, checkpoints],
         **placement(cfg.hardware, training=True),
-        **quiet(),
     )
 
 

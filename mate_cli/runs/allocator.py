@@ -1,7 +1,5 @@
 """Memory on a CPU: freed blocks are kept for the next layer, instead of being given back and faulted in again."""
 
-from __future__ import annotations
-
 import ctypes
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4

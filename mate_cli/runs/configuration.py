@@ -135,11 +135,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
-    """Read config.yaml of a run as plain values that may be built.
-
-    Args:
-        folder: of the run, which may come from anyone.
-        trust: modules of the user's own that parts may come from.
+    """Read config.yaml of a run, which may come from anyone, as values that may be built; `trust` names modules.
 
     Raises:
         RunError: it is missing or damaged.

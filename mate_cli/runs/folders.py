@@ -1,7 +1,5 @@
 """Where runs are kept, and how one is found again."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -44,17 +42,15 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
 def remove_abandoned(parent: Path) -> None:
     """Remove the folders of runs that were killed before anything was written in them."""
     for folder in parent.glob("*"):
-        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {LOCK} and _age(folder) > ABANDONED:
+        if not folder.is_dir() or {path.name for path in folder.iterdir()} - {LOCK}:
+            continue
+        if time.time() - folder.stat().st_mtime > ABANDONED:
             try:
                 hold(folder)
                 release(folder)
                 folder.rmdir()
             except (RunError, OSError):  # somebody is at work there after all
                 continue
-
-
-def _age(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
 
 
 def choose_folder(
@@ -68,14 +64,8 @@ def choose_folder(
 ) -> RunFolder:
     """The folder of a new run, or of the one that `resume` names.
 
-    Args:
-        resume: null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder.
-        outputs: where runs are kept.
-        command: the command that makes it.
-        experiment: its experiment.
-        config: the resolved configuration.
-        job: number of the job in a sweep.
-        name: of a new folder; None for the time.
+    `resume` is null, `last`, `missing` (the same run if there is one, else a new one), or the path of a run folder;
+    without a `name` a new folder is named after the time.
 
     Raises:
         RunError: there is none to resume, it was started with another configuration, or it is still running.
@@ -122,14 +112,7 @@ def _record(folder: RunFolder) -> dict[str, Any]:
 
 
 def find_resumable(resume: str, outputs: Path, command: str, experiment: str, config: Mapping[str, Any]) -> RunFolder:
-    """Find the run to continue.
-
-    Args:
-        resume: `last`, or the path of a run folder.
-        outputs: where runs are kept.
-        command: the command that made it.
-        experiment: its experiment.
-        config: the resolved configuration of now; what shapes the training must be what it was.
+    """Find the run to continue, the `last` one or that of a path; what shapes the training must be what it was.
 
     Raises:
         RunError: there is none, or it was started with another configuration.
@@ -177,11 +160,6 @@ def open_run(path: str) -> RunFolder:
 
 def finished_run(run: str, outputs: Path, command: str) -> RunFolder:
     """The folder of a run that is named, or the newest finished one of an experiment that is.
-
-    Args:
-        run: its folder, or an experiment's name.
-        outputs: where runs are kept.
-        command: the command that made it.
 
     Raises:
         RunError: there is none.

@@ -1,7 +1,5 @@
 """Start the processes that train one run together, or find those that Slurm or torchrun has started."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -57,15 +55,14 @@ def together(hardware: Hardware) -> Iterator[None]:
         store, children = (_join(place), []) if place else _start(size)
         if not hardware.threads:
             torch.set_num_threads(max(1, torch.get_num_threads() // hardware.devices))
-        with ranks.speaking(store, hardware.devices), _following() if _is_other() else _watching(children):
+        with (
+            ranks.speaking(store, hardware.devices),
+            _watching(children) if os.environ["RANK"] == "0" else _following(),
+        ):
             _connect(hardware.accelerator, store)
             yield
             dist.barrier()
             dist.destroy_process_group()
-
-
-def _is_other() -> bool:
-    return int(os.environ["RANK"]) > 0
 
 
 def check_devices(hardware: Hardware) -> None:

@@ -1,7 +1,5 @@
 """Whether the process that trains a run still lives: a killed one cannot say so in its record."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time
@@ -19,12 +17,7 @@ def own_process() -> str:
 
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
-    """Say whether a run that its record calls running has lost its process.
-
-    Args:
-        folder: the run's folder.
-        record: the content of its record.json.
-    """
+    """Say whether a run that its record calls running has lost its process."""
     if record.get("status") != "running":
         return False
     process = record.get("process")

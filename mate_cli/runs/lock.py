@@ -4,8 +4,6 @@ The system gives the lock of a process that was killed free, also over a network
 no locks, or only those of its own machine, the time of the lock file tells: its holder touches it all the while.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import platform

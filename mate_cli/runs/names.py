@@ -60,10 +60,7 @@ def is_ignored(key: str, ignored: Sequence[str] = REPEATED) -> bool:
 def configuration_name(experiment: str, overrides: Sequence[str]) -> str:
     """Name what the repeats of a run share: `hybridqa_mate · init=minilm · optimizer.lr=1e-4`.
 
-    Args:
-        experiment: the experiment.
-        overrides: what was typed, in any order; choices of a group come first, and what may differ between repeats is
-            left out.
+    Choices of a group come first, and what may differ between repeats is left out.
     """
     keys = {item: item.lstrip("+~").partition("=")[0] for item in overrides}
     telling = [item for item, key in keys.items() if not is_ignored(key)]

@@ -1,11 +1,10 @@
 """What a run leaves in its folder: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -31,10 +30,8 @@ class RunRecord:
     Args:
         settings: what was typed as far as it tells the run apart, so that repeats have the same; None for all of it.
         status: running, finished, failed or interrupted.
-        reason: why it failed.
         process: what trains it, see `runs/liveness.py`.
         monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
-        total_steps: optimizer steps that the run is to take.
         peak_memory_mb: of the process, or of the GPU where there is one; of several processes, the sum.
         stages: the run folder of each stage of a chain.
         pretraining: the run folders of the stages whose weights it began with, one after the other.
@@ -88,11 +85,7 @@ class RunRecord:
 
 
 class RunFolder:
-    """One run's folder; every file in it is written to the side and then moved into place.
-
-    Args:
-        path: the folder; it is made when it is missing.
-    """
+    """One run's folder; every file in it is written to the side and then moved into place."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -160,9 +153,6 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 class SeenFolder(RunFolder):
     """A run's folder as all processes but the first have it: they read it and write nothing.
 
-    Args:
-        path: the folder.
-
     Raises:
         RunError: this process does not see it.
     """
@@ -179,6 +169,17 @@ class SeenFolder(RunFolder):
     def write_text(self, name: str, text: str) -> Path:
         """Leave the writing to the first process."""
         return self.path / name
+
+
+class Clock:
+    """Seconds of wall time, counted on from those of earlier parts of the same run."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self._start = time.monotonic() - before
+
+    def __call__(self) -> float:
+        """Seconds so far."""
+        return time.monotonic() - self._start
 
 
 def now() -> str:

@@ -1,7 +1,5 @@
 """The result of a run: the one metric that searches and the summary of a sweep look at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +12,6 @@ class MonitoredResult:
     """The monitored metric of a run that has finished.
 
     Args:
-        name: such as `dev/f1`.
         value: as it is recorded; a share is not in percent.
     """
 
@@ -32,10 +29,5 @@ class MonitoredResult:
 
 
 def result_of(monitor: str, metrics: Mapping[str, float]) -> MonitoredResult | None:
-    """The result of a run, None where it has none.
-
-    Args:
-        monitor: the metric that counts, as its record says.
-        metrics: all that it recorded.
-    """
+    """The result of a run, None where it has none."""
     return MonitoredResult(monitor, metrics[monitor]) if monitor in metrics else None

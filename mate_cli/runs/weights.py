@@ -1,7 +1,5 @@
 """Weights on disk: safetensors, written atomically and read with a clear message."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.files.atomic import beside
-from mate_cli.lit_modules.distributed.sharding import load_whole, whole
+from mate_cli.lit_modules.processes import load_whole, whole
 from mate_cli.runs import ranks
 
 

@@ -24,11 +24,11 @@ class Console(rich.console.Console):
         **options: those of rich.
     """
 
-    def __init__(self, copy: Callable[[str], object] | None = None, **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, copy: Callable[[str], object] | None = None, **options: Any) -> None:
         super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
         self._copy = copy
 
-    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401
+    def print(self, *objects: Any, **options: Any) -> None:
         """Print as rich does, and copy it; a bar that moves prints controls alone."""
         super().print(*objects, **options)
         if self._copy and not all(isinstance(shown, Control) for shown in objects):

@@ -127,7 +127,7 @@ class TokenArrays:
         for name, value in values.items():
             self._values[name][start:end] = value
 
-    def encoding(self, example_id: str, **known: Any) -> TableEncoding:  # noqa: ANN401 - passed on
+    def encoding(self, example_id: str, **known: Any) -> TableEncoding:
         """The encoding with these arrays and what else is known of it."""
         return TableEncoding(example_id, **self._values, **known)
 
@@ -217,7 +217,7 @@ class TableBatch:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if hasattr(value, "device")}
 
-    def to(self, *args: Any, **kwargs: Any) -> TableBatch:  # noqa: ANN401 - the signature of torch.Tensor.to
+    def to(self, *args: Any, **kwargs: Any) -> TableBatch:
         """Move every tensor, as `torch.Tensor.to` does; the copy of pinned memory to a GPU overlaps with work."""
         return self._map(lambda tensor: tensor.to(*args, **{"non_blocking": tensor.is_pinned(), **kwargs}))
 

@@ -10,11 +10,11 @@ from torch.nn.attention.flex_attention import flex_attention
 from mate_cli.attention.backends import flex
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.flex import Flex
+from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 
 PATTERNS = [RowColumnHeads(4), RowColumnHeads(3, 0.34), RowColumnHeads(2, 0.0), Full(2)]

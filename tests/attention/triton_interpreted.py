@@ -9,10 +9,10 @@ from torch.utils.checkpoint import checkpoint
 
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.triton import Triton
+from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.plan import AttentionPlan
-from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 
 SMALL = Triton(tiles=(16, 32), step=16)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from golden import shared
 
-from mate_cli.attention.pairs import all_pairs, needed_pairs
+from mate_cli.attention.pattern import all_pairs, needed_pairs
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.benchmark.inputs.cases import SHAPES, draw_table, drawn_cases, picked_cases, real_lengths, spread
 from mate_cli.benchmark.inputs.real_tables import encode_dataset

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from mate_cli.benchmark.results import Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.memory import peak_mb
-from mate_cli.benchmark.timing.timing import NotRun, Timing, interleaved
+from mate_cli.benchmark.timing.timing import NotRun, Timing, interleaved, peak_mb
 from mate_cli.errors import ConfigError
 
 CPU = torch.device("cpu")

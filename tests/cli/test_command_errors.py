@@ -8,7 +8,7 @@ from hydra.utils import instantiate
 from mate_cli import __version__
 from mate_cli.cli import app
 from mate_cli.cli.commands import evaluate
-from mate_cli.cli.shell.help import choices
+from mate_cli.cli.config_dir import choices
 
 HYDRA_SEES = {
     ("trian",): "trian: no such command. Did you mean mate train?",

@@ -11,9 +11,8 @@ from hydra.utils import instantiate
 from torch import nn
 
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.lit_modules.optimization.adamw import AdamW
-from mate_cli.lit_modules.optimization.bert_adamw import BertAdamW
-from mate_cli.lit_modules.optimization.bert_linear import BertLinear
+from mate_cli.lit_modules.optimization.adamw import AdamW, BertAdamW
+from mate_cli.lit_modules.optimization.schedules import BertLinear
 
 GOLDEN = {name: torch.from_numpy(values) for name, values in np.load(tapas("g12_optimizer.npz")).items()}
 

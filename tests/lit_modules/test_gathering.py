@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mate_cli.data.loading.table_data_module import batches_of_rank
-from mate_cli.lit_modules.distributed import gathering
+from mate_cli.lit_modules.processes import dist, gathered
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ def test_shares_together_are_what_one_process_would_predict(examples, size, proc
     assert len({len(one) for one in shares}) == 1  # no process waits for another that has nothing left
     guesses = [[[Guess(str(index)) for index in batch] for batch in one] for one in shares]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering.dist, "is_initialized", lambda: True)
-        patch.setattr(gathering.dist, "get_world_size", lambda: processes)
-        patch.setattr(gathering.dist, "all_gather_object", lambda found, own: found.__setitem__(slice(None), guesses))
-        found = gathering.gathered(guesses[0])
+        patch.setattr(dist, "is_initialized", lambda: True)
+        patch.setattr(dist, "get_world_size", lambda: processes)
+        patch.setattr(dist, "all_gather_object", lambda found, own: found.__setitem__(slice(None), guesses))
+        found = gathered(guesses[0])
     assert found == [Guess(str(index)) for index in range(examples)]

@@ -7,7 +7,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
 from mate_cli.lit_modules.hybrider.page_reading import PageReading
-from mate_cli.lit_modules.hybrider.row_hopping import RowHopping, hop_end
+from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
@@ -94,7 +94,7 @@ def test_hops_begin_at_every_node_in_a_row_with_the_answer(tasks):
 def test_a_hop_is_right_where_the_answer_is_found(tasks):
     _, hopping = tasks
     (medium, _) = hopping.evaluation_examples(ALL)
-    ends = [hop_end(Choice("medium", place, 1.0), medium) for place in range(3)]
+    ends = [hopping.chosen(Choice("medium", place, 1.0), medium) for place in range(3)]
     assert [(end.content, end.link) for end in ends] == [("Ann", None), ("Ann", "/wiki/Ann"), ("Oslo", None)]
     assert [hopping.right(Choice("medium", place, 1.0), medium) for place in range(3)] == [False, False, True]
     metrics = hopping.score([Choice("medium", 2, 1.0)], {"medium": medium})

@@ -4,7 +4,7 @@ from golden import tapas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.lit_modules.losses.marginal_likelihood import hard_em, marginal_likelihood
+from mate_cli.lit_modules.losses.candidates import hard_em, marginal_likelihood
 from mate_cli.lit_modules.losses.span import correct_spans, span_loss
 
 SEEDS = st.integers(0, 10_000)

@@ -11,7 +11,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.lit_modules.option_choice import OptionChoice
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.models.deeper import Deeper
+from mate_cli.models.candidates import Candidates
 from mate_cli.models.layers.extra import Extra
 from mate_cli.tables.example import Answer, ChoiceExample
 from mate_cli.tables.table import Cell, Table
@@ -31,7 +31,7 @@ def task():
     torch.manual_seed(0)
     extra = Extra(layers=2, heads=2, inner=32, input_dropout=0.0)
     vocabulary = load_tokenizer("sample")
-    network = Deeper(EncoderSize(32, 1, 2, 32), attention=Sdpa(), vocab_size=vocabulary.vocab_size, extra=extra)
+    network = Candidates(EncoderSize(32, 1, 2, 32), attention=Sdpa(), vocab_size=vocabulary.vocab_size, extra=extra)
     return OptionChoice(network).eval(), OptionSerializer(vocabulary)
 
 

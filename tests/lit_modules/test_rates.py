@@ -10,10 +10,9 @@ from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.lit_modules.optimization.adamw import AdamW
-from mate_cli.lit_modules.optimization.bert_adamw import BertAdamW
+from mate_cli.lit_modules.optimization.adamw import AdamW, BertAdamW
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe
-from mate_cli.lit_modules.optimization.power import PowerSchedule
+from mate_cli.lit_modules.optimization.schedules import PowerSchedule
 from mate_cli.models.layers.encoder import parameter_named
 from mate_cli.models.layers.extra import Extra
 from mate_cli.models.tapas import Tapas
@@ -26,7 +25,7 @@ def groups(module, pretrained, name="adamw.AdamW", factors=FACTORS):
     return optimizer_recipe(OmegaConf.create(node), pretrained).build(module, fused=False)
 
 
-@pytest.mark.parametrize("name", ["adamw.AdamW", "bert_adamw.BertAdamW"])
+@pytest.mark.parametrize("name", ["adamw.AdamW", "adamw.BertAdamW"])
 def test_every_weight_is_in_one_group_with_the_rate_of_its_part(name):
     task = CellSelection(Tapas("tiny", attention=Sdpa(), vocab_size=20, extra=Extra(layers=1, heads=2, inner=8)))
     loaded = {parameter_named(f"encoder.{key}") for key in task.encoder.state_dict() if not key.startswith("extra.")}
@@ -44,7 +43,7 @@ def test_every_weight_is_in_one_group_with_the_rate_of_its_part(name):
 
 def test_without_factors_groups_are_as_ever():
     module = nn.Linear(3, 2)
-    for recipe, name in ((AdamW, "adamw.AdamW"), (BertAdamW, "bert_adamw.BertAdamW")):
+    for recipe, name in ((AdamW, "adamw.AdamW"), (BertAdamW, "adamw.BertAdamW")):
         ours, plain = groups(module, {"weight"}, name, None), recipe(lr=5e-4).build(module, fused=False)
         assert ours.state_dict() == plain.state_dict()
 

@@ -12,9 +12,13 @@ from golden import tapas
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.lit_modules.losses.scalar_answer import answer_loss, expected_result, shared_among_tokens
-from mate_cli.lit_modules.losses.selection import free_selection_loss
-from mate_cli.lit_modules.losses.table_answer import TableAnswerLoss
+from mate_cli.lit_modules.losses.table_answer import (
+    TableAnswerLoss,
+    answer_loss,
+    expected_result,
+    free_selection_loss,
+    shared_among_tokens,
+)
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.score import Score
 from mate_cli.models.heads.table_answer import HeadOptions, TableAnswerHead

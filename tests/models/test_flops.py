@@ -13,7 +13,7 @@ from mate_cli.attention.backends.bucketed import Bucketed
 from mate_cli.attention.backends.eager import Eager
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.pairs import all_pairs, needed_pairs
+from mate_cli.attention.pattern import all_pairs, needed_pairs
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn

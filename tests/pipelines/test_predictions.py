@@ -2,7 +2,7 @@
 
 import json
 
-from mate_cli.pipelines.evaluation.predictions import save_predictions
+from mate_cli.pipelines.evaluation.evaluation import save_predictions
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table

@@ -1,7 +1,5 @@
 """The backend that should be fastest for each batch, by counted pairs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar

@@ -4,8 +4,6 @@ Source: MATE paper, section 3.2; google-research/tapas, `attention_utils.create_
 behaviour is kept: neighbours are cyclic, and with fewer than three buckets the same keys are counted more than once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +13,7 @@ from torch.nn.functional import pad as pad_end
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import additive_mask, attention_dtype, split_heads
-from mate_cli.attention.base import AttentionBackend, Work
+from mate_cli.attention.base import SegmentBackend, Work
 from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
@@ -42,7 +40,7 @@ class _View:
     window_mask: Tensor
 
 
-class Bucketed(AttentionBackend):
+class Bucketed(SegmentBackend):
     """An approximation of row and column heads: what lies beyond the window of buckets is not seen.
 
     Args:
@@ -63,14 +61,14 @@ class Bucketed(AttentionBackend):
         self.first_section, self.bucket_size, self.pad = first_section, bucket_size, pad
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments.
+        """Accept patterns made of segments, of which there must be several.
 
         Raises:
-            ConfigError: the pattern has none.
+            ConfigError: the pattern has none, or one.
         """
-        if isinstance(pattern, Full) or not isinstance(pattern, SegmentedPattern):
-            name = type(pattern).__name__
-            raise ConfigError(f"bucketed cannot compute {name}", where="attention", remedy="Use attention=sdpa")
+        super().supports(pattern, dropout)
+        if isinstance(pattern, Full):
+            raise ConfigError("bucketed cannot compute Full", where="attention", remedy="Use attention=sdpa")
 
     def prepare(self, plan: AttentionPlan) -> None:
         """Sort the tokens and mask the windows."""

@@ -1,13 +1,11 @@
 """The definition, computed word for word: scores, mask, softmax, weighted sum."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pairs import all_pairs
+from mate_cli.attention.pattern import all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
 

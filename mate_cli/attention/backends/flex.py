@@ -1,29 +1,23 @@
 """Exact attention by segments through PyTorch's FlexAttention: tokens sorted by segment, empty tiles left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
 
 from mate_cli.attention.backends.sdpa import attention_dtype
-from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import SegmentBackend
+from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import map_tensors
-
-if TYPE_CHECKING:
-    from torch.nn.attention.flex_attention import BlockMask
-
-    from mate_cli.attention.plan import AttentionPlan
 
 TILE = 128
 """Tokens on each side of a tile: what FlexAttention's own sizes divide."""
@@ -52,21 +46,15 @@ class SortedViews:
     tiles: tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class Flex(AttentionBackend):
+class Flex(SegmentBackend):
     """FlexAttention on every view sorted by segment, with tiles found from the segments' ends; compiled once.
 
     Not measured on a GPU yet.
     """
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments on a CUDA device, without dropout.
-
-        Raises:
-            ConfigError: the pattern is not made of segments, weights are to be dropped, or there is no CUDA device.
-        """
-        if not isinstance(pattern, SegmentedPattern):
-            name = type(pattern).__name__
-            raise ConfigError(f"flex cannot compute {name}", where="attention", remedy="Use attention=sdpa")
+        """Accept patterns made of segments on a CUDA device, without dropout."""
+        super().supports(pattern, dropout)
         if dropout:
             remedy = "Set model.attention_dropout=0, or use attention=segments"
             raise ConfigError("flex cannot drop attention weights", where="attention", remedy=remedy)
@@ -77,10 +65,6 @@ class Flex(AttentionBackend):
     def prepare(self, plan: AttentionPlan) -> None:
         """Sort the views and find their tiles."""
         _views(plan)
-
-    def work(self, plan: AttentionPlan) -> Work:
-        """The needed pairs."""
-        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

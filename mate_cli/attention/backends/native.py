@@ -1,29 +1,21 @@
 """Exact attention by segments on a CPU, compiled: every row and column is gathered into cache and attended there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.native_build import native_kernels, say_if_missing
 from mate_cli.attention.backends.sdpa import attention_dtype
 from mate_cli.attention.backends.segments import Segments
-from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import SegmentBackend
+from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
-from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
 
 LISTS = ("query_start", "queries", "global_start", "globals", "local_start", "locals")
 """Of `SegmentTasks`, in the order in which the kernels read them."""
 
 
-class Native(AttentionBackend):
+class Native(SegmentBackend):
     """C++ kernels without padding, compiled on first use; `segments` computes where there is no compiler or a GPU.
 
     They attend in single precision, whatever the precision of the stream. The results are the same with any number
@@ -31,14 +23,8 @@ class Native(AttentionBackend):
     """
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments; compiles, so that no later step waits.
-
-        Raises:
-            ConfigError: the pattern is not made of segments.
-        """
-        if not isinstance(pattern, SegmentedPattern):
-            name = type(pattern).__name__
-            raise ConfigError(f"native cannot compute {name}", where="attention", remedy="Use attention=sdpa")
+        """Accept patterns made of segments; compiles, so that no later step waits."""
+        super().supports(pattern, dropout)
         say_if_missing()
 
     def prepare(self, plan: AttentionPlan) -> None:
@@ -47,10 +33,6 @@ class Native(AttentionBackend):
             Segments().prepare(plan)
         else:
             _task_lists(plan)
-
-    def work(self, plan: AttentionPlan) -> Work:
-        """The needed pairs."""
-        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

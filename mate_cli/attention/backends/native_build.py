@@ -1,7 +1,5 @@
 """Compiles the native backend's kernels, once for every source, compiler and processor."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

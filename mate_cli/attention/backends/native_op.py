@@ -1,7 +1,5 @@
 """The native backend's kernels as an operator of PyTorch: known to autograd, and opaque to torch.compile."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

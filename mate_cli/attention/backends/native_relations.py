@@ -1,7 +1,5 @@
 """The rows of relation-aware attention: by compiled kernels where there are any, else by PyTorch."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 

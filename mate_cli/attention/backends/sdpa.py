@@ -1,14 +1,11 @@
 """Dense masked attention through PyTorch's fused kernel."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pairs import all_pairs
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern, all_pairs
 from mate_cli.attention.plan import AttentionPlan
 
 

@@ -1,7 +1,5 @@
 """Exact row and column attention without a dense mask: every row and column is a small attention of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +8,10 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from mate_cli.attention.backends.sdpa import Sdpa, additive_mask, attention_dtype
-from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import SegmentBackend
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tables import SegmentTables, TaskClass, segment_tables
-from mate_cli.errors import ConfigError
 
 Context = Any
 """What torch hands to the two passes of a function of our own."""
@@ -28,34 +23,16 @@ _flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-class Segments(AttentionBackend):
+class Segments(SegmentBackend):
     """Gathers every row and column with the global tokens, attends within, and puts the results back.
 
     Costs T * (G + mean segment) instead of T * T, with the same numbers. In the full pattern every example is one
     segment, so that examples of different lengths need no padding.
     """
 
-    def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments.
-
-        Raises:
-            ConfigError: the pattern has none.
-        """
-        if not isinstance(pattern, SegmentedPattern):
-            name = type(pattern).__name__
-            raise ConfigError(
-                f"segments cannot compute {name}, whose heads see several segments at once",
-                where="attention",
-                remedy="Use attention=sdpa or attention=auto",
-            )
-
     def prepare(self, plan: AttentionPlan) -> None:
         """Build the index tables."""
         segment_tables(plan)
-
-    def work(self, plan: AttentionPlan) -> Work:
-        """The needed pairs."""
-        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""

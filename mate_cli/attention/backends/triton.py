@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.sdpa import attention_dtype
 from mate_cli.attention.backends.triton_tiles import Tiling, cut, interpreted
-from mate_cli.attention.base import AttentionBackend, Work
-from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.pattern import AttentionPattern, SegmentedPattern
+from mate_cli.attention.base import SegmentBackend
+from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 from mate_cli.tokenization.layout import map_tensors
 
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
-
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
-class Triton(AttentionBackend):
+class Triton(SegmentBackend):
     """One program per tile of queries and head, which gathers its keys by index; deterministic, without atomics.
 
     Not measured on a GPU yet: the sizes below are reasoned, not tuned.
@@ -44,14 +40,8 @@ class Triton(AttentionBackend):
             raise ConfigError(problem, where="attention", remedy="Choose powers of two from 16 on")
 
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
-        """Accept patterns made of segments, where Triton can run.
-
-        Raises:
-            ConfigError: the pattern is not made of segments, or there is no CUDA device, or no Triton.
-        """
-        if not isinstance(pattern, SegmentedPattern):
-            name = type(pattern).__name__
-            raise ConfigError(f"triton cannot compute {name}", where="attention", remedy="Use attention=sdpa")
+        """Accept patterns made of segments, where Triton can run."""
+        super().supports(pattern, dropout)
         if not torch.cuda.is_available() and not interpreted():
             remedy = "Use attention=auto or attention=segments"
             raise ConfigError("triton needs a CUDA device", where="attention", remedy=remedy)
@@ -63,10 +53,6 @@ class Triton(AttentionBackend):
     def prepare(self, plan: AttentionPlan) -> None:
         """Cut the tasks into tiles."""
         self._tiling(plan)
-
-    def work(self, plan: AttentionPlan) -> Work:
-        """The needed pairs."""
-        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H].

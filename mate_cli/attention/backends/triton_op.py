@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 
 from mate_cli.attention.backends import triton_kernels as kernels
-from mate_cli.attention.backends.triton_tiles import interpreted
-
-if TYPE_CHECKING:
-    from mate_cli.attention.backends.triton_tiles import Tiling
+from mate_cli.attention.backends.triton_tiles import Tiling, interpreted
 
 Tensors = tuple[Tensor, Tensor]
 

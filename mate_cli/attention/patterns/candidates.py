@@ -1,29 +1,15 @@
 """Several texts side by side, none of which sees another: each is read as if it stood alone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.same_row_or_column import same
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class CandidateBlocks(AttentionPattern):
-    """A token sees the tokens of its own candidate, whose number is its row id; no token is global.
-
-    Args:
-        num_heads: the number of heads N.
-    """
-
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
+    """A token sees the tokens of its own candidate, whose number is its row id; no token is global."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """The number of the candidate, Int64 [1, B, T]."""

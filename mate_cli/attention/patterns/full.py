@@ -1,28 +1,14 @@
 """Every token sees every token that is not padding, as in BERT and TAPAS."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class Full(AttentionPattern):
-    """Every token sees every token that is not padding.
-
-    Args:
-        num_heads: the number of heads N.
-    """
-
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
+    """Every token sees every token that is not padding."""
 
     def segment_ids(self, batch: TableBatch) -> Tensor:
         """One segment, in which all are global: Int64 [1, B, T]."""

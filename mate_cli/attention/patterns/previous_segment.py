@@ -3,27 +3,14 @@
 Source: Dai et al., "Transformer-XL: Attentive Language Models beyond a Fixed-Length Context", ACL 2019, section 3.2.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class PreviousSegment(AttentionPattern):
-    """A token sees the tokens of its own segment, whose number is its row id, and of the segment before.
-
-    Args:
-        num_heads: the number of heads N.
-    """
-
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
+    """A token sees the tokens of its own segment, whose number is its row id, and of the segment before."""
 
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""

@@ -4,26 +4,18 @@ Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Ef
 google-research/tapas, `attention_utils`, mode `headwise_same_colum_or_row`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class RowColumnHeads(AttentionPattern):
     """Row heads, which come first, see the same row; column heads the same column; global tokens see and are seen.
 
     Args:
-        num_heads: the number of heads N.
         row_head_ratio: the share of row heads; their number is rounded down.
 
     Raises:

@@ -3,29 +3,17 @@
 Source: google-research/tapas, `attention_utils`, mode `same_colum_or_row`; MATE paper, section 5.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class SameRowOrColumn(AttentionPattern):
     """A token sees its row and its column; global tokens see and are seen.
 
     Header cells are row 0, and so see one another; a body cell sees the header of its own column only.
-
-    Args:
-        num_heads: the number of heads N.
     """
-
-    def __init__(self, num_heads: int) -> None:
-        super().__init__(num_heads)
 
     def group_masks(self, batch: TableBatch) -> Tensor:
         """Bool [B, 1, T, T]; padding sees all that is real, so that no query is left without a key."""

@@ -3,17 +3,11 @@
 Source: Zhang et al., "Table Fact Verification with Structure-Aware Transformer", EMNLP 2020; zhhongzhi/sat4table.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.attention.patterns.same_row_or_column import same
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class SatLayer(AttentionPattern):
@@ -23,7 +17,6 @@ class SatLayer(AttentionPattern):
     (and its columns); global tokens see everything.
 
     Args:
-        num_heads: the number of heads N.
         columns: True for the upper layers, False for the lower ones.
     """
 

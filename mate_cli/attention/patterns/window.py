@@ -3,25 +3,17 @@
 Source: Ainslie et al., "ETC: Encoding Long and Structured Inputs in Transformers", EMNLP 2020, section 3.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
+from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class Window(AttentionPattern):
     """A token sees those at most so many places away that are not padding.
 
     Args:
-        num_heads: the number of heads N.
         radius: places to either side.
     """
 

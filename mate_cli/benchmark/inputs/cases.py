@@ -1,7 +1,5 @@
 """What benchmarks measure on: tables of known shapes at any length, and batches of real ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -51,9 +49,7 @@ class Case:
     """One batch to measure on.
 
     Args:
-        shape: what kind of tables.
         label: the number of examples, or "mixed" for different lengths.
-        batch: the tokens.
     """
 
     shape: str
@@ -127,13 +123,7 @@ def draw_table(shape: str, tokens: int, seed: int) -> TableEncoding:
 
 
 def picked_cases(name: str, encodings: Sequence[TableEncoding], batches: Batches) -> Iterator[Case]:
-    """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths.
-
-    Args:
-        name: of the dataset.
-        encodings: to choose from.
-        batches: how many; "mixed" takes the 25th, 50th, 75th and 100th percentile of length.
-    """
+    """Batches of real tables: the longest one, the longest four, and in a mixed batch a sample of all lengths."""
     by_length = sorted(encodings, key=len, reverse=True)
     for label in batches:
         if label == "mixed":

@@ -1,9 +1,6 @@
 """Real questions and tables, as they are and encoded as in training."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -42,10 +39,7 @@ def encode_dataset(name: str, root: str | Path, tokenizer: str, max_tokens: int)
     if name == "wtq":
         one_each = {id(example.table): example for example in examples}
         examples = sorted(one_each.values(), key=_letters, reverse=True)[:LARGEST]
-    return _encoded(examples, TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens))
-
-
-def _encoded(examples: Sequence[TableExample], serializer: TapasSerializer) -> list[TableEncoding]:
+    serializer = TapasSerializer(load_tokenizer(tokenizer), max_tokens=max_tokens)
     return [encoding for encoding in serializer.encode(examples) if isinstance(encoding, TableEncoding)]
 
 

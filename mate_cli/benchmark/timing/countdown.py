@@ -1,7 +1,5 @@
 """How long a benchmark will take: said before it begins, and counted down while it runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The machine that figures come from, and what it can do at most."""
 
-from __future__ import annotations
-
 import os
 import platform
 import time

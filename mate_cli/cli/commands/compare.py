@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.quoting import is_written, quoted, quoted_list
+from mate_cli.cli.flags import LONG, VALUED
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Compare
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from mate_cli.terminal.console import Console
 
 CONFIG = "compare"
-TAKES_VALUE = frozenset(
-    {"--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"}
-)
 
 
 def arguments(words: Sequence[str]) -> list[str]:
@@ -25,7 +23,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     folders: list[str] = []
     rest: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        (folders if before not in TAKES_VALUE and is_folder(word) else rest).append(spelled(word))
+        (folders if LONG.get(before, before) not in VALUED and is_folder(word) else rest).append(spelled(word))
     return [*rest, f"runs={quoted_list(folders)}"] if folders else rest
 
 
@@ -65,7 +63,13 @@ def run(cfg: Compare) -> None:
         against=cfg.against,
         cache=Path(cfg.paths.cache).expanduser(),
     )
-    report = follow_comparison(cfg, look, console) if cfg.watch else look()
+    report: Report | None
+    if cfg.watch:
+        from mate_cli.reports.runs.watch import PAGE_SECONDS, watch
+
+        report = watch(look, lambda seen: write_files(cfg, seen, PAGE_SECONDS), console, cfg.watch_seconds)
+    else:
+        report = look()
     if report is None:
         return
     print_report(report, console)
@@ -90,13 +94,6 @@ def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
     console.print(f"wandb: {place}", soft_wrap=True)
 
 
-def follow_comparison(cfg: Compare, look: Callable[[], Report], console: Console) -> Report | None:
-    """Watch the runs, with a page that loads itself again, until somebody ends it; returns what was seen last."""
-    from mate_cli.reports.runs.watch import PAGE_SECONDS, watch
-
-    return watch(look, lambda report: write_files(cfg, report, PAGE_SECONDS), console, cfg.watch_seconds)
-
-
 def as_texts(value: object) -> list[str]:
     """Return one value, a list of them, or null as a list of strings."""
     if value is None:
@@ -105,13 +102,7 @@ def as_texts(value: object) -> list[str]:
 
 
 def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
-    """Write the files that the configuration wants, and return what was written.
-
-    Args:
-        cfg: the configuration.
-        report: what they show.
-        refresh_seconds: for files that follow running jobs, how often the page loads itself; figures have to wait.
-    """
+    """Write the files that the configuration wants, and return them; figures wait while a page loads itself again."""
     from mate_cli.reports.export.data_files import report_csv, report_json, write_text
     from mate_cli.reports.export.latex import report_latex
     from mate_cli.reports.export.markdown import report_markdown

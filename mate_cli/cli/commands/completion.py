@@ -1,7 +1,5 @@
 """`mate completion bash|zsh|fish`: print the script that completes commands, groups, choices and keys."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from mate_cli.cli.shell.help import nearest
@@ -58,11 +56,7 @@ def run_plain(words: Sequence[str]) -> int:
 
 
 def completions(line: str) -> list[str]:
-    """Return what the last word of a command line can become.
-
-    Args:
-        line: everything typed so far, such as `mate train mod`.
-    """
+    """Return what the last word of a command line, such as `mate train mod`, can become."""
     from mate_cli.cli.app import commands
     from mate_cli.cli.shell.candidates import Completer
 

@@ -18,7 +18,7 @@ SEVERAL = ("run", "split", "data.root")
 
 def arguments(words: Sequence[str]) -> list[str]:
     """Make lists of several values, and let any key of the run's data be set."""
-    return [_of_data(_several(word)) for word in words]
+    return [f"++{_several(word)}" if word.startswith("data.") else _several(word) for word in words]
 
 
 def _several(word: str) -> str:
@@ -28,13 +28,9 @@ def _several(word: str) -> str:
     return f"{key}={quoted_list(value.split(','))}"
 
 
-def _of_data(word: str) -> str:
-    return f"++{word}" if word.startswith("data.") else word
-
-
 def run(cfg: Evaluate) -> None:
     """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders."""
-    from mate_cli.cli.config.schema import as_list, modules
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.runs.folders import open_run
 
     for folder in as_list(cfg.run):
@@ -44,7 +40,7 @@ def run(cfg: Evaluate) -> None:
 
     roots: list[str | None] = [*as_list(cfg.data.get("root"))]
     for root in roots or [None]:
-        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, modules(cfg.trust))
+        here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, as_list(cfg.trust))
         (score if cfg.analysis is None else analyse)(cfg, here)
 
 

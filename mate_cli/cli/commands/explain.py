@@ -47,11 +47,6 @@ def run_plain(words: Sequence[str]) -> int:
 def text(command: str, key: str, words: Sequence[str]) -> str:
     """What is known of a key, or of the keys of a section, for a terminal.
 
-    Args:
-        command: whose configuration it is in.
-        key: dotted.
-        words: what else is typed.
-
     Raises:
         ConfigError: there is no such key.
     """
@@ -92,7 +87,7 @@ def _one(found: Explained, width: int) -> str:
 
 
 def _section(key: str, found: Sequence[Explained], width: int) -> str:
-    from mate_cli.cli.shell.help import choices
+    from mate_cli.cli.config_dir import choices
 
     size = max(len(one.key) for one in found)
     rows = [f"{key}: {', '.join(choices(key))}"] if choices(key) else []

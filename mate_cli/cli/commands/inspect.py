@@ -36,9 +36,6 @@ class ExampleReader(NamedTuple):
     """What reads the example.
 
     Args:
-        config: the parts that it is made of.
-        serializer: encodes.
-        examples: of the split.
         task: with its weights; None where none are at hand.
     """
 
@@ -192,15 +189,7 @@ def show(
     tokens: int,
     kept: KeptTokens | None = None,
 ) -> None:
-    """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both.
-
-    Args:
-        example: the example.
-        encoding: of it.
-        serializer: made the encoding.
-        tokens: how many to list.
-        kept: those that the network answers from, where it does not read all.
-    """
+    """Print the example with its table, the linked text that cells get, and the first tokens; of masked ones both."""
     from mate_cli.reports.examples.example import print_cut, print_example, print_sentences, print_tokens
     from mate_cli.reports.examples.kept_tokens import print_kept
     from mate_cli.reports.terminal.comparison import report_console

@@ -38,22 +38,13 @@ def arguments(words: Sequence[str]) -> list[str]:
     rest: list[str] = []
     for word in words:
         key, sign, value = word.partition("=")
-        if sign and key in TEXTS and not is_grammar(value):
+        if sign and key in TEXTS and value[:1] + value[-1:] != "[]" and not is_written(value):
             found.setdefault(key, []).append(value)
         else:
             rest.append(word)
     given = {key: values if key in SEVERAL else values[-1:] for key, values in found.items()}
-    return [*rest, *(f"{key}={in_grammar(values)}" for key, values in given.items())]
-
-
-def in_grammar(values: Sequence[str]) -> str:
-    """Return one text as such, and several as a list."""
-    return quoted(values[0]) if len(values) == 1 else quoted_list(values)
-
-
-def is_grammar(value: str) -> bool:
-    """Say whether a value is written for Hydra: a list, or what `is_written` knows."""
-    return value[:1] + value[-1:] == "[]" or is_written(value)
+    texts = {key: quoted(values[0]) if len(values) == 1 else quoted_list(values) for key, values in given.items()}
+    return [*rest, *(f"{key}={text}" for key, text in texts.items())]
 
 
 def run(cfg: Predict) -> None:
@@ -78,7 +69,7 @@ def run(cfg: Predict) -> None:
 
 def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
-    from mate_cli.cli.config.schema import modules
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.files.atomic import check_writable
     from mate_cli.runs.folders import open_run
 
@@ -90,7 +81,7 @@ def predict_dataset(cfg: Predict) -> None:
 
     from mate_cli.pipelines.evaluation.finished import Here, predict_file
 
-    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=modules(cfg.trust))
+    here = Here(cfg.hardware, cfg.paths, cfg.data, trust=as_list(cfg.trust))
     predict_file(cfg.run, str(cfg.input), output, here)
 
 
@@ -135,11 +126,11 @@ def predict_tables(cfg: Predict) -> None:
 
 def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     """Ask the model that is named about the tables, or the database, that are."""
-    from mate_cli.cli.config.schema import as_list, modules
+    from mate_cli.cli.config.schema import as_list
     from mate_cli.pipelines.evaluation.finished import Here
     from mate_cli.pipelines.inference.opened import open_model
 
-    here = Here(cfg.hardware, cfg.paths, trust=modules(cfg.trust))
+    here = Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust))
     questions = as_list(cfg.question)
     if cfg.database is not None:
         from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database

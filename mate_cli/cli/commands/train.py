@@ -37,10 +37,6 @@ def arguments(words: Sequence[str]) -> list[str]:
 def run_words(words: Sequence[str], argv: list[str]) -> int:
     """Train what the words say, or show the configuration that would be used.
 
-    Args:
-        words: flags and overrides.
-        argv: what starts this command again.
-
     Raises:
         MateError: something the user can mend.
     """
@@ -68,13 +64,7 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
 
 
 def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int:
-    """Hand the overrides to Hydra's sweeper, which makes jobs of them.
-
-    Args:
-        overrides: as typed.
-        folder: the user's configuration; `./conf` when it is None.
-        argv: what starts this command again.
-    """
+    """Hand the overrides to Hydra's sweeper, which makes jobs of them."""
     from mate_cli.cli.config.words import for_sweeper
     from mate_cli.cli.config_dir import user_config_dir
     from mate_cli.cli.sweeps.sweep import run_job, run_sweep
@@ -86,10 +76,6 @@ def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int
 
 def check_plan(plan: Plan, folder: Path | None = None) -> None:
     """Look at all that can be known before a network is built, the quickest first.
-
-    Args:
-        plan: what is to be trained.
-        folder: the user's configuration, beside which modules may lie; `./conf` when it is None.
 
     Raises:
         MateError: data is not there, or a part does not fit its class.
@@ -139,11 +125,7 @@ def train_plan(plan: Plan) -> None:
 
 
 def config_text(plan: Plan, package: str | None = None) -> str:
-    """The configuration of a plan as YAML: what config.yaml of the run will hold.
-
-    Args:
-        plan: what would be trained.
-        package: the part to show; None for all.
+    """The configuration of a plan, or the part that `package` names, as YAML: what config.yaml of the run will hold.
 
     Raises:
         ConfigError: there is no such part.

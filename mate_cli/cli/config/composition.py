@@ -1,21 +1,18 @@
 """Configurations of `mate train` that Hydra composes outside its own main function: one for each stage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, open_dict
 
-from mate_cli.cli.config.quoting import quoted_list
+from mate_cli.cli.config.mistakes import hydra_here
 from mate_cli.cli.config.validate import plain_problems, resolved
-from mate_cli.cli.config_dir import config_dir, user_config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.names import Names
@@ -34,8 +31,6 @@ class Composed:
 
     Args:
         config: with interpolations as they stand.
-        choices: the file of each group.
-        words: the overrides.
     """
 
     config: DictConfig
@@ -46,15 +41,6 @@ class Composed:
     def names(self) -> Names:
         """The choices by which a run is called."""
         return Names.of(self.choices)
-
-    def has(self, key: str) -> bool:
-        """Whether there is such a key, set or not."""
-        node: Any = self.config
-        for part in key.split(".") if key else ():
-            if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
-                return False
-            node = node._get_node(part)
-        return True
 
     def checked(self) -> RunConfig:
         """The typed configuration.
@@ -68,13 +54,19 @@ class Composed:
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
 
 
+def has_key(config: DictConfig, key: str) -> bool:
+    """Whether a configuration has such a key or section, set or not."""
+    node: Any = config
+    for part in key.split(".") if key else ():
+        if not isinstance(node, DictConfig) or node._is_none() or node._is_missing() or part not in node:
+            return False
+        node = node._get_node(part)
+    return True
+
+
 @dataclass(frozen=True)
 class Composer:
-    """Composes configurations of `mate train`.
-
-    Args:
-        settings: overrides of Hydra's own part, for all of them.
-    """
+    """Composes configurations of `mate train`."""
 
     settings: tuple[str, ...]
 
@@ -89,23 +81,16 @@ class Composer:
 
 @contextmanager
 def composer(settings: Sequence[str], folder: Path | None) -> Iterator[Composer]:
-    """Let Hydra compose outside its own main function, also while that is at work on a sweep.
-
-    Args:
-        settings: overrides of Hydra's own part.
-        folder: the user's configuration, found beside ours; `./conf` when it is None.
+    """Let Hydra compose outside its own main function, also during a sweep; the user's folder is `./conf` if None.
 
     Raises:
         ConfigError: there is no such folder.
     """
     if folder and not folder.is_dir():
         raise ConfigError("no such folder", where=f"--config-dir {folder}")
-    own = folder or user_config_dir()
-    path = [f"hydra.searchpath={quoted_list([f'file://{own.absolute()}'])}"] if own else []
     busy = GlobalHydra.instance().hydra
-    GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        with hydra_here(folder) as path:
             yield Composer((*path, *settings))
     finally:
         GlobalHydra.instance().hydra = busy

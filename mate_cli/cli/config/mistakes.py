@@ -1,7 +1,5 @@
 """Hydra's and OmegaConf's errors in one line: the key, what is wrong, the nearest right name."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -21,20 +19,16 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
+from mate_cli.cli.config.quoting import quoted_list
 from mate_cli.cli.config.words import Word
-from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.shell.help import choices, groups_of, nearest, nearest_choice
+from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
+from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, MateError
 
 
 @contextmanager
 def explained_errors(config_name: str, words: Sequence[str], file: str | None = None) -> Iterator[None]:
-    """Turn the errors that a configuration can cause into `ConfigError`; errors of the program stay what they are.
-
-    Args:
-        config_name: the command's configuration.
-        words: its arguments.
-        file: of the module that reads the configuration, where the program may be to blame; None without one.
+    """Turn errors that a configuration can cause into `ConfigError`; those of the module at `file` stay what they are.
 
     Raises:
         ConfigError: naming the key and the nearest right name.
@@ -94,21 +88,23 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
 
 
 def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
-    """Return a command's configuration as the choices among the words make it; as it is where they cannot be composed.
-
-    Args:
-        config_name: its primary configuration.
-        words: what is typed.
-    """
-    own = user_config_dir()
-    path = [f'hydra.searchpath=["file://{own}"]'] if own else []
+    """Return a command's configuration as the words' choices make it; as it is where they cannot be composed."""
     chosen = [str(word) for word in map(Word.parse, words) if word.group and not word.sign and word.group != "sweep"]
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+    with hydra_here() as path:
         try:
             return compose(config_name, [*path, *chosen])
         except HydraException:
             return compose(config_name)
+
+
+@contextmanager
+def hydra_here(folder: Path | None = None) -> Iterator[list[str]]:
+    """Let Hydra compose outside its own main function; yields the override that adds the user's folder to ours."""
+    own = folder or user_config_dir()
+    path = [f"hydra.searchpath={quoted_list([f'file://{own.absolute()}'])}"] if own else []
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        yield path
 
 
 def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
@@ -117,13 +113,7 @@ def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
 
 
 def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str | None:
-    """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere.
-
-    Args:
-        key: dotted path.
-        config: what is known.
-        groups: names that are a choice of file, known beside the keys.
-    """
+    """Return the known key nearest to a mistyped one: in its own section first, then of that name anywhere."""
     section, _, name = key.rpartition(".")
     node = OmegaConf.select(config, section, throw_on_missing=False) if section else config
     if not isinstance(node, DictConfig):
@@ -141,12 +131,8 @@ def nearest_key(key: str, config: DictConfig, groups: Sequence[str] = ()) -> str
 
 def choices_with(group: str, key: str) -> list[str]:
     """Return the choices of a group in whose files a key stands."""
-    found = []
-    for name in choices(group):
-        file = config_dir() / group / f"{name}.yaml"
-        if file.is_file() and _stands(OmegaConf.to_container(OmegaConf.load(file)), key.split(".")):
-            found.append(name)
-    return found
+    files = {name: find_config(f"{group}/{name}") for name in choices(group)}
+    return [name for name, file in files.items() if _stands(read_config(file), key.split("."))]
 
 
 def _stands(tree: object, parts: Sequence[str]) -> bool:
@@ -206,10 +192,6 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{f'={value}' if value else ''}?")
 
 
-def _unused_group(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return ConfigError(f"mate {config_name} does not use this group", where=found[1])
-
-
 def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
     key, _, value = found[1].partition("=")
     return ConfigError(
@@ -217,30 +199,31 @@ def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> Co
     )
 
 
-def _exists(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return ConfigError("this key exists already", where=found[1], remedy="Leave out the +")
-
-
-def _nothing_to_delete(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    return ConfigError("nothing to delete here", where=f"~{found[1]}")
-
-
-def _no_target(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    remedy = "It was made by another version of mate, or by code that is not on the path"
-    return ConfigError("there is no such class here", where=found[1], remedy=remedy)
-
-
 Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]
+
+
+def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
+    """An answer that only names what Hydra names, as `{command}` has it."""
+    return lambda found, command, _: ConfigError(
+        problem.format(command=command), where=f"{sign}{found[1]}", remedy=remedy
+    )
+
+
+NOT_HERE = "It was made by another version of mate, or by code that is not on the path"
+NOTHING = _plain("nothing to delete here", sign="~")
 ANSWERS: tuple[tuple[str, Answer], ...] = (
-    (r"Error locating target '([^']+)'", _no_target),
-    (r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)", _unused_group),
+    (r"Error locating target '([^']+)'", _plain("there is no such class here", NOT_HERE)),
+    (
+        r"Could not override '([^']+)'\.(?: No match in the defaults list|\nDid you mean)",
+        _plain("mate {command} does not use this group"),
+    ),
     (r"Could not override '([^']+)'", _unknown_key),
     (r"config group '([^']+)' does not exist", _unknown_key),
     (r"Ambiguous value for argument '([^']+)'", _several),
     (r"Sweep parameters '([^']+)'", _several),
-    (r"An item is already at '([^']+)'", _exists),
-    (r"Could not delete '([^'=]+)", _nothing_to_delete),
-    (r"Could not delete from config\. '([^']+)'", _nothing_to_delete),
+    (r"An item is already at '([^']+)'", _plain("this key exists already", "Leave out the +")),
+    (r"Could not delete '([^'=]+)", NOTHING),
+    (r"Could not delete from config\. '([^']+)'", NOTHING),
 )
 """Hydra says in words what it has no exception class for."""
 

@@ -16,9 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer
+from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer, has_key
 from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
-from mate_cli.cli.config.schema import StageOptions, modules
+from mate_cli.cli.config.schema import StageOptions, as_list
 from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.shell.help import nearest
@@ -36,10 +36,6 @@ OF_THE_WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "tr
 
 def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
     """Compose and check all that a command trains; nothing that needs torch is looked at.
-
-    Args:
-        words: overrides as typed, without flags.
-        folder: the user's configuration; `./conf` when it is None.
 
     Raises:
         ConfigError: a key that no stage has, a value out of bounds, or stages that cannot follow each other.
@@ -61,7 +57,7 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
         composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
     _refuse_untaken(general, composed.values())
     system: Node | None = _resolved(whole.config, "system")
-    trust = modules(_resolved(whole.config, "trust"))
+    trust = as_list(_resolved(whole.config, "trust"))
     stages = _in_line(list(composed.values()), system, trust)
     taken = {str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general}
     names = _names_of(whole, stages, system)
@@ -178,8 +174,6 @@ class _StageWords:
     """A stage's configuration, and what was typed that it has taken.
 
     Args:
-        name: of the stage.
-        options: of the stage.
         composed: with all that it takes.
         own: what was typed for it alone.
         fits: of what was typed for every stage that has the key.
@@ -245,11 +239,6 @@ class _StageWords:
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.
 
-        Args:
-            asked: as it was composed.
-            config: as it will be trained.
-            first: the stage where the weights come from.
-
         Raises:
             ConfigError: naming the key, and where to set it.
         """
@@ -290,7 +279,7 @@ def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
 
 def _takes(composed: Composed, word: Word) -> bool:
     """Whether what is typed for all is of a stage: one that has the key, or the section in which to add it."""
-    return composed.has(word.key.rpartition(".")[0] if "+" in word.sign else word.key)
+    return has_key(composed.config, word.key.rpartition(".")[0] if "+" in word.sign else word.key)
 
 
 def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> None:

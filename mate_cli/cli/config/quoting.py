@@ -4,8 +4,6 @@ The grammar holds every text, and a configuration every text but one: `???` mean
 not. Quotes and backslashes are escaped for Hydra's parser, `${` for OmegaConf, which would look up what follows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

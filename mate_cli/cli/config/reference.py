@@ -9,24 +9,23 @@ from __future__ import annotations
 import inspect
 import pydoc
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
+from hydra import compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from mate_cli.cli.config.mistakes import nearest_key
-from mate_cli.cli.config.quoting import quoted_list
+from mate_cli.cli.config.composition import has_key
+from mate_cli.cli.config.mistakes import hydra_here, nearest_key
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.validate import Parameters
-from mate_cli.cli.config_dir import config_dir, user_config_dir
-from mate_cli.cli.shell.help import choices
+from mate_cli.cli.config_dir import choices, config_folders, find_config
 from mate_cli.errors import ConfigError
 
 LINE = re.compile(
@@ -45,13 +44,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """A place that sets a key.
-
-    Args:
-        where: a file of `conf/`, or "typed".
-        value: as it stands there.
-        said: the comment beside it.
-    """
+    """A place that sets a key."""
 
     where: str
     value: str
@@ -63,7 +56,6 @@ class Explained:
     """What is known of a key.
 
     Args:
-        key: dotted.
         meaning: what it is for; "" where nobody says.
         bounds: what it may be, in words; "" where anything may.
         value: in this composition.
@@ -82,8 +74,6 @@ class Composition:
     """What a command's configuration is composed of.
 
     Args:
-        name: of the primary configuration.
-        config: as composed.
         files: in their order, each with the part of the configuration that it is about; "" for all.
         typed: values that were typed, by key.
     """
@@ -100,31 +90,16 @@ class Composition:
         Raises:
             HydraException: it cannot be composed.
         """
-        own = user_config_dir()
-        path = [f"hydra.searchpath={quoted_list([f'file://{own.absolute()}'])}"] if own else []
-        GlobalHydra.instance().clear()
-        with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        with hydra_here() as path:
             loader = GlobalHydra.instance().config_loader()
             found = loader.compute_defaults_list(name, [*path, *words], RunMode.RUN).defaults
             config = compose(name, [*path, *words])
-        folders = [folder for folder in (own, config_dir()) if folder]
         files = []
         for entry in found:
-            places = [folder / f"{entry.config_path}.yaml" for folder in folders]
-            file = next((place for place in places if place.is_file()), None)
-            if file is not None:
+            if file := find_config(str(entry.config_path)):
                 files.append((file, "" if entry.package in (None, "_global_") else str(entry.package)))
         pairs = [word.lstrip("+~").partition("=")[::2] for word in words]
         return cls(name, config, tuple(files), {key: value for key, value in pairs if not choices(key)})
-
-    def has(self, key: str) -> bool:
-        """Whether there is such a key or section."""
-        node: Any = self.config
-        for part in key.split("."):
-            if not isinstance(node, DictConfig) or node._is_none() or part not in node:
-                return False
-            node = node._get_node(part)
-        return True
 
     def explain(self, key: str) -> Explained:
         """What is known of a key that there is."""
@@ -153,9 +128,8 @@ class Composition:
             return settings[0].said
         section, _, name = key.rpartition(".")
         for other in choices(section) if section else ():
-            file = next(p for f in _folders() if (p := f / section / f"{other}.yaml").is_file())
-            said = stated(file).get(name, ("", ""))[1]
-            if said:
+            file = find_config(f"{section}/{other}")
+            if file and (said := stated(file).get(name, ("", ""))[1]):
                 return said
         return _documented(self._class(section), name) if section else ""
 
@@ -180,18 +154,13 @@ class Composition:
 
 
 def explanations(command: str, key: str, words: Sequence[str]) -> list[Explained]:
-    """What is known of a key, or of each key of a section.
-
-    Args:
-        command: whose configuration it is in.
-        key: dotted; its own name alone will do where it is found once.
-        words: what else is typed.
+    """What is known of a key, or of each key of a section; its own name will do where that is found once.
 
     Raises:
         ConfigError: there is no such key; naming the nearest one.
     """
     made = Composition.of(command, words)
-    if not made.has(key):
+    if not has_key(made.config, key):
         near = nearest_key(key, made.config)
         section, _, name = (near or "").rpartition(".")
         if near is None or name != key or not section:
@@ -252,9 +221,5 @@ def _documented(target: Any, name: str) -> str:  # noqa: ANN401 - a class or not
 
 def _place(file: Path) -> str:
     """A file as people find it: below the folder `conf`."""
-    folder = next(folder for folder in _folders() if file.is_relative_to(folder))
+    folder = next(folder for folder in config_folders() if file.is_relative_to(folder))
     return str(Path("conf") / file.relative_to(folder))
-
-
-def _folders() -> Iterator[Path]:
-    yield from (folder for folder in (user_config_dir(), config_dir()) if folder)

@@ -3,18 +3,11 @@
 One class per command, one field per top-level key. A part with a `_target_` is checked against its class instead.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
-
-
-def modules(trust: str | list[str] | None) -> list[str]:
-    """The modules that `trust` names: one, a list of them, or none."""
-    return as_list(trust)
 
 
 def as_list(value: str | list[str] | None) -> list[str]:

@@ -4,16 +4,15 @@ People who come from other programs type flags, names without their group, space
 quotes. Each of these is refused before anything is composed, with what to type in its place.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mate_cli.cli.config_dir import choices
 from mate_cli.cli.flags import FLAGS, LONG, VALUED
-from mate_cli.cli.shell.help import choices, groups_of, keys_of, nearest, nearest_choice
+from mate_cli.cli.shell.help import groups_of, keys_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, RunError
 
 FORM = "settings are written key=value"

@@ -1,7 +1,5 @@
 """What was typed, as far as it tells a run apart: equal settings are equal however they are typed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,17 +16,13 @@ from mate_cli.cli.config.words import Word
 from mate_cli.errors import MateError
 from mate_cli.pipelines.plan import Plan
 from mate_cli.runs.folders import flat_keys
-from mate_cli.runs.names import Names, is_ignored, of_stage
+from mate_cli.runs.names import is_ignored, of_stage
 
 
 def telling(plan: Plan, folder: Path | None = None) -> Plan:
-    """The plan with its settings: what was typed of it without what changes nothing, values as they are read.
-
-    Args:
-        plan: as it was composed.
-        folder: the user's configuration; `./conf` when it is None.
-    """
-    asked = [text for text in plan.overrides if _may_tell(Word.parse(text))]
+    """The plan with its settings: what was typed of it without what changes nothing, values as they are read."""
+    keys = {text: Word.parse(text).key for text in plan.overrides}
+    asked = [text for text in plan.overrides if keys[text] != "experiment" and not is_ignored(keys[text])]
     same, stages = plan, _untyped(plan, folder) if asked else []
     for text in asked:
         if any(stage.is_changed_by(Word.parse(text)) for stage in stages):
@@ -39,21 +33,15 @@ def telling(plan: Plan, folder: Path | None = None) -> Plan:
     return replace(plan, settings=[_read(Word.parse(text), values) for text in same.overrides])
 
 
-def _may_tell(word: Word) -> bool:
-    return word.key != "experiment" and not is_ignored(word.key)
-
-
 def _same_plan(plan: Plan, words: Sequence[str], folder: Path | None) -> Plan | None:
     """The plan of fewer words if it is the same; None if it is another, or none at all."""
     try:
         other = compose_plan(words, folder)
     except (MateError, HydraException):
         return None
-    return replace(other, overrides=list(words)) if _what(other) == _what(plan) else None
-
-
-def _what(plan: Plan) -> tuple[dict[str, Any], Names]:
-    return plan.values(), plan.names
+    return (
+        replace(other, overrides=list(words)) if (other.values(), other.names) == (plan.values(), plan.names) else None
+    )
 
 
 @dataclass(frozen=True)
@@ -61,8 +49,6 @@ class _Untyped:
     """A stage beside what it would be without any value that was typed: composed once, it shows what most words do.
 
     Args:
-        name: of the stage.
-        words: what it was composed of.
         values: what it is trained with, by dotted key, as far as its words alone decide it.
         others: the same of its choices alone, interpolations as they stand.
     """

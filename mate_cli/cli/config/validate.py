@@ -31,10 +31,6 @@ RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
     """Check the plain parts of a configuration, then each part with a `_target_` against its class.
 
-    Args:
-        config: as composed by Hydra, with or without the `hydra` part.
-        command: the primary configuration, such as `train`.
-
     Returns:
         The typed configuration, of the class in `SCHEMAS`.
 

@@ -1,7 +1,5 @@
 """pydantic's errors as sentences, such as `trainer.max_steps: must be greater than 0 (got -5)`."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -27,14 +25,7 @@ KINDS = {
 
 
 def validation_messages(error: ValidationError, values: object, path: str = "", schema: object = None) -> Iterator[str]:
-    """Yield one sentence per key of a failed check.
-
-    Args:
-        error: what pydantic raised.
-        values: what was checked.
-        path: where in the configuration the values stand.
-        schema: the model they were checked against, to find the nearest right name of an unknown key.
-    """
+    """Yield one sentence per key of a failed check."""
     placed = [(_keys(detail, values), detail) for detail in error.errors()]
     for keys, group in itertools.groupby(placed, key=lambda pair: pair[0]):
         details = [detail for _, detail in group]
@@ -46,12 +37,7 @@ def validation_messages(error: ValidationError, values: object, path: str = "", 
 
 
 def unknown_key(place: str, known: Sequence[str]) -> str:
-    """Return the sentence about a key that nothing reads.
-
-    Args:
-        place: the dotted path of the key.
-        known: the names that its section has.
-    """
+    """Return the sentence about a key that nothing reads."""
     section, _, name = place.rpartition(".")
     remedy = nearest(name, known, prefix=f"{section}." if section else "")
     if place in ("experiment", "debug"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Quote, QuotedString
 
-from mate_cli.cli.shell.help import choices
+from mate_cli.cli.config_dir import choices
 
 ROW = "row"
 """A parameter of a sweep each of whose values holds several overrides, as in a shell: what a grid cannot say."""
@@ -75,12 +75,7 @@ def _shown(word: Word, place: int) -> Word:
 
 
 def of_job(overrides: Iterable[str], typed: Sequence[str]) -> list[str]:
-    """The overrides of a sweep's job as they would be typed for it alone.
-
-    Args:
-        overrides: as Hydra has them.
-        typed: the overrides of the sweep.
-    """
+    """The overrides of a sweep's job as they would be typed for it alone."""
     signs = {word.key: word.sign for word in map(Word.parse, typed)}
     found: list[str] = []
     for word in map(Word.parse, overrides):

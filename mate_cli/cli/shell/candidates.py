@@ -1,13 +1,11 @@
 """What the last word of a command line can become, read from `conf/` itself: Hydra would take a second to load."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.config_dir import choices, chosen, extended, find_config, own_keys, read_config
 
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
 """What every command takes; `mate train` also the next ones."""
@@ -20,12 +18,7 @@ NEWEST = 20
 
 @dataclass(frozen=True)
 class Completer:
-    """Completes words of one command.
-
-    Args:
-        command: whose configuration it is.
-        words: what stands before.
-    """
+    """Completes words of one command."""
 
     command: str
     words: Sequence[str]
@@ -47,7 +40,7 @@ class Completer:
         before, comma, last = value.rpartition(",")
         groups = self._groups()
         if key in groups:
-            known: Sequence[str] = _choices(key)
+            known: Sequence[str] = choices(key)
         elif key in RUNS or (key.startswith("stages.") and key.endswith(".run")):
             known = newest_runs()
         else:
@@ -64,32 +57,25 @@ class Completer:
         groups = self._groups()
         yield from (f"{group}=" for group in groups)
         yield from (f"{group}." for group in groups if self._section(group))
-        yield from (_ended(name, value) for name, value in self._own().items() if name not in groups)
+        yield from (_ended(name, value) for name, value in own_keys(self.command).items() if name not in groups)
 
     def _section(self, section: str) -> dict[str, Any]:
         first, *inner = section.split(".")
         chosen = self._groups().get(first)
-        node: Any = _file(first, chosen) if chosen else self._own().get(first)
+        node: Any = _file(first, chosen) if chosen else own_keys(self.command).get(first)
         for part in inner:
             node = node.get(part) if isinstance(node, dict) else None
         return {name: value for name, value in node.items() if name[0] != "_"} if isinstance(node, dict) else {}
 
     def _default(self, key: str) -> object:
         section, _, name = key.rpartition(".")
-        return (self._section(section) if section else self._own()).get(name)
-
-    def _own(self) -> dict[str, Any]:
-        """The keys at the top of the command's configuration, and of those that it extends."""
-        found: dict[str, Any] = {}
-        for content in _extended(self.command):
-            found |= {name: value for name, value in content.items() if name not in ("defaults", "hydra")}
-        return found
+        return (self._section(section) if section else own_keys(self.command)).get(name)
 
     def _groups(self) -> dict[str, str | None]:
         """The groups of the command with what is chosen: what is typed, what the experiment says, or the default."""
         groups: dict[str, str | None] = {}
-        for content in _extended(self.command):
-            groups |= {str(name): value for name, value in _pairs(content) if " " not in str(name)}
+        for content in extended(self.command):
+            groups |= {name: value for name, value in chosen(content) if " " not in name}
         typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
         experiment = typed.get("experiment")
         said = _overridden("experiment", experiment) if experiment and "experiment" in groups else {}
@@ -108,61 +94,21 @@ def _ended(name: str, value: object) -> str:
     return f"{name}." if isinstance(value, dict) and value else f"{name}="
 
 
-def _extended(name: str) -> Iterator[dict[str, Any]]:
-    """A primary configuration, after those that it extends."""
-    content = _read(config_dir() / f"{name}.yaml")
-    for entry in content.get("defaults") or []:
-        if isinstance(entry, str) and entry not in ("_self_", "program"):
-            yield from _extended(entry)
-    yield content
-
-
-def _pairs(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for entry in content.get("defaults") or []:
-        if isinstance(entry, dict):
-            yield from entry.items()
-
-
 def _overridden(group: str, name: str) -> dict[str, Any]:
     """What a file chooses of groups, and those that it extends."""
-    path = _place(group, name)
-    content = _read(path) if path else {}
+    content = read_config(find_config(f"{group}/{name}"))
     found: dict[str, Any] = {}
     for entry in content.get("defaults") or []:
         if isinstance(entry, str) and entry != "_self_":
             found |= _overridden(group, entry)
-    return found | {key.removeprefix("override /"): value for key, value in _pairs(content)}
+    return found | {key.removeprefix("override /"): value for key, value in chosen(content)}
 
 
 def _file(group: str, name: str) -> dict[str, Any]:
     """The content of a choice, with that of the choices that it extends."""
-    path = _place(group, str(name))
-    content = _read(path) if path else {}
+    content = read_config(find_config(f"{group}/{name}"))
     found: dict[str, Any] = {}
     for entry in content.pop("defaults", None) or []:
         if isinstance(entry, str) and entry != "_self_":
             found |= _file(group, entry)
     return found | content
-
-
-def _place(group: str, name: str) -> Path | None:
-    places = (folder / group / f"{name}.yaml" for folder in _folders())
-    return next((place for place in places if place.is_file()), None)
-
-
-def _choices(group: str) -> list[str]:
-    return sorted({path.stem for folder in _folders() for path in (folder / group).glob("*.yaml")})
-
-
-def _folders() -> list[Path]:
-    return [folder for folder in (user_config_dir(), config_dir()) if folder]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    import yaml  # type: ignore[import-untyped]
-
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, yaml.YAMLError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -1,15 +1,12 @@
 """What `mate --help` and `mate <command> --help` print, and the names nearest to a mistyped one."""
 
-from __future__ import annotations
-
 import difflib
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
 
-from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.config_dir import choices, chosen, config_dir, extended, find_config, own_keys, read_config
 
 WIDTH = 80
 
@@ -21,11 +18,7 @@ def nearest(name: str, known: Iterable[str], prefix: str = "", cutoff: float = 0
 
 
 def overview(commands: Mapping[str, str]) -> str:
-    """Return the text of `mate --help`.
-
-    Args:
-        commands: description of each sub-command.
-    """
+    """Return the text of `mate --help`."""
     return "\n".join(
         [
             "mate: train, evaluate and compare table transformers.",
@@ -43,28 +36,17 @@ def overview(commands: Mapping[str, str]) -> str:
 
 
 def command_help(config_name: str) -> str:
-    """Return the text of `mate <command> --help`, from the command's primary configuration.
-
-    Args:
-        config_name: name of the primary configuration, such as `train`.
-    """
-    config = _load(config_name)
-    texts = config["hydra"]["help"]
+    """Return the text of `mate <command> --help`, from the command's primary configuration."""
+    texts = read_config(config_dir() / f"{config_name}.yaml")["hydra"]["help"]
     sections = [
         texts["header"],
         f"Usage: {texts['app_name']} [group=choice] [key=value] [-m]",
-        *_section("Groups: choose a file of conf/", _groups(config["defaults"])),
+        *_section("Groups: choose a file of conf/", [_group(*pair) for pair in _chosen(config_name)]),
         *_section("Keys", _keys(config_dir() / f"{config_name}.yaml")),
         "Examples\n" + textwrap.indent(texts["footer"].rstrip(), "  "),
         _closing(texts["app_name"]),
     ]
     return "\n\n".join(sections)
-
-
-def choices(group: str) -> list[str]:
-    """Return the names that a group can be set to, of our files and the user's."""
-    folders = [folder / group for folder in _folders()]
-    return sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
 
 
 def nearest_choice(group: str, name: str) -> str | None:
@@ -81,47 +63,28 @@ def nearest_choice(group: str, name: str) -> str | None:
 
 def groups_of(config_name: str) -> list[str]:
     """Return the groups that a command's primary configuration chooses from, also by one that it extends."""
-    return [group for group, _ in _chosen(_load(config_name)["defaults"])]
+    return [group for group, _ in _chosen(config_name)]
 
 
 def keys_of(config_name: str) -> list[str]:
     """Return the keys at the top of a command's primary configuration that are no groups."""
-    config = _load(config_name)
-    extended = [entry for entry in config["defaults"] if isinstance(entry, str) and entry not in ("_self_", "program")]
-    inherited = [key for entry in extended for key in keys_of(entry)]
-    return [*inherited, *(key for key in config if key not in ("defaults", "hydra"))]
+    return list(own_keys(config_name))
 
 
 def _described(group: str, word: str) -> list[str]:
     """The choices of a group whose files say a word in their first line."""
-    files = [folder / group / f"{name}.yaml" for name in choices(group) for folder in _folders()]
-    lines = {file.stem: file.open(encoding="utf-8").readline() for file in files if file.is_file()}
+    files = [file for name in choices(group) if (file := find_config(f"{group}/{name}"))]
+    lines = {file.stem: file.open(encoding="utf-8").readline() for file in files}
     return [name for name, line in lines.items() if re.search(rf"^#.*\b{re.escape(word)}\b", line, re.IGNORECASE)]
-
-
-def _folders() -> list[Path]:
-    """Where configuration is: ours, and the user's."""
-    return [folder for folder in (config_dir(), user_config_dir()) if folder]
 
 
 def _section(title: str, rows: list[str]) -> list[str]:
     return ["\n".join([title, *rows])] if rows else []
 
 
-def _groups(defaults: list[object]) -> list[str]:
-    """One wrapped line per group: its choices, the default one in front; also of a configuration that it extends."""
-    return [_group(group, default) for group, default in _chosen(defaults)]
-
-
-def _chosen(defaults: list[object]) -> list[tuple[str, str | None]]:
+def _chosen(config_name: str) -> list[tuple[str, str | None]]:
     """Groups and what they choose by themselves, also of a configuration that is extended; no optional files."""
-    pairs: list[tuple[str, str | None]] = []
-    for entry in defaults:
-        if isinstance(entry, dict):
-            pairs += entry.items()
-        elif isinstance(entry, str) and entry != "_self_":
-            pairs += _chosen(_load(entry).get("defaults", []))
-    return pairs
+    return [pair for content in extended(config_name) for pair in chosen(content)]
 
 
 def _group(group: str, default: str | None) -> str:
@@ -129,13 +92,6 @@ def _group(group: str, default: str | None) -> str:
     others = ", ".join(name for name in names if name != default)
     text = f"{default} (default)" + (f", {others}" if others else "") if default else others or "none yet"
     return textwrap.fill(text, WIDTH, initial_indent=f"  {group:<12}", subsequent_indent=" " * 14)
-
-
-def _load(config_name: str) -> dict[str, Any]:
-    """A file of ours at the top of `conf/`, as it stands."""
-    from omegaconf import OmegaConf
-
-    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(config_dir() / f"{config_name}.yaml")))
 
 
 def _keys(source: Path) -> list[str]:

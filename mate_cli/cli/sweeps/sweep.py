@@ -20,8 +20,7 @@ from omegaconf import DictConfig, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.quoting import quoted
-from mate_cli.cli.config.words import of_job, parameters_for_sweeper
-from mate_cli.cli.sweeps.sweep_file import key, typed_parameters
+from mate_cli.cli.config.words import Word, of_job, parameters_for_sweeper
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
@@ -37,12 +36,12 @@ class Bookkeeping(Callback):
 
     folder: Path | None = None
 
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:  # noqa: ANN401 - Hydra's signature
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Hydra calls this before it makes the jobs."""
         Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
-        parameters = dict(config.hydra.sweeper.get("params") or {})
-        for name in typed_parameters(parameters, config.hydra.overrides.task):
-            del parameters[name]
+        typed = {Word.parse(word).key for word in config.hydra.overrides.task}
+        given = dict(config.hydra.sweeper.get("params") or {})
+        parameters = {name: value for name, value in given.items() if Word.parse(name).key not in typed}
         if "params" in config.hydra.sweeper:
             with read_write(config.hydra), open_dict(config.hydra):
                 config.hydra.sweeper.params = parameters_for_sweeper(parameters)
@@ -50,9 +49,6 @@ class Bookkeeping(Callback):
 
 def run_sweep(start: Callable[[], object]) -> int:
     """Run a sweep to its end and print what became of its jobs.
-
-    Args:
-        start: Hydra's entry, which hands the jobs to the launcher.
 
     Returns:
         0 when every job has finished (or is being trained elsewhere), else 1.
@@ -89,12 +85,6 @@ def job_files(folder: Path | None) -> list[Path]:
 def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, program: Sequence[str]) -> float | None:
     """Run one job of a sweep in a process of its own, unless it is done or being done.
 
-    Args:
-        config: the job's configuration, as far as Hydra knows it.
-        typed: overrides of the sweep.
-        folder: the user's configuration; `./conf` when it is None.
-        program: module file and sub-command that start a process.
-
     Returns:
         The monitored metric, for a search; None for a job without one.
     """
@@ -106,9 +96,9 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
     known = [*map("{}=".format, hydra.sweeper.get("params") or {}), *typed]
     overrides, number = of_job(hydra.overrides.task, known), int(hydra.job.num)
     flags = [f"--config-dir={folder}"] if folder else []
-    words = [*program, *flags, *without(overrides, "resume")]
+    words = [*program, *flags, *(one for one in overrides if Word.parse(one).key != "resume")]
     if is_follower():
-        join_job(words)
+        subprocess.run([sys.executable, *words], check=False)  # what Slurm started on other machines trains with it
         return FAILED
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
@@ -191,12 +181,7 @@ def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
 
 
 def follow_job(folder: RunFolder, words: Sequence[str]) -> RunRecord:
-    """Train a job's run in a process of its own, and complete the record if that could not.
-
-    Args:
-        folder: the run's; `stderr.txt` in it keeps what the process says on stderr.
-        words: module file, sub-command, flags and overrides.
-    """
+    """Train a job's run in a process of its own, whose stderr is kept; complete the record if that could not."""
     errors = folder.path / "stderr.txt"
     print(f"job: mate {' '.join(words[1:])}", flush=True)
     command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]
@@ -232,19 +217,9 @@ def is_follower() -> bool:
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
 
 
-def join_job(words: Sequence[str]) -> int:
-    """Take part in a job whose first process keeps the books; what Slurm started on other machines trains with it."""
-    return subprocess.run([sys.executable, *words], check=False).returncode
-
-
 def end_reason(code: int, said: str) -> str:
     """Why a process ended that could not write its record: its last error, or the signal that killed it."""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"
     message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"
-
-
-def without(overrides: Sequence[str], name: str) -> list[str]:
-    """The overrides of other keys; neither `sweep` nor `resume` says what is trained."""
-    return [item for item in overrides if key(item) != name]

@@ -4,9 +4,7 @@ A file of `conf/sweep/` says under `hydra.sweeper.params` what every job has and
 overrides of their own, and know nothing of the sweep.
 """
 
-from __future__ import annotations
-
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +31,6 @@ def expand(words: Sequence[str]) -> list[str]:
     for folder in _folders(words):
         _check(folder / "sweep" / f"{names[-1]}.yaml")
     return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
-
-
-def typed_parameters(parameters: Collection[str], typed: Sequence[str]) -> list[str]:
-    """Return the parameters of a sweep that what is typed replaces, with or without + and ++."""
-    keys = {key(word) for word in typed}
-    return [name for name in parameters if key(name) in keys]
-
-
-def key(word: str) -> str:
-    """Return the key of an override."""
-    return word.partition("=")[0].lstrip("+~")
 
 
 def _folders(words: Sequence[str]) -> Iterator[Path]:

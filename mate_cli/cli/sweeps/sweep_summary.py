@@ -1,7 +1,5 @@
 """What became of the jobs of a sweep."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter
@@ -87,12 +85,7 @@ def common_mistake(files: Sequence[Path]) -> str | None:
 
 
 def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
-    """Print a table of the jobs, then how many ended how.
-
-    Args:
-        files: the jobs' files.
-        problem: what stopped the sweep early, if anything did.
-    """
+    """Print a table of the jobs, then how many ended how."""
     console = report_console()
     jobs = [read_job(file) for file in files]
     root = common_root(jobs)
@@ -112,12 +105,7 @@ def print_summary(files: Sequence[Path], problem: str | None = None) -> None:
 
 
 def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | None:
-    """The line about the best trial of an optuna search, None for other sweeps.
-
-    Args:
-        folder: of the sweep.
-        results: of its jobs, which all have the same metric.
-    """
+    """The line about the best trial of an optuna search, None for other sweeps."""
     file = folder / "optimization_results.yaml"
     if not file.is_file() or not results:
         return None

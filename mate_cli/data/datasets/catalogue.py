@@ -94,7 +94,7 @@ class DatasetInfo:
         """The reader, as `_target_` names it."""
         return f"{datasets.__name__}.{self.name}.reader.{self.reader}"
 
-    def open(self, root: Path, **options: Any) -> Dataset:  # noqa: ANN401 - the reader knows
+    def open(self, root: Path, **options: Any) -> Dataset:
         """Build the reader with its options, and the folder of its files where they do not come with the package."""
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)

@@ -133,7 +133,7 @@ def document_example(
     documents: Sequence[tuple[str, Sequence[str]]],
     answers: Sequence[str] | None,
     rows: Sequence[int],
-    **known: Any,  # noqa: ANN401 - passed on
+    **known: Any,
 ) -> EvidenceExample:
     """A question about documents, each a row of one cell.
 

@@ -3,8 +3,6 @@
 Source: Zhao et al. 2020, "Transformer-XH", section 4.2 (FEVER); microsoft/Transformer-XH, `model_fever.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -15,7 +13,7 @@ from torch.nn.functional import cross_entropy, nll_loss
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES, Entailment, Verdict
-from mate_cli.lit_modules.losses.binary import binary
+from mate_cli.lit_modules.losses.candidates import binary
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.evidence import MixtureHead, MixtureOutput
@@ -35,14 +33,7 @@ class EvidenceVerdict(Verdict):
 
 
 class EvidenceEntailment(Entailment):
-    """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too.
-
-    Args:
-        encoder: any network that reads nodes apart.
-        double_softmax: cross entropy of probabilities as if they were scores, as released.
-        dropout: on pooled states.
-        keep: rows kept of each verdict.
-    """
+    """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too."""
 
     label: ClassVar[Label | None] = "rows"
     transformers_class: ClassVar[str | None] = None

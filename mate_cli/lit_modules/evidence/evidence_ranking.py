@@ -3,8 +3,6 @@
 Source: Zhao et al. 2020, "Transformer-XH", section 3; the choice among cells as in the MATE paper, section 4.1.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from mate_cli.lit_modules.cell_selection import CellSelection

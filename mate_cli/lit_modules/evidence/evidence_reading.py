@@ -4,9 +4,7 @@ Source: Zhao et al. 2020, "Transformer-XH", section 4.1; microsoft/Transformer-X
 tells yes from no nor names sentences.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -14,8 +12,8 @@ import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import Selection, TableTask
-from mate_cli.lit_modules.losses.binary import binary
+from mate_cli.lit_modules.base import Selection, TableTask, Training
+from mate_cli.lit_modules.losses.candidates import binary
 from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.parts import by_subset
@@ -53,16 +51,7 @@ class EvidenceAnswer:
 
 
 class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
-    """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half.
-
-    Args:
-        encoder: any network that reads nodes apart.
-        max_span_length: the most word pieces of an answer.
-        answer_kinds: tell answers in a text from yes and no; not released.
-        supporting_sentences: name the sentences that support the answer; not released.
-        dropout: on pooled states.
-        serializer: encoded what is read; says what a span of tokens is in words.
-    """
+    """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half."""
 
     monitor = "dev/f1"
     label = "answer"
@@ -154,9 +143,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         """The cell of the best node."""
         return Selection((prediction.cell,), (prediction.probability,), prediction.probability)
 
-    def baselines(
-        self, examples: Mapping[str, TableExample], training: Callable[[], Sequence[TableExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, TableExample], training: Training[TableExample]) -> dict[str, float]:
         """How often the node that is best by TF-IDF leads to the answer, nothing learned."""
         known = {name: example for name, example in examples.items() if example.answer}
         best = {name: tfidf_cell_ranking(example.table, example.question)[:1] for name, example in known.items()}

@@ -1,13 +1,10 @@
 """Stage 1 of Hybrider: rank the nodes that a question is linked to; the best one's row should hold the answer."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from mate_cli.lit_modules.base import by_source
+from mate_cli.lit_modules.base import Training
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
-from mate_cli.metrics.accuracy import accuracy
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.candidates import CONFIDENCES
 from mate_cli.tokenization.hybrider.nodes import MAX_NODES, SOURCES, LinkedExample, Node
@@ -15,12 +12,7 @@ from mate_cli.tokenization.hybrider.targets import target_of
 
 
 class NodeRanking(CandidateChoice):
-    """Chooses a node, knowing how it was found and how surely.
-
-    Args:
-        encoder: any network.
-        cache: where links are kept; None for nowhere.
-    """
+    """Chooses a node, knowing how it was found and how surely."""
 
     monitor = "dev/row_accuracy"
     label = "nodes"
@@ -34,24 +26,16 @@ class NodeRanking(CandidateChoice):
         """All questions; those that are linked to nothing have no prediction, and count as wrong."""
         return self.linked(examples)
 
-    def score(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, float]:
-        """The share of questions whose chosen node is in a row with the answer."""
-        right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
-        known = [name for name, example in examples.items() if example.answer]
-        return accuracy("row_accuracy", right, known, by_source(examples))
-
-    def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
-        """The text of each chosen node, by example."""
-        return {choice.example_id: chosen_node(choice, examples[choice.example_id]).content for choice in predictions}
+    def chosen(self, choice: Choice, example: LinkedExample) -> Node:
+        """The node that was chosen."""
+        return example.nodes[choice.place]
 
     def right(self, prediction: Choice, example: LinkedExample) -> bool:
         """Whether the chosen node is in a row with the answer."""
         rows = {row for row, _ in example.answer.coordinates} if example.answer else set()
-        return chosen_node(prediction, example).coordinate[0] in rows
+        return self.chosen(prediction, example).coordinate[0] in rows
 
-    def baselines(
-        self, examples: Mapping[str, LinkedExample], training: Callable[[], Sequence[LinkedExample]]
-    ) -> dict[str, float]:
+    def baselines(self, examples: Mapping[str, LinkedExample], training: Training[LinkedExample]) -> dict[str, float]:
         """Accuracy of choosing the node that was found most surely, nothing learned."""
         surest = [
             Choice(name, max(range(len(nodes)), key=lambda place: _sureness(nodes[place])), 1.0)
@@ -64,8 +48,3 @@ class NodeRanking(CandidateChoice):
 def _sureness(node: Node) -> float:
     """0 to 1; of pages the confidence is a distance, of cells a share."""
     return node.confidence if node.source == "links" else 1 - node.confidence
-
-
-def chosen_node(choice: Choice, example: LinkedExample) -> Node:
-    """The node that was chosen."""
-    return example.nodes[choice.place]

@@ -1,7 +1,5 @@
 """Stage 3 of Hybrider: read the answer in one linked page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -19,14 +17,6 @@ from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 class PageReading(SpanReading):
     """The reader of PointR on pages: each page that holds the answer is an example.
-
-    Args:
-        encoder: any network.
-        max_span_length: the most word pieces of an answer.
-        cells_per_question: pages to learn from per question; None for all.
-        dropout: on the states before the head.
-        serializer: encoded what is read; says what a span of tokens is in words.
-        cache: where links are kept; None for nowhere.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
     """

@@ -1,1 +1,1 @@
-"""Losses: one per file."""
+"""Losses, by what they are of."""

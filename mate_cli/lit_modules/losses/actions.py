@@ -3,8 +3,6 @@
 Source: Xu et al. 2021 (DT-Fixup), appendix C.5, and the released code.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from mate_cli.models.heads.sql_head import ScoredSteps

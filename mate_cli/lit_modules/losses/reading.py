@@ -4,8 +4,6 @@ Source: microsoft/Transformer-XH, `utils.py`: binary cross entropy of texts, and
 and the last token over the texts that hold the answer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The loss of a span among all spans of a bounded length."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -1,48 +1,32 @@
-"""The loss of answering a question by cells and what is done with them.
+"""The loss of answering a question by cells and what is done with them: aggregation 0 is none.
 
-Source: google-research/tapas, `tapas_classifier_model._get_classification_outputs`.
+Source: google-research/tapas, `tapas_classifier_model`: `_get_classification_outputs`,
+`_single_column_cell_selection_loss`, `_calculate_aggregate_mask`, `_calculate_aggregation_loss`,
+`_calculate_expected_result` and `_calculate_regression_loss`; TAPAS paper, section 4 and appendix D.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, huber_loss
 
-from mate_cli.lit_modules.losses.aggregation import aggregation_loss, must_aggregate, weak_aggregation_loss
-from mate_cli.lit_modules.losses.scalar_answer import (
-    AverageApproximation,
-    answer_loss,
-    expected_result,
-    shared_among_tokens,
-)
-from mate_cli.lit_modules.losses.selection import LabelWeighting, free_selection_loss, one_column_loss
+from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.table_answer import AnswerLogits
 from mate_cli.tokenization.layout import TableBatch
 
 Supervision = Literal["none", "supervised", "weak"]
+AverageApproximation = Literal["ratio", "first_order", "second_order"]
+LabelWeighting = Literal["released", "intended"]
+
+SMALL = 1e-10
+"""Added to what is divided by."""
 
 
 @dataclass(frozen=True)
 class TableAnswerLoss:
-    """What is learnt from an example, depending on what is known of its answer.
-
-    Args:
-        aggregation: "none" is learnt; "supervised": its id is known; "weak": only the answer is, as cells, as a number,
-            or as both.
-        cell_selection_preference: see `must_aggregate`.
-        huber_delta: errors of computed numbers beyond it count linearly.
-        answer_loss_cutoff: computed numbers that are wrong by a greater loss teach nothing; None for no limit.
-        normalise_answer_loss: divide results by their size first.
-        average_approximation: see `expected_result`.
-        aggregation_temperature: divides the scores of aggregations in the expected result.
-        aggregation_importance: weight of the aggregation loss.
-        answer_importance: weight of the loss of computed numbers.
-        positive_weight: see `free_selection_loss`.
-        label_weighting: see `free_selection_loss`.
-    """
+    """What is learnt from an example, depending on what is known of its answer; the options are those of `TableQA`."""
 
     aggregation: Supervision = "none"
     cell_selection_preference: float = 0.5
@@ -62,7 +46,8 @@ class TableAnswerLoss:
         if logits.aggregation is None:
             return selection
         if self.aggregation == "supervised":
-            known = aggregation_loss(logits.aggregation, _given(batch.aggregation_ids))
+            ids = _given(batch.aggregation_ids)
+            known = cross_entropy(logits.aggregation, ids, ignore_index=-1, reduction="none")
             return selection + self.aggregation_importance * known
         computed = self.computed(logits, batch)
         chosen = self.aggregation_importance * weak_aggregation_loss(logits.aggregation, computed)
@@ -110,6 +95,143 @@ class TableAnswerLoss:
         if self.answer_loss_cutoff is None:
             return total
         return torch.where(answer > self.answer_loss_cutoff, 0.0, total)
+
+
+def one_column_loss(tokens: Tensor, columns: Tensor, label_ids: Tensor, grid: CellGrid) -> Tensor:
+    """Negative log likelihood of the right column, plus the mean of that of each of its cells, the header's among them.
+
+    The right column has most labelled tokens, the first of them on ties; without labels it is column 0, which has no
+    cells to get right.
+
+    Args:
+        tokens: scores [B, T].
+        columns: scores [B, C].
+        label_ids: 1 on tokens of the answer [B, T].
+        grid: which cell each token is in.
+
+    Returns:
+        The loss of each example [B].
+    """
+    labelled = grid.sums(label_ids.float())
+    column = labelled.sum(1).argmax(-1)
+    here = grid.in_column(column) & grid.exists
+    of_cells = binary_cross_entropy_with_logits(grid.means(tokens), (labelled > 0).float(), reduction="none")
+    of_cells = (of_cells * here).sum((1, 2)) / here.sum((1, 2)).clamp(min=1)
+    return cross_entropy(columns, column, reduction="none") + of_cells * (column > 0)
+
+
+def free_selection_loss(
+    tokens: Tensor,
+    label_ids: Tensor,
+    real: Tensor,
+    *,
+    positive_weight: float = 10.0,
+    weighting: LabelWeighting = "released",
+) -> Tensor:
+    """The mean negative log likelihood of all tokens, those of the question and the header among them.
+
+    Args:
+        tokens: scores [B, T].
+        label_ids: 1 on tokens of the answer [B, T].
+        real: False on padding [B, T].
+        positive_weight: of tokens with label 1, others weigh 1.
+        weighting: "intended" weighs so; "released" gives every token the weight of label 1, as the released code
+            does: its `label_ids == 0` compares a TensorFlow 1 tensor by identity, and is False.
+
+    Returns:
+        The loss of each example [B].
+    """
+    likelihoods = binary_cross_entropy_with_logits(tokens, label_ids.float(), reduction="none")
+    positive = torch.ones_like(real) if weighting == "released" else label_ids > 0
+    weights = torch.where(positive, positive_weight, 1.0) * real
+    return (likelihoods * weights).sum(-1) / real.sum(-1).clamp(min=1)
+
+
+@torch.no_grad()
+def must_aggregate(logits: Tensor, answers: Tensor, has_cells: Tensor, preference: float) -> Tensor:
+    """Which examples learn to compute their answer, Bool [B]; the others learn to select it.
+
+    A number that is in no cell must be computed. One that also is in a cell is computed only where the network itself
+    gives more than `preference` to all aggregations together.
+
+    Args:
+        logits: scores of aggregations [B, A].
+        answers: the answers as numbers [B], NaN where they are none.
+        has_cells: whether cells that hold the answer are known [B].
+        preference: see above.
+    """
+    computes = logits.softmax(-1)[:, 1:].sum(-1) > preference
+    return ~answers.isnan() & (computes | ~has_cells)
+
+
+def weak_aggregation_loss(logits: Tensor, computed: Tensor) -> Tensor:
+    """Negative log likelihood of any aggregation where the answer is computed, of none where it is selected: [B]."""
+    log_probabilities = logits.log_softmax(-1)
+    return -torch.where(computed, log_probabilities[:, 1:].logsumexp(-1), log_probabilities[:, 0])
+
+
+def expected_result(
+    probabilities: Tensor, values: Tensor, aggregations: Tensor, approximation: AverageApproximation = "ratio"
+) -> Tensor:
+    """The sum, average and count of cells that are selected by chance, weighed by what is done with them.
+
+    Args:
+        probabilities: that each token's cell is selected, shared among the cell's tokens; 0 outside the body [B, T].
+        values: the number of each token's cell [B, T]; anything that is not finite counts as 0.
+        aggregations: probabilities of sum, average and count [B, 3].
+        approximation: of the expected average: the ratio of expectations, or a Taylor series about the expected count.
+
+    Returns:
+        One number per example [B].
+    """
+    values = torch.where(values.isfinite(), values, 0.0)
+    count, total = probabilities.sum(-1), (probabilities * values).sum(-1)
+    if approximation == "ratio":
+        average = total / (count + SMALL)
+    else:
+        average = (values * probabilities * _inverse_count(probabilities, approximation)).sum(-1)
+    return (torch.stack([total, average, count], dim=-1) * aggregations).sum(-1)
+
+
+def _inverse_count(probabilities: Tensor, approximation: AverageApproximation) -> Tensor:
+    """The expected inverse of how many are selected, given that this one is: [B, T]."""
+    others = probabilities.sum(-1, keepdim=True) - probabilities + 1
+    if approximation == "first_order":
+        return 1 / others
+    variances = probabilities * (1 - probabilities)
+    variance = variances.sum(-1, keepdim=True) - variances
+    return (variance / others.square() + 1) / others
+
+
+def answer_loss(
+    expected: Tensor, answers: Tensor, computed: Tensor, *, delta: float = 1.0, normalise: bool = False
+) -> Tensor:
+    """Huber's loss of the expected result.
+
+    Args:
+        expected: results [B].
+        answers: right results [B]; NaN where there is none.
+        computed: Bool [B]; the loss is 0 where it is False.
+        delta: errors beyond it count linearly.
+        normalise: divide both by the larger of them first.
+
+    Returns:
+        The loss of each example [B].
+    """
+    answers = torch.where(answers.isnan(), 0.0, answers)
+    if normalise:
+        scale = torch.maximum(expected.abs(), answers.abs()).detach() + SMALL
+        expected, answers = expected / scale, answers / scale
+    return huber_loss(expected * computed, answers * computed, delta=delta, reduction="none")
+
+
+def shared_among_tokens(probabilities: Tensor, row_ids: Tensor, column_ids: Tensor) -> Tensor:
+    """Divide what each token of a cell has by their number, all [B, T]; the tokens of a cell follow each other."""
+    begins = torch.ones_like(row_ids)
+    begins[:, 1:] = (row_ids[:, 1:] != row_ids[:, :-1]) | (column_ids[:, 1:] != column_ids[:, :-1])
+    cells = begins.cumsum(1) - 1
+    sizes = torch.zeros_like(cells).scatter_add(1, cells, torch.ones_like(cells))
+    return probabilities / sizes.gather(1, cells)
 
 
 def _given(values: Tensor | None) -> Tensor:

@@ -1,7 +1,5 @@
 """Optimizers and schedules of torch by a configuration alone: `_target_: torch.optim.X`, `_partial_: true`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -23,12 +21,7 @@ Made = TypeVar("Made")
 
 
 def optimizer_recipe(node: Mapping[str, Any], pretrained: Collection[str] = ()) -> OptimizerRecipe:
-    """What a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters.
-
-    Args:
-        node: the configuration.
-        pretrained: names of parameters that were loaded, whose rate may be another.
-    """
+    """What a configuration names: a recipe of ours, or one for an optimizer that still lacks its parameters."""
     made = instantiate(node, _partial_=True)
     recipe: OptimizerRecipe = made() if hasattr(made.func, "build") else _TorchOptimizer(made)
     return with_factors(recipe, getattr(recipe, "factors", None) or {}, pretrained)
@@ -42,11 +35,7 @@ def schedule_recipe(node: Mapping[str, Any]) -> ScheduleRecipe:
 
 @dataclass(frozen=True)
 class _TorchOptimizer:
-    """An optimizer as torch has it: what is configured holds for all trained parameters alike.
-
-    Args:
-        make: the class with its options.
-    """
+    """An optimizer as torch has it: what is configured holds for all trained parameters alike."""
 
     make: partial[torch.optim.Optimizer]
 
@@ -63,11 +52,7 @@ class _TorchOptimizer:
 
 @dataclass(frozen=True)
 class _TorchSchedule:
-    """A schedule as torch has it; a number of steps that is not configured is that of the whole run.
-
-    Args:
-        make: the class with its options.
-    """
+    """A schedule as torch has it; a number of steps that is not configured is that of the whole run."""
 
     make: partial[LRScheduler]
 

@@ -1,7 +1,5 @@
 """Rates per part: what was loaded may move more slowly than what is new."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -17,25 +15,13 @@ Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
 
 
 def with_factors(recipe: OptimizerRecipe, factors: Factors, pretrained: Collection[str]) -> OptimizerRecipe:
-    """An optimizer whose parts have rates of their own; the same one where no factor says so.
-
-    Args:
-        recipe: builds the optimizer.
-        factors: of the parts; one that is not named has the rate as it is.
-        pretrained: names of parameters that were loaded.
-    """
+    """An optimizer whose parts have rates of their own; the same one where no factor says so."""
     return _RatesPerPart(recipe, factors, pretrained) if any(one != 1 for one in factors.values()) else recipe
 
 
 @dataclass(frozen=True)
 class _RatesPerPart:
-    """An optimizer whose groups are cut in two, new weights first; a schedule multiplies the rates of both alike.
-
-    Args:
-        recipe: builds the optimizer.
-        factors: of the parts; one that is not named has the rate as it is.
-        pretrained: names of parameters that were loaded.
-    """
+    """An optimizer whose groups are cut in two, new weights first; a schedule multiplies the rates of both alike."""
 
     recipe: OptimizerRecipe
     factors: Factors

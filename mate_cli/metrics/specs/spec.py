@@ -5,8 +5,6 @@ values of its module: a `MetricSpec` or `SubsetSpec`, or a tuple of them. `metri
 of them; a new metric is one new file.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -5,16 +5,12 @@ for its share of the value), and 2.5 times that in the backward pass, in which f
 Softmax, gathers and padding inside kernels are not counted: they are what keeps a variant from the peak.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mate_cli.attention.base import Work
-    from mate_cli.models.base.sizes import EncoderSize
-    from mate_cli.models.base.table_encoder import Reader, TableEncoder
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.attention.base import Work
+from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.table_encoder import Reader, TableEncoder
+from mate_cli.tokenization.layout import TableBatch
 
 BACKWARD = 2.5
 """Operations of attention's backward pass, in forward passes."""

@@ -1,44 +1,29 @@
 """What a frozen encoder says of an input, computed once and kept on disk: its states never change."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from mate_cli.files.atomic import beside
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 READ = ("input_ids", "segment_ids", "position_ids")
 """What the states of a BERT-like encoder depend on, beside its weights."""
 
 
 class FrozenFeatures:
-    """States of word pieces in 16 bits, a file for each input, in a folder for each set of weights.
-
-    Args:
-        folder: of all of them; made when the first one is kept.
-    """
+    """States of word pieces in 16 bits, a file for each input, in a folder for each set of weights."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._weights: tuple[tuple[int, ...], str] = ((), "")
 
     def states(self, batch: TableBatch, weights: nn.Module, compute: Callable[[TableBatch], Tensor]) -> Tensor:
-        """The states [B, T, D] of a batch; those that nobody kept yet are computed and kept.
-
-        Args:
-            batch: what is read.
-            weights: of what reads it.
-            compute: the states of a batch, zero on padding.
-        """
+        """The states [B, T, D] of a batch, zero on padding; those that nobody kept yet are computed and kept."""
         folder = self.folder / self._fingerprint(weights)
         paths = [folder / name[:2] / f"{name}.npy" for name in _names(batch)]
         if not all(path.exists() for path in paths):

@@ -1,7 +1,5 @@
 """The standard sizes of encoders, by name."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from mate_cli.errors import ConfigError

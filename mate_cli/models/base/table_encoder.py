@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
-from mate_cli.attention.base import AttentionBackend
+from mate_cli.attention.base import AttentionBackend, Planner
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import Plans
-from mate_cli.attention.planner import Planner
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
-from mate_cli.tokenization.layout import TOKEN_TYPES
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
 INITIAL_DEVIATION = 0.02
 """Of all weights before training, as in BERT."""
@@ -44,7 +38,8 @@ class TableEncoder(nn.Module):
 
     Args:
         size: a name in `SIZES`, or a size.
-        layers: what each layer sees, made for the number of heads, and how it is computed.
+        layers: what each layer sees, made for the number of heads, and how it is computed; where all are alike, what
+            makes it for a size, and layers can be added.
         vocab_size: word pieces.
         activation: of the feed-forward layers, by its name in transformers.
         hidden_dropout: after every dense layer and the embeddings.
@@ -55,7 +50,6 @@ class TableEncoder(nn.Module):
         lexical_features: read those of encodings that have them (`encoding.lexical_features`).
         pooler: have one; where nothing would learn from it, the first token's state is the pooled one.
         extra: layers that are added behind the others, and the scheme they begin by; None for none.
-        extra_spec: what these see and how, for layers of a size; None where the network cannot have any.
 
     Raises:
         ConfigError: there is no such size or activation, a backend cannot compute its pattern, or layers are added to a
@@ -74,7 +68,7 @@ class TableEncoder(nn.Module):
     def __init__(
         self,
         size: str | EncoderSize,
-        layers: Sequence[LayerSpec],
+        layers: Sequence[LayerSpec] | Callable[[EncoderSize], LayerSpec],
         *,
         vocab_size: int = 30522,
         activation: str = "gelu",
@@ -86,7 +80,6 @@ class TableEncoder(nn.Module):
         lexical_features: bool = False,
         pooler: bool = True,
         extra: Extra | None = None,
-        extra_spec: Callable[[EncoderSize], LayerSpec] | None = None,
     ) -> None:
         super().__init__()
         self.size, self.activation, self.layer_norm_epsilon = encoder_size(size), activation, layer_norm_epsilon
@@ -99,22 +92,18 @@ class TableEncoder(nn.Module):
             epsilon=layer_norm_epsilon,
         )
         options = LayerOptions(activation, hidden_dropout, attention_dropout, epsilon=layer_norm_epsilon)
-        built = (spec.build(self.size, options) for spec in layers)
+        specs = [layers(self.size)] * self.size.num_layers if callable(layers) else layers
+        built = (spec.build(self.size, options) for spec in specs)
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
         self.pooler = Pooler(self.size) if pooler else FirstState()
         self.apply(initialise)
         self.extra: ExtraLayers | None = None
         if extra is not None:
-            self.extra = self._added(extra, extra_spec, gradient_checkpointing=gradient_checkpointing)
-
-    def _added(
-        self, extra: Extra, spec: Callable[[EncoderSize], LayerSpec] | None, *, gradient_checkpointing: bool
-    ) -> ExtraLayers:
-        if spec is None:
-            problem = f"{type(self).__name__} cannot have added layers"
-            raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
-        width = self.size.hidden_size
-        return ExtraLayers(extra, width, spec, returned=width, gradient_checkpointing=gradient_checkpointing)
+            if not callable(layers):
+                problem = f"{type(self).__name__} cannot have added layers"
+                raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
+            width, again = self.size.hidden_size, gradient_checkpointing
+            self.extra = ExtraLayers(extra, width, layers, returned=width, gradient_checkpointing=again)
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:

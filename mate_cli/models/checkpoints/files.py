@@ -1,7 +1,5 @@
 """Find and read the files of a checkpoint, wherever they come from; nothing is ever unpickled as code."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +23,6 @@ class CheckpointFiles(NamedTuple):
     """What was read.
 
     Args:
-        source: where it came from, for messages.
         tensors: by the name that the file gives them.
         config: of config.json (bert_config.json of TensorFlow); empty where there is none.
     """

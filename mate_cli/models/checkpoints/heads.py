@@ -1,8 +1,6 @@
 """The heads of a task and what checkpoints of TAPAS call them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -73,12 +71,13 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     """
     names = head_names(task)
     if wanted == "auto":
-        names |= {name: name for name in _own_names(task) if name in tensors}
+        names |= {n: n for n, _ in task.named_parameters() if n in tensors and not n.startswith(INSIDE)}
     if wanted is True and not names:
         raise ConfigError("this task has no heads that a checkpoint has", where="init.heads", remedy="Use auto")
     others = run_names(task)
     sources = {name: (name, theirs, *others.get(name, ())) for name, theirs in names.items()}
-    found = {} if wanted is False else {name: _find(known, tensors) for name, known in sources.items()}
+    first = {name: next((one for one in known if one in tensors), None) for name, known in sources.items()}
+    found = {} if wanted is False else first
     parameters = dict(task.named_parameters())
     fitting = {name: source for name, source in found.items() if source and fits(parameters[name], tensors[source])}
     missing = [name for name in names if name not in fitting]
@@ -91,14 +90,6 @@ def load_heads(task: nn.Module, tensors: Mapping[str, Tensor], wanted: bool | st
     for name, source in fitting.items():
         parameters[name].copy_(tensors[source].reshape(parameters[name].shape))
     return LoadedHeads(tuple(fitting), tuple(missing), frozenset(fitting.values()))
-
-
-def _own_names(task: nn.Module) -> list[str]:
-    return [name for name, _ in task.named_parameters() if not name.startswith(INSIDE)]
-
-
-def _find(names: Iterable[str], tensors: Mapping[str, Tensor]) -> str | None:
-    return next((name for name in names if name in tensors), None)
 
 
 def fits(ours: Tensor, theirs: Tensor) -> bool:

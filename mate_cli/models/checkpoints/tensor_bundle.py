@@ -4,8 +4,6 @@ Nothing is unpickled, and what is read must agree with the checksums in the file
 Source: TensorFlow, `core/util/tensor_bundle`, `core/protobuf/tensor_bundle.proto`; LevelDB, `doc/table_format.md`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,11 +33,7 @@ class Entry(NamedTuple):
 
     Args:
         type: a key of `TYPES`.
-        shape: its axes.
-        shard: which data file.
         offset: where it begins in the file, in bytes.
-        size: bytes.
-        checksum: as the index states it.
         sliced: whether it is stored in several pieces.
     """
 
@@ -57,11 +51,7 @@ class Damaged(ValueError):  # noqa: N818 - never seen outside
 
 
 class Cursor:
-    """Bytes that are read from left to right.
-
-    Args:
-        data: all of them.
-    """
+    """Bytes that are read from left to right."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.place = data, 0
@@ -112,11 +102,7 @@ def find_bundle(path: Path) -> Path | None:
 
 
 def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
-    """The tensors of a bundle, by the name of their variable.
-
-    Args:
-        prefix: of its files, such as `model.ckpt`.
-        wanted: tells by its name whether a variable is read.
+    """The tensors of a bundle, by the name of their variable, as far as they are wanted.
 
     Raises:
         CheckpointError: a file is missing or damaged, or has what is not supported.

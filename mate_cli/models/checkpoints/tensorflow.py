@@ -3,8 +3,6 @@
 Source: google-research/tapas and google-research/bert, `modeling.py`, `optimization.py`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +39,6 @@ OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power",
 
 def read_variables(prefix: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint, those of the optimizer left out.
-
-    Args:
-        prefix: of its files, such as `model.ckpt`.
 
     Raises:
         CheckpointError: a file is missing or damaged.

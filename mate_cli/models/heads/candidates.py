@@ -3,17 +3,14 @@
 Source: wenhuchen/HybridQA, `train_stage12.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.tokenization.layout import TableBatch
 
 SIDE_SIZE = 32
 """Numbers in the embedding of each side feature."""
@@ -37,7 +34,6 @@ class CandidateHead(nn.Module):
     """Pools the first token of each candidate and scores it, with side features, by a network of one hidden layer.
 
     Args:
-        hidden_size: width D of the states.
         side_vocabularies: how many values each side feature has; `cell_features` hold the values.
     """
 
@@ -48,12 +44,7 @@ class CandidateHead(nn.Module):
         self.score = nn.Sequential(nn.Linear(width, hidden_size), nn.ReLU(), nn.Linear(hidden_size, 1))
 
     def forward(self, output: EncoderOutput, pooler: nn.Module) -> CandidateLogits:
-        """States [B, T, D] to the scores of K candidates, as many as the example with most has.
-
-        Args:
-            output: candidate k of an example is the tokens of row id k, from 1.
-            pooler: the network's own, [candidates, 1, D] to [candidates, D].
-        """
+        """States [B, T, D] to the scores of K candidates, as many as an example has at most; number k has row id k."""
         states, batch = output.states, output.batch
         example, token = first_tokens(batch)
         found = [pooler(states[example, token][:, None])]
@@ -66,10 +57,6 @@ class CandidateHead(nn.Module):
 
 class OptionHead(nn.Module):
     """Scores the first token of each candidate by a dense layer, without pooling it.
-
-    Args:
-        hidden_size: width D of the states.
-        dropout: the probability of dropping a number of the first token's state.
 
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
     """

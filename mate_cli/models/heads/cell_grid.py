@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from mate_cli.tokenization.layout import SUMMARY_ROW
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
 
 
 @dataclass(frozen=True)

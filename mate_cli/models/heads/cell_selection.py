@@ -3,18 +3,15 @@
 Source: MATE paper, section 4.2; google-research/tapas, `tapas_classifier_model_utils` (token logits, cell means).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.tokenization.layout import TableBatch
 
 NO_LOGIT = -10000.0
 """The score of what cannot be chosen: a probability of zero, and still finite."""
@@ -39,11 +36,7 @@ class CellLogits(NamedTuple):
 
 
 class CellSelectionHead(nn.Module):
-    """One score per token, averaged over each body cell; the header row has none.
-
-    Args:
-        hidden_size: width D of the states.
-    """
+    """One score per token, averaged over each body cell; the header row has none."""
 
     choices: ClassVar[Mapping[str, str]] = {"tokens": "score"}
     """What it scores of all tokens, and so could choose among them."""
@@ -89,12 +82,7 @@ def _index_cells(batch: TableBatch) -> tuple[Tensor, int]:
 
 
 def chosen_above_zero(cells: CellLogits, batch: TableBatch) -> Tensor:
-    """The score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body.
-
-    Args:
-        cells: scores.
-        batch: whose cells they are.
-    """
+    """The score of each token's cell [B, T], less the mean of the two best ones; `NO_LOGIT` outside the body."""
     two = pad(cells.logits.float(), (0, 1), value=NO_LOGIT).topk(2).values
     width = int(batch.column_ids.max()) + 1
     names = (cells.rows * width + cells.columns).masked_fill(~cells.mask, 0)

@@ -1,25 +1,19 @@
 """One class for a whole example."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.score import Score
 from mate_cli.models.layers.embeddings import FeatureEmbeddings
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
 
 
 class ClassHead(Score):
     """Scores classes from the pooled state [B, D]: [B, classes].
 
     Args:
-        hidden_size: D.
-        classes: their number.
         lexical: embeds the lexical features of cells; the largest numbers of any cell are added to the pooled state:
             thousands of examples pass before attention brings them there.
 

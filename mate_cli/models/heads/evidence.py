@@ -3,20 +3,16 @@
 Source: microsoft/Transformer-XH, `model_hotpotqa.py` and `model_fever.py`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits
 from mate_cli.models.heads.score import Score
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class PooledNodes(NamedTuple):
@@ -49,12 +45,7 @@ def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
 
 
 class NodeHead(nn.Module):
-    """One score for every node, as of the cell that it is of.
-
-    Args:
-        hidden_size: width D of the states.
-        dropout: on pooled states.
-    """
+    """One score for every node, as of the cell that it is of."""
 
     def __init__(self, hidden_size: int, dropout: float) -> None:
         super().__init__()
@@ -90,13 +81,7 @@ class MixtureOutput(NamedTuple):
 
 
 class MixtureHead(nn.Module):
-    """The classes of all nodes, each as far as the node counts.
-
-    Args:
-        hidden_size: width D of the states.
-        classes: their number C.
-        dropout: on pooled states.
-    """
+    """The classes of all nodes, each as far as the node counts."""
 
     def __init__(self, hidden_size: int, classes: int, dropout: float) -> None:
         super().__init__()
@@ -139,13 +124,7 @@ class ReadingLogits(NamedTuple):
 
 
 class ReadingHead(nn.Module):
-    """Scores nodes, spans in them, kinds of answers and sentences that support them; the last two are not released.
-
-    Args:
-        hidden_size: width D of the states.
-        kinds: of answers.
-        dropout: on pooled states.
-    """
+    """Scores nodes, spans in them, kinds of answers and sentences that support them; the last two are not released."""
 
     def __init__(self, hidden_size: int, kinds: int, dropout: float) -> None:
         super().__init__()

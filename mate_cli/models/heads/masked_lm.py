@@ -1,7 +1,5 @@
 """Tell the word piece behind a mask."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -15,11 +13,6 @@ from mate_cli.models.layers.encoder import activation_named
 
 class MaskedLMHead(nn.Module):
     """Scores every word piece of the vocabulary by the embeddings that the network reads; parameters as in BERT.
-
-    Args:
-        hidden_size: D.
-        vocab_size: V.
-        activation: by its name in transformers.
 
     Source: Devlin et al. 2019; google-research/tapas, `tapas_pretraining_model.get_masked_lm_output`.
     """
@@ -43,13 +36,5 @@ class MaskedLMHead(nn.Module):
         self.bias = nn.Parameter(self.dense.weight.new_zeros(vocab_size))
 
     def forward(self, states: Tensor, words: Tensor) -> Tensor:
-        """Scores of masked pieces.
-
-        Args:
-            states: of the masked pieces only, [M, D].
-            words: the embeddings of all pieces, [V, D].
-
-        Returns:
-            [M, V].
-        """
+        """Score masked pieces: their states [M, D] by the embeddings of all pieces [V, D], to [M, V]."""
         return linear(self.LayerNorm(self.activation(self.dense(states))), words, self.bias)

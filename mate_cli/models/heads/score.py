@@ -1,7 +1,5 @@
 """The last layer of a head."""
 
-from __future__ import annotations
-
 from torch import nn
 
 DEVIATION = 0.02
@@ -10,11 +8,6 @@ DEVIATION = 0.02
 
 class Score(nn.Linear):
     """A dense layer whose weights are drawn from a truncated normal, or start at zero; biases are zero.
-
-    Args:
-        inputs: width of what is scored.
-        outputs: scores of each.
-        zero: start with the same score for all.
 
     Source: google-research/tapas, `tapas_classifier_model_utils.classification_initializer`.
     """

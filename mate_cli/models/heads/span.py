@@ -4,26 +4,19 @@ Source: MATE paper, section 4.2 (an MLP on the first and last state); google-res
 (a linear layer, spans of up to ten tokens within one cell).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_selection import NO_LOGIT
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class SpanHead(nn.Module):
     """Scores the spans that lie within one body cell.
 
     Args:
-        hidden_size: width D of the states.
         max_length: tokens of the longest span, L.
         layers: 2 for an MLP with one hidden layer of D (the paper), 1 for a linear layer (the reference's code).
         no_answer: also score the first token, [CLS], alone: the span of questions that nothing answers (Devlin et al.

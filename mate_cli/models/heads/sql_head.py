@@ -1,23 +1,18 @@
 """From the states of nodes to the scores of a query's actions."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.tree_decoder import DecoderSize, Memory, Scores, Steps, TreeDecoder
 from mate_cli.models.initialization.schemes import draw
 from mate_cli.models.layers.nodes import node_kinds
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema, SchemaColumn, SchemaTable
-from mate_cli.tokenization.layout import COLUMN, TABLE
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import COLUMN, TABLE, TableBatch
 
 
 class ScoredSteps(NamedTuple):
@@ -29,12 +24,7 @@ class ScoredSteps(NamedTuple):
 
 
 class SqlHead(nn.Module):
-    """A decoder that looks at all nodes and points at columns.
-
-    Args:
-        width: of the states of nodes.
-        size: of the decoder.
-    """
+    """A decoder that looks at all nodes and points at columns."""
 
     def __init__(self, width: int, size: DecoderSize) -> None:
         super().__init__()

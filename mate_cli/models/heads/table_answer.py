@@ -3,36 +3,21 @@
 Source: google-research/tapas, `models/tapas_classifier_model_utils.py` and `models/tapas_classifier_model.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.score import Score
 
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-
 
 @dataclass(frozen=True)
 class HeadOptions:
-    """What the head of table questions scores, and how.
-
-    Args:
-        temperature: token scores are divided by it.
-        select_one_column: choose one column, and cells only there.
-        allow_empty_column_selection: let it choose no column.
-        average_logits_per_cell: give each token the mean score of its cell.
-        zero_cell_head: begin with the same score for all tokens and columns.
-        aggregations: their number, "none" among them; 0 to leave them out.
-        max_rows: R, rows told apart, the header among them; later ones count as the last.
-        max_columns: C, columns told apart, the question's among them; later ones count as the last.
-    """
+    """What the head of table questions scores, and how: options of `TableQA`; without `aggregations` it is 0."""
 
     temperature: float = 1.0
     select_one_column: bool = True
@@ -74,12 +59,7 @@ class AnswerLogits:
 
 
 class TableAnswerHead(nn.Module):
-    """Scores every token, every column and every aggregation.
-
-    Args:
-        hidden_size: width D of the states.
-        options: what to score.
-    """
+    """Scores every token, every column and every aggregation."""
 
     transformers_names: ClassVar[Mapping[str, str]] = {
         "cells.weight": "output_weights",

@@ -4,21 +4,17 @@ Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks wit
 3; google-research/tapas, `utils/table_pruning.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.heads.cell_grid import CellGrid
 from mate_cli.models.heads.score import Score
-
-if TYPE_CHECKING:
-    from mate_cli.models.base.encoder_output import EncoderOutput
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]
 DROPOUT = 0.1
@@ -29,7 +25,6 @@ class TokenScores(nn.Module):
     """The logarithm of the probability that a token matters; those outside the table matter for certain.
 
     Args:
-        hidden_size: width D of the states.
         select: score each token by itself, or all tokens of a column alike.
         max_rows: R, rows told apart where columns are scored, the header among them; later ones count as the last.
         max_columns: C, columns told apart there, the question's among them; later ones share the score of the last.
@@ -62,11 +57,7 @@ class TokenScores(nn.Module):
         return outside_counts(logsigmoid(logits), batch)
 
     def lend(self, head: nn.Module) -> bool:
-        """Let a head score tokens or columns by the weights of this; they stay here.
-
-        Returns:
-            Whether the head has such scores (`choices`).
-        """
+        """Let a head score by the weights of this, which stay here; False where it has no such scores (`choices`)."""
         for kind, name in getattr(head, "choices", {}).items():
             own = getattr(self, kind)
             if own is not None and getattr(head, name) is not None:
@@ -84,11 +75,7 @@ class TokenScores(nn.Module):
 
 
 class Lent:
-    """A layer that belongs to another module, and is saved and trained there.
-
-    Args:
-        layer: of the other one.
-    """
+    """A layer that belongs to another module, and is saved and trained there."""
 
     def __init__(self, layer: nn.Module) -> None:
         self.layer = layer

@@ -21,17 +21,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class DecoderSize:
-    """The shape of a decoder.
-
-    Args:
-        action: width of the embedding of an action.
-        type: width of the embedding of a type of the grammar.
-        state: width of the LSTM.
-        attention: width of what comes out of a step.
-        heads: of the attention over nodes.
-        readout: width of the layer in front of the productions.
-        dropout: the probability of dropping a number of what comes out of a step.
-    """
+    """The shape of a decoder: the widths of `SqlParsing`, the heads of its attention over nodes, and its dropout."""
 
     action: int = 128
     type: int = 64
@@ -131,14 +121,7 @@ class Scores(NamedTuple):
 
 
 class TreeDecoder(nn.Module):
-    """Scores the actions that derive a query, one after the other.
-
-    Args:
-        nodes: width of the nodes that it looks at.
-        productions: of the grammar.
-        types: of the grammar.
-        size: the rest.
-    """
+    """Scores the actions that derive a query, one after the other."""
 
     def __init__(self, nodes: int, productions: int, types: int, size: DecoderSize) -> None:
         super().__init__()

@@ -1,7 +1,5 @@
 """Find the likeliest derivation: greedily, or with a beam; only actions that the grammar allows are looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -46,9 +44,6 @@ class _Hypothesis:
     """A derivation that is under way.
 
     Args:
-        example: its place in the batch.
-        derivation: so far.
-        score: so far.
         rows: of each step so far, the row that it had among the hypotheses of that step.
     """
 
@@ -61,14 +56,7 @@ class _Hypothesis:
 def best_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[Derived | None]:
-    """The best complete derivation of each example, never worse than the greedy one; None where none is complete.
-
-    Args:
-        decoder: in evaluation.
-        memory: of B examples.
-        schemas: theirs, as far as their tables and columns are counted.
-        search: how.
-    """
+    """The best complete derivation of each example, never worse than the greedy one; None where none is complete."""
     greedy = _Beam(decoder, memory, Search(1, search.most, search.column_weight)).run(schemas)
     if search.width == 1:
         return greedy

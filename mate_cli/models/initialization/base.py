@@ -1,17 +1,13 @@
 """What gives a network its first weights."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import nn
+from torch import nn
 
-    from mate_cli.models.base.table_encoder import TableEncoder
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.tokenization.layout import TableBatch
 
 EXTRA = "extra."
 """What the names of added layers begin with."""
@@ -34,11 +30,10 @@ class LoadReport:
     def summary(self) -> str:
         """One line for a log."""
         parts = [f"{len(self.loaded)} tensors loaded"]
-        parts += [f"{len(names)} {word} ({_shorten(names)})" for word, names in self._rest() if names]
+        for word, names in (("new", self.new), ("unused", self.unused)):
+            if names:
+                parts.append(f"{len(names)} {word} ({', '.join(names[:3])}{', ...' * (len(names) > 3)})")
         return ", ".join(parts)
-
-    def _rest(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ("new", self.new), ("unused", self.unused)
 
 
 def combined(reports: Iterable[LoadReport]) -> LoadReport:
@@ -54,16 +49,8 @@ def combined(reports: Iterable[LoadReport]) -> LoadReport:
     )
 
 
-def _shorten(names: tuple[str, ...], shown: int = 3) -> str:
-    return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")
-
-
 class Initializer(ABC):
-    """Gives a network its first weights: `load` before any data, `prepare` once the data is there.
-
-    Args:
-        tokenizer: what the weights were trained with, by name or folder.
-    """
+    """Gives a network its first weights: `load` before any data, `prepare` once the data is there."""
 
     tokenizer: str
 

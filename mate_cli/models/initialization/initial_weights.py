@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
+from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
 from mate_cli.models.initialization.base import Initializer, LoadReport, combined
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
-    from mate_cli.models.base.table_encoder import TableEncoder
     from mate_cli.models.checkpoints.files import CheckpointFiles
 
 WORDS = "embeddings.word_embeddings.weight"
@@ -91,15 +91,7 @@ class InitialWeights(Initializer):
         tensors: dict[str, Tensor],
         task: nn.Module | None = None,
     ) -> LoadReport:
-        """Fill one of the encoders of a network, and the heads of a task that the weights have.
-
-        Args:
-            network: with the encoder.
-            prefix: of the encoder's weights.
-            files: what was read.
-            tensors: of it, by the names that they have in the encoder.
-            task: with the heads.
-        """
+        """Fill one of the encoders of a network, and the heads of a task that the weights have."""
         encoder = network.encoders[prefix]
         inner = tuple(name for name in network.encoders if name) if not prefix else ()
         state = {name: value for name, value in encoder.state_dict().items() if not name.startswith(inner)}
@@ -173,13 +165,7 @@ def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
 
 
 def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, inside: bool) -> None:
-    """Compare what cannot be mended by copying.
-
-    Args:
-        model: to be filled.
-        tensors: of it.
-        files: that they are from.
-        inside: it is an encoder inside a network, of whose heads the configuration of the files may say nothing.
+    """Compare what cannot be mended by copying; of an encoder inside a network the files may not tell the heads.
 
     Raises:
         CheckpointError: the size, the vocabulary or the activation is another.
@@ -237,13 +223,7 @@ def _without_padding_rows(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _settle_type_of_roberta(model: TableEncoder, tensors: dict[str, Tensor], *, alike: bool) -> None:
-    """RoBERTa knows one segment: another one is the same to it, or else all are new.
-
-    Args:
-        model: with a table of segments.
-        tensors: get its table, or lose their own.
-        alike: give all segments the one that was learnt.
-    """
+    """RoBERTa knows one segment: `alike`, all segments get the one that was learnt, or else all are new."""
     only = tensors.pop(BERT_TYPES, None)
     if alike and only is not None and TYPE_TABLES[0] in (state := model.state_dict()):
         tensors[BERT_TYPES] = only.expand(len(state[TYPE_TABLES[0]]), -1)

@@ -5,20 +5,16 @@ Transformer Optimization Through Better Initialization", ICML 2020 (T-Fixup); Li
 of Training Transformers", EMNLP 2020 (ADMIN).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from mate_cli.errors import ConfigError
 from mate_cli.models.layers.encoder import PROJECTIONS, EncoderLayer, Norm
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 class Deepened(Protocol):
@@ -43,13 +39,7 @@ class Scheme:
     omega: ClassVar[bool] = False
 
     def measure(self, network: Deepened, layers: Sequence[EncoderLayer], batches: Iterable[TableBatch]) -> list[float]:
-        """What the data say, in numbers; nothing by default.
-
-        Args:
-            network: in evaluation.
-            layers: that were added to it.
-            batches: of the training split.
-        """
+        """What the data say of layers that were added to a network in evaluation, in numbers; nothing by default."""
         return []
 
     def apply(self, layers: Sequence[EncoderLayer], measured: Sequence[float]) -> str:

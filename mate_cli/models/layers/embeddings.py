@@ -3,22 +3,16 @@
 Source: google-research/tapas, `table_bert.get_token_type_features` and `modeling.embedding_postprocessor`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from mate_cli.attention.packing import Packing
+from mate_cli.attention.plan import Packing
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
-from mate_cli.tokenization.layout import TOKEN_TYPES
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.serializers.lexical import FEATURES
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
 
 LAYER_NORM_EPSILON = 1e-12
 
@@ -27,12 +21,8 @@ class TableEmbeddings(nn.Module):
     """Embeds a batch: the sum of up to nine tables, normalised; parameters are named as in TAPAS.
 
     Args:
-        size: width D and number of positions.
-        vocab_size: word pieces.
-        dropout: the probability of dropping a number of the result.
         token_types: those that are embedded; the others have no table.
         lexical_features: also embed how well the words of each token's cell, row and column fit the question.
-        epsilon: of the norm.
     """
 
     def __init__(
@@ -70,12 +60,7 @@ class TableEmbeddings(nn.Module):
 
 
 class FeatureEmbeddings(nn.Module):
-    """Embeds the lexical features of each token's cell by a network with one hidden layer.
-
-    Args:
-        width: D of the hidden layer and the result.
-        dropout: the probability of dropping a number of the hidden layer.
-    """
+    """Embeds the lexical features of each token's cell by a network with one hidden layer."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()

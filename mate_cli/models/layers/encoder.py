@@ -59,12 +59,9 @@ class LayerOptions:
 
     Args:
         activation: of the feed-forward layer; gelu in BERT, gelu_new (by tanh) in the TAPAS reference.
-        hidden_dropout: after every dense layer.
-        attention_dropout: on attention weights.
         norm: where the LayerNorms are; one that is not used does not exist.
         omega: learn a weight of what each sub-layer is added to, one at first: LN(omega * x + f(x)).
         projection_bias: queries, keys and values have one.
-        epsilon: of the norms.
     """
 
     activation: str = "gelu"
@@ -83,12 +80,6 @@ class SelfAttention(nn.Module):
     """Projects to queries, keys and values in one product, and lets the backend attend.
 
     In a state dict the product is three layers, `query`, `key` and `value`, as in BERT.
-
-    Args:
-        size: width D, number N and size H of heads.
-        backend: attends.
-        dropout: the probability of dropping an attention weight in training.
-        bias: of the three projections.
     """
 
     def __init__(self, size: EncoderSize, backend: Attention, dropout: float, *, bias: bool = True) -> None:
@@ -127,11 +118,7 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
 
 
 def parameter_named(name: str) -> str:
-    """The parameter that a tensor of a state dict is part of: the product of queries, keys and values for one of them.
-
-    Args:
-        name: of the tensor, such as encoder.layer.0.attention.self.query.weight.
-    """
+    """The parameter that a tensor of a state dict is part of: the joint product for queries, keys and values."""
     owner, _, leaf = name.rpartition(".")
     attention, _, projection = owner.rpartition(".")
     within = projection in PROJECTIONS and attention.endswith("attention.self")
@@ -139,13 +126,7 @@ def parameter_named(name: str) -> str:
 
 
 class ResidualOutput(nn.Module):
-    """The end of a sub-layer: dense layer, dropout, and the sum with what came in before; and where the norm is.
-
-    Args:
-        inputs: width of what the dense layer is given.
-        size: of the network, with the width D.
-        options: the norm, and what comes in before is weighed by.
-    """
+    """The end of a sub-layer: dense layer, dropout, and the sum with what came in before; and where the norm is."""
 
     def __init__(self, inputs: int, size: EncoderSize, options: LayerOptions) -> None:
         super().__init__()
@@ -169,13 +150,7 @@ class ResidualOutput(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none.
-
-    Args:
-        size: of the network.
-        spec: what it sees, and how.
-        options: the rest.
-    """
+    """Attention and a feed-forward layer, each added to what it was given, each with a norm or none."""
 
     def __init__(self, size: EncoderSize, spec: LayerSpec, options: LayerOptions) -> None:
         super().__init__()
@@ -203,12 +178,7 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Layers, one after the other.
-
-    Args:
-        layers: in this order.
-        gradient_checkpointing: recompute layers in the backward pass instead of keeping their inner states.
-    """
+    """Layers, one after the other."""
 
     def __init__(self, layers: Iterable[EncoderLayer], *, gradient_checkpointing: bool = False) -> None:
         super().__init__()

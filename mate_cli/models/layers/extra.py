@@ -3,23 +3,19 @@
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, figure 1 and section 3.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor, nn
 
+from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.schemes import Deepened, draw, scheme_named
 from mate_cli.models.layers.encoder import Encoder, LayerOptions, LayerSpec, Norm
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import Plans
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)
@@ -64,12 +60,9 @@ class ExtraLayers(nn.Module):
     All matrices are drawn by Xavier; what the scheme makes of them waits for data, see `prepare`.
 
     Args:
-        extra: how many, how large, with which scheme.
-        given: width of what they are given.
         spec: what a layer sees and how, for layers of a size; asked for every layer, so that attention with weights
             can be each layer's own.
         returned: width of what they return; None for that of the layers.
-        gradient_checkpointing: recompute layers in the backward pass, to save memory.
 
     Raises:
         ConfigError: the width is no multiple of the heads, or there is no such scheme or activation.
@@ -124,16 +117,7 @@ class ExtraLayers(nn.Module):
         batches: Iterable[TableBatch],
         agree: Callable[[Callable[[], list[float]]], list[float]],
     ) -> Mapping[str, str]:
-        """Let the scheme change the layers in place by what the data say; once, before the first step.
-
-        Args:
-            network: that the layers belong to.
-            batches: of the training split.
-            agree: measures in one process for all.
-
-        Returns:
-            What a record should say of it, in words.
-        """
+        """Let the scheme change the layers in place by what the training split says; return what was done, in words."""
         scheme, layers = scheme_named(self.extra.scheme), self.encoder.layers
         measured = agree(lambda: scheme.measure(network, layers, batches))
         done = scheme.apply(layers, measured)

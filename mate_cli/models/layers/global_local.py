@@ -15,8 +15,7 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import pad
 
 from mate_cli.attention.base import Attention, Work
-from mate_cli.attention.pairs import needed_pairs
-from mate_cli.attention.pattern import AttentionPattern
+from mate_cli.attention.pattern import AttentionPattern, needed_pairs
 from mate_cli.attention.patterns.window import Window
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
@@ -97,12 +96,7 @@ def relative_ids(offsets: Tensor, max_distance: int) -> Tensor:
 
 
 class RelativeScores(nn.Module):
-    """What the relation of a query and a key adds to their score: a vector and a bias for each relation and head.
-
-    Args:
-        size: number N and size H of heads.
-        relations: their number.
-    """
+    """What the relation of a query and a key adds to their score: a vector and a bias for each relation and head."""
 
     def __init__(self, size: EncoderSize, relations: int) -> None:
         super().__init__()
@@ -117,12 +111,7 @@ class RelativeScores(nn.Module):
 
 
 class GlobalLocal(nn.Module, Attention):
-    """The attention of one layer in which tokens and slots share projections, each side with its own relations.
-
-    Args:
-        size: number N and size H of heads.
-        options: the window and the relations.
-    """
+    """The attention of one layer in which tokens and slots share projections, each side with its own relations."""
 
     among_tokens = False
 
@@ -209,12 +198,7 @@ class GlobalLocal(nn.Module, Attention):
 
 
 class Blocks(NamedTuple):
-    """Tokens in blocks; the keys of a block are its own tokens and some on either side.
-
-    Args:
-        size: tokens in a block.
-        margin: tokens on either side.
-    """
+    """Tokens in blocks; the keys of a block are its own tokens and some on either side."""
 
     size: int
     margin: int

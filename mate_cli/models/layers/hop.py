@@ -4,24 +4,20 @@ Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop At
 microsoft/Transformer-XH, `model.py`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
+from mate_cli.attention.plan import AttentionPlan
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec
 from mate_cli.tokenization.evidence.relations import KINDS
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.sizes import EncoderSize
 
 SLOPE = 0.2
 """Of the leaky rectifier on additive scores."""
@@ -95,7 +91,6 @@ class Hop(nn.Module, ABC):
     """Attention among the hubs of a graph.
 
     Args:
-        size: width D, number N and size H of heads.
         biased: learn what each kind of relation adds to the score of a head; zero at first.
     """
 
@@ -176,12 +171,6 @@ class HopLayer(EncoderLayer):
     """A layer after which every hub becomes a mixture of itself and of what it found where it hops.
 
     Other tokens see the new hub in the next layer.
-
-    Args:
-        size: of the network.
-        spec: what it sees in its own text, and how.
-        options: the rest.
-        hop: makes the attention among hubs.
     """
 
     def __init__(

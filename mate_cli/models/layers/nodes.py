@@ -7,16 +7,13 @@ its last one. Of its backward half, the last output has seen the last piece only
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.layout import TableBatch
 
 
 @dataclass(frozen=True)
@@ -76,12 +73,7 @@ class NodePieces:
 
 
 class NameEncoder(nn.Module):
-    """The last output of a bidirectional LSTM plus the mean of all of them.
-
-    Args:
-        inputs: width of the states.
-        width: of the result, half of it from each direction.
-    """
+    """The last output of a bidirectional LSTM plus the mean of all of them, half of the width from each direction."""
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()

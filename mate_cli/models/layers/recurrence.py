@@ -3,8 +3,6 @@
 Autograd would add a gradient of the size of the weight in every step, and keep every state in a growing stack.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -12,11 +10,7 @@ from torch import Tensor
 
 
 class TimedLinear:
-    """A dense layer without bias for many steps, whose weight gets its gradient in one product after all of them.
-
-    Args:
-        weight: [outputs, inputs].
-    """
+    """A dense layer without bias for many steps, whose weight gets its gradient in one product after all of them."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight.detach()
@@ -61,12 +55,7 @@ class _Step(torch.autograd.Function):
 
 
 class History:
-    """The states of all steps so far, of which every example looks up another one.
-
-    Args:
-        steps: how many there will be, A.
-        like: a state [B, D].
-    """
+    """The states of all steps so far, of which every example looks up another one."""
 
     def __init__(self, steps: int, like: Tensor) -> None:
         self.states = like.new_zeros(steps, *like.shape)

@@ -4,9 +4,7 @@ Source: Shaw et al., "Self-Attention with Relative Position Representations", NA
 2020, equation 1; Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 2.1.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +12,10 @@ from torch.nn.functional import dropout as drop
 
 from mate_cli.attention.backends.native_relations import Related, weigh, weigh_backward
 from mate_cli.attention.base import Attention, Work
-from mate_cli.attention.pairs import all_pairs
+from mate_cli.attention.pattern import all_pairs
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.sizes import EncoderSize
 
 
 class RelationAttention(nn.Module, Attention):
@@ -28,10 +24,6 @@ class RelationAttention(nn.Module, Attention):
     In a head, the score of node i for node j is q_i . (k_j + rK) / sqrt(H), and i gets the weighted sum of v_j + rV; rK
     and rV are those of the relation of i to j. No [K, K, H] tensor is made: queries meet all relations before the
     right one is chosen, and weights are summed by relation before they meet the vectors.
-
-    Args:
-        size: number N and size H of heads.
-        relations: their number R.
     """
 
     among_tokens = False

@@ -4,25 +4,19 @@ Source: Dai et al., "Transformer-XL", ACL 2019, section 3.2: of segment r in lay
 values of [SG(H_{r-1}); H_r], all of layer l - 1. Positions there are relative; here they restart in each segment.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn.functional import dropout as drop
 
-from mate_cli.attention.base import Attention, Work
-from mate_cli.attention.pairs import needed_pairs
+from mate_cli.attention.base import Attention
 from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.patterns.previous_segment import PreviousSegment
+from mate_cli.attention.plan import AttentionPlan
 from mate_cli.errors import ConfigError
+from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.layers.encoder import EncoderLayer, LayerOptions, LayerSpec, SelfAttention
-
-if TYPE_CHECKING:
-    from mate_cli.attention.plan import AttentionPlan
-    from mate_cli.models.base.sizes import EncoderSize
 
 
 @dataclass(frozen=True)
@@ -57,10 +51,6 @@ class SegmentMemory(Attention):
         if not isinstance(pattern, PreviousSegment):
             name = type(pattern).__name__
             raise ConfigError(f"a memory of segments cannot compute {name}", where="model", remedy="Use another model")
-
-    def work(self, plan: AttentionPlan) -> Work:
-        """The pairs of the pattern."""
-        return Work(needed_pairs(plan.pattern, plan.batch))
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend, where the memory learns like everything else, see `Attention`."""

@@ -13,10 +13,9 @@ from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluation import judge, save_result
 from mate_cli.pipelines.evaluation.finished import Here, open_stages
 from mate_cli.pipelines.run import Run, recorded
-from mate_cli.pipelines.stages import joint_throughput, save_answers
+from mate_cli.pipelines.stages import answer_split, joint_throughput
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained
-from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.folders import new_folder, open_run
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -24,11 +23,7 @@ from mate_cli.runs.record import RunFolder, RunRecord
 
 @dataclass(frozen=True)
 class Ensemble(Trained):
-    """Finished stages of one kind that predict together; the first one stands for all in everything else.
-
-    Args:
-        members: all of them.
-    """
+    """Finished stages of one kind that predict together; the first one stands for all in everything else."""
 
     members: Sequence[Trained] = ()
 
@@ -52,11 +47,6 @@ class Ensemble(Trained):
 
 def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
     """Score several finished runs of one task as one, and leave a record with what all of them cost.
-
-    Args:
-        runs: their folders.
-        split: to predict and score.
-        here: the machine and the folders of now.
 
     Returns:
         The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.
@@ -119,11 +109,7 @@ def _of_systems(
     opened = [open_stages(folder, here) for folder in folders]
     system = with_mean([one for one, _ in opened])
     stages = {name: Ensemble.of([stages[name] for _, stages in opened]) for name in system.stages}
-    examples = stages[system.stages[0]].parts.data.questions(split)
-    answered = system.answer(stages, examples, split)
-    save_answers(target, split, system, examples, answered)
-    config: RunConfig = stages[system.stages[0]].config
-    return system.score(answered, examples), config.model_dump()
+    return answer_split(system, stages, split, target), stages[system.stages[0]].config.model_dump()
 
 
 def with_mean(systems: Sequence[System]) -> System:

@@ -1,8 +1,6 @@
 """Score finished weights on a split, and predict questions without answers."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +15,7 @@ from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.evaluation.predictions import save_predictions
-from mate_cli.pipelines.placement import placement
-from mate_cli.pipelines.quiet import quiet, quiet_lightning
+from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder
@@ -32,9 +28,7 @@ class SplitResult:
     """Predictions of a split and their metrics.
 
     Args:
-        examples: every example that counts, by name.
         predictions: one per example that could be encoded.
-        answers: the predicted text by example.
         metrics: fractions by name; empty where no answer is known.
         pruned: what was left of inputs, by example; empty where the network keeps all tokens.
     """
@@ -80,12 +74,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 
 
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
-    """A result with the metrics of its parts by tokens.
-
-    Args:
-        result: of a split.
-        tokens: of each input before it is cut, by example; parts are of those whose answer is known.
-    """
+    """A result with the metrics of its parts by the tokens of an input before it is cut, where its answer is known."""
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
     told = (MetricName.parse(result.task.monitor).score, KEPT.name)
     metrics = dict(result.metrics)
@@ -102,12 +91,6 @@ def predict_in_turn(
     parts: Parts, cfg: ModelConfig, examples: Sequence[TableExample], first: Sequence[Any]
 ) -> list[Any]:
     """Predictions of conversations, where each question is given what was predicted for the one before it.
-
-    Args:
-        parts: task and loaders.
-        cfg: the configuration.
-        examples: all questions of the conversations.
-        first: predictions of questions that nothing comes before; those of others are not looked at.
 
     Source: google-research/tapas, `models/tapas_classifier_model.py`, `compute_prediction_sequence`.
     """
@@ -142,7 +125,7 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
     """All predictions of a loader."""
     with quiet_lightning():
-        pl.Trainer(**placement(cfg.hardware), **quiet()).predict(task, loader, return_predictions=False)
+        pl.Trainer(**placement(cfg.hardware)).predict(task, loader, return_predictions=False)
     return task.collected()
 
 
@@ -180,3 +163,36 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)
+
+
+def save_predictions(
+    folder: RunFolder,
+    split: str,
+    examples: Iterable[TableExample],
+    answers: Mapping[str, str],
+    score: Callable[[TableExample], Mapping[str, float]],
+    details: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write predictions/<split>.json: of each question question_id and pred, as the official scorer wants, and more.
+
+    A question without an answer of ours gets an empty text; scores are of those whose answer is known, and those of
+    parts (`table/em`) are left out.
+    """
+    details = details or {}
+    rows = []
+    for example in examples:
+        name = example.example_id
+        row: dict[str, Any] = {"question_id": name, "pred": answers.get(name, ""), **_facts(example)}
+        if example.answer:
+            row["scores"] = {key: value for key, value in score(example).items() if "/" not in key}
+        rows.append({**row, **details.get(name, {})})
+    folder.write_json(f"predictions/{split}.json", rows)
+
+
+def _facts(example: TableExample) -> dict[str, Any]:
+    table, answer = example.table, example.answer
+    known: dict[str, Any] = {"answer": list(answer.texts), "source": answer.source} if answer else {}
+    if answer and answer.coordinates:
+        known["answer_cells"] = [[*cell] for cell in answer.coordinates]
+    size = len(table.rows) * len(table.header)
+    return {"question": example.question, "table_id": table.table_id, "table_cells": size, **known}

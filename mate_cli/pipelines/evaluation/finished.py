@@ -1,11 +1,10 @@
 """What can be done with a finished run: score it again, answer new questions."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import read_object
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
-from mate_cli.pipelines.stages import LEARNT, save_answers
+from mate_cli.pipelines.stages import LEARNT, answer_split
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
@@ -34,8 +33,6 @@ class Here:
     """Where a finished run is used now.
 
     Args:
-        hardware: the machine.
-        paths: its folders.
         data: what is otherwise of the data than it was, such as `root`; None leaves a key as it was.
         whole: also what `trainer.limit_dev` left out.
         trust: modules of the user's own that the run's parts may come from.
@@ -77,11 +74,6 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
     Metrics go to evaluation/<split>.json, predictions to predictions/<split>.json. Where the questions are others than
     in training, both go below a folder of their own, evaluation/<what they are>, and what training left stays.
 
-    Args:
-        run: its folder.
-        splits: to predict and score.
-        here: the machine and the folders of now.
-
     Returns:
         The folder below which predictions are.
 
@@ -91,7 +83,7 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
     """
     folder = open_run(run)
     record = folder.read_record()
-    score = _system_scorer(folder, here) if record.stages else _scorer(folder, here)
+    score = partial(answer_split, *open_stages(folder, here)) if record.stages else _scorer(folder, here)
     to = _results_folder(folder, here)
     named: dict[str, float] = {}
     for split in splits:
@@ -136,13 +128,7 @@ def _scorer(folder: RunFolder, here: Here) -> Scorer:
 
 
 def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
-    """Answer the questions of a file, whether or not their answers are known.
-
-    Args:
-        run: a finished run's folder.
-        questions: a list of {question_id, question, table_id}.
-        output: where predictions go.
-        here: the machine and the folders of now.
+    """Answer the questions of a file, a list of {question_id, question, table_id}, whether or not answers are known.
 
     Returns:
         The file of predictions, [{question_id, pred}].
@@ -203,16 +189,3 @@ def _questions(parts: Parts, path: str) -> list[TableExample]:
     if read is None:
         raise RunError("this dataset cannot read questions from a file", remedy="Use a run trained on data=hybridqa")
     return list(read(path))
-
-
-def _system_scorer(folder: RunFolder, here: Here) -> Scorer:
-    """What predicts and scores a split by a system of stages."""
-    system, stages = open_stages(folder, here)
-
-    def score(split: str, to: RunFolder) -> dict[str, float]:
-        examples = stages[system.stages[0]].parts.data.questions(split)
-        answered = system.answer(stages, examples, split)
-        save_answers(to, split, system, examples, answered)
-        return system.score(answered, examples)
-
-    return score

@@ -34,13 +34,13 @@ class _Answering(Pipeline):
     _load_feature_extractor = False
     model: MateForTask
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of every pipeline
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         config = self.model.config
         tokenizer = load_tokenizer(config.name_or_path)
         self.serializer: Serializer = instantiate(config.encoding, tokenizer=tokenizer)
 
-    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], ...]:  # noqa: ANN401
+    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], ...]:
         if options:
             raise TypeError(f"{type(self).__name__} takes no {', '.join(options)}")
         return {}, {}, {}
@@ -84,7 +84,7 @@ class TableAnswering(_Answering):
         **options: those of every pipeline; `model` is one with the head of its task.
     """
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - those of every pipeline
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.calibration = read_calibration(Path(self.model.config.name_or_path))
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.base import TableTask, by_source
 from mate_cli.lit_modules.span_reading import score_answers
+from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.runs import ranks
@@ -21,13 +22,7 @@ Task = TypeVar("Task", bound=TableTask[Any, Any])
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished stage with its best weights.
-
-    Args:
-        name: of the stage.
-        parts: task, serializer and loaders.
-        config: what it was trained with.
-    """
+    """A finished stage with its best weights."""
 
     name: str
     parts: Parts
@@ -100,13 +95,7 @@ class System(ABC):
 
     @abstractmethod
     def answer(self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> SystemAnswers:
-        """Answer questions.
-
-        Args:
-            stages: finished, by name.
-            examples: the questions.
-            name: what progress bars call them.
-        """
+        """Answer questions."""
 
     @property
     def learnt(self) -> Mapping[str, float]:
@@ -128,3 +117,9 @@ class System(ABC):
         if not any(example.answer for example in examples):
             return {}
         return {**answered.metrics, **score_answers(answered.texts, {e.example_id: e for e in examples})}
+
+
+def first_hits(cells: Mapping[str, Coordinates], examples: Mapping[str, TableExample]) -> dict[str, float]:
+    """Hits@1 of the first cell that was found for each question; nothing where no answer is known."""
+    known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
+    return hits_at_k({key: cells.get(key, ()) for key in known}, known, by_source(examples), ks=(1,)) if known else {}

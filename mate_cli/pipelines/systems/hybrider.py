@@ -3,19 +3,15 @@
 Source: Chen et al. 2020, "HybridQA", section 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mate_cli.data.page_reading import page_example
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import by_source
-from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking, chosen_node
-from mate_cli.lit_modules.hybrider.row_hopping import hop_end
+from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
+from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.metrics.hits_at_k import hits_at_k
-from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
+from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained, first_hits
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Candidate
 
@@ -36,12 +32,12 @@ class Hybrider(System):
         by_name = {example.example_id: example for example in examples}
         ends = _ends(stages, examples, name)
         texts = {key: end.content for key, end in ends.items()} | _read(stages[READ], ends, by_name)
-        cells = {key: end.coordinate for key, end in ends.items()}
+        cells = {key: (end.coordinate,) for key, end in ends.items()}
         for key, example in by_name.items():
             if key not in cells:
                 row, column = tfidf_cell_ranking(example.table, example.question)[0]
-                cells[key], texts[key] = (row, column), example.table.rows[row][column].text
-        return SystemAnswers(texts, _hits(cells, by_name))
+                cells[key], texts[key] = ((row, column),), example.table.rows[row][column].text
+        return SystemAnswers(texts, first_hits(cells, by_name))
 
 
 def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str) -> dict[str, Candidate]:
@@ -50,19 +46,15 @@ def _ends(stages: Mapping[str, Trained], examples: Sequence[TableExample], name:
     linked = {example.example_id: example for example in ranker.linked(examples)}
     chosen = stages[RANK].predict(list(linked.values()), name)
     hops = {
-        choice.example_id: replace(linked[choice.example_id], current=chosen_node(choice, linked[choice.example_id]))
+        choice.example_id: replace(linked[choice.example_id], current=ranker.chosen(choice, linked[choice.example_id]))
         for choice in chosen
     }
     found = stages[HOP].predict(list(hops.values()), "hops")
-    return {choice.example_id: hop_end(choice, hops[choice.example_id]) for choice in found}
+    hopper = stages[HOP].task_of(RowHopping)
+    return {choice.example_id: hopper.chosen(choice, hops[choice.example_id]) for choice in found}
 
 
 def _read(reader: Trained, ends: Mapping[str, Candidate], examples: Mapping[str, TableExample]) -> dict[str, str]:
     """The best span of each page, by question."""
     pages = {key: page_example(examples[key], end.link) for key, end in ends.items() if end.link is not None}
     return reader.task_of(SpanReading).answers(reader.predict(list(pages.values()), "pages"), pages) if pages else {}
-
-
-def _hits(cells: Mapping[str, tuple[int, int]], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
-    return hits_at_k({key: [cells[key]] for key in known}, known, by_source(examples), ks=(1,)) if known else {}

@@ -3,17 +3,12 @@
 Source: the baseline of Chen et al. 2020, "HybridQA", section 5, whose retriever is not released.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from mate_cli.data.page_reading import nearest_page, page_example
-from mate_cli.lit_modules.base import by_source
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.metrics.hits_at_k import hits_at_k
-from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
+from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained, first_hits
 from mate_cli.tables.example import TableExample
-from mate_cli.tables.table import Table
 
 READ = "reading"
 
@@ -35,14 +30,8 @@ class PassageOnly(System):
         reader = stages[READ]
         answers = reader.task_of(SpanReading).answers
         texts = answers(reader.predict(list(pages.values()), name), pages) if pages else {}
-        return SystemAnswers(texts, _hits(links, by_name))
-
-
-def _hits(links: Mapping[str, str], examples: Mapping[str, TableExample]) -> dict[str, float]:
-    known = {key: example.answer.coordinates for key, example in examples.items() if example.answer}
-    cells = {key: _first_cell(examples[key].table, links[key]) for key in known if key in links}
-    return hits_at_k({key: cells.get(key, []) for key in known}, known, by_source(examples), ks=(1,)) if known else {}
-
-
-def _first_cell(table: Table, link: str) -> list[tuple[int, int]]:
-    return [(row, column) for row, column, cell in table.cells() if link in cell.links][:1]
+        linking = {
+            key: tuple((row, column) for row, column, cell in by_name[key].table.cells() if link in cell.links)
+            for key, link in links.items()
+        }
+        return SystemAnswers(texts, first_hits(linking, by_name))

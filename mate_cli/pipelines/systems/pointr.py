@@ -34,7 +34,6 @@ class ReadCell:
         cell: (row, column), both from 0.
         selected: its log probability among the cells of the table.
         read: the log probability of the best span among those of the cell, with no answer where the reader may say so.
-        text: the best span.
     """
 
     cell: tuple[int, int]
@@ -114,12 +113,6 @@ def read_cells(
     reader: Trained, rankings: Sequence[CellRanking], examples: Mapping[str, TableExample], count: int
 ) -> dict[str, list[ReadCell]]:
     """Read the best cells of each ranking.
-
-    Args:
-        reader: the second stage.
-        rankings: of the first stage; a question without one is read nowhere.
-        examples: the questions, by name.
-        count: cells per question.
 
     Returns:
         What was read, by question, in the order of the ranking; cells that cannot be encoded are left out.

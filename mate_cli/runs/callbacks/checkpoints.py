@@ -1,7 +1,5 @@
 """The last state of a run, to continue from, and its best weights."""
 
-from __future__ import annotations
-
 import signal
 from types import FrameType
 from typing import Any
@@ -27,9 +25,7 @@ class Checkpoints(pl.Callback):
     """Save `last.ckpt` at optimizer steps and `best.safetensors` after validations that improve; stop on signals.
 
     Args:
-        folder: the run's.
         monitor: the metric that chooses the best weights; its spec says whether more or less is better.
-        every_steps: optimizer steps between two saves of the last state.
         patience: validations without improvement after which training stops; None for never.
         run: what tells the run from others, such as when it was started; a state of another one is refused.
 

@@ -1,7 +1,5 @@
 """What a person sees while a run trains, and the figures it leaves behind."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 
@@ -11,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.runs import ranks
-from mate_cli.runs.clock import Clock
+from mate_cli.runs.record import Clock
 from mate_cli.runs.tracking import Row, Trackers
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
@@ -24,10 +22,7 @@ class FollowTraining(pl.Callback):
     """Show loss, examples/s, tokens/s and the time left; log them every few steps and after each validation.
 
     Args:
-        trackers: where rows go.
-        clock: gives seconds of wall time of the run.
         log_every: optimizer steps between two rows.
-        console: where progress is shown.
     """
 
     def __init__(self, trackers: Trackers, clock: Clock, log_every: int, console: Console) -> None:

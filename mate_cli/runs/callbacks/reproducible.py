@@ -1,7 +1,5 @@
 """Random numbers that depend on the seed and the position alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytorch_lightning as pl
@@ -16,9 +14,6 @@ class Reproducible(pl.Callback):
 
     No generator has to be saved: a run that is resumed at any batch draws the dropout masks that the
     uninterrupted run draws there, and several processes on CPUs draw those that one would.
-
-    Args:
-        seed: of the run.
     """
 
     def __init__(self, seed: int) -> None:

@@ -1,15 +1,15 @@
-"""Weights, gradients and optimizer states cut in shards, one per process (FSDP2), and made whole again for files.
+"""Several processes at one task: predictions brought together, weights cut in shards (FSDP2) and made whole for files.
 
 What is saved does not tell in how many processes, or by which strategy, it was trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
+from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
+import torch.distributed as dist
 from pytorch_lightning.strategies import ModelParallelStrategy
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
@@ -19,13 +19,7 @@ from torch.utils._pytree import tree_map_only
 
 
 def shard(task: nn.Module, layers: Iterable[nn.Module], mesh: DeviceMesh) -> None:
-    """Cut the weights of each layer, and of what else the task is made of; once.
-
-    Args:
-        task: its children are called, not their parts.
-        layers: of the network, called one after the other.
-        mesh: the processes.
-    """
+    """Cut the weights of each layer, and of what else the task is made of; once."""
     for module in (*layers, *task.children()):
         if not isinstance(module, FSDPModule) and next(module.parameters(), None) is not None:
             fully_shard(module, mesh=mesh)
@@ -54,11 +48,7 @@ def _cut_like(parameter: Tensor | None, value: Tensor, example: DTensor) -> DTen
 
 
 class Sharded(ModelParallelStrategy):
-    """FSDP2 whose checkpoints are those of one process.
-
-    Args:
-        processes: all that train together, one shard each.
-    """
+    """FSDP2 whose checkpoints are those of one process."""
 
     def __init__(self, processes: int) -> None:
         super().__init__(data_parallel_size=processes, tensor_parallel_size=1, save_distributed_checkpoint=False)
@@ -103,3 +93,30 @@ def _moments_like(parameter: Tensor, values: Mapping[str, Any]) -> dict[str, Any
         return dict(values)
     fits = {name for name, value in values.items() if isinstance(value, Tensor) and value.shape == parameter.shape}
     return {name: _cut_like(parameter, v, parameter) if name in fits else v for name, v in values.items()}
+
+
+class Named(Protocol):
+    """Anything about one example."""
+
+    @property
+    def example_id(self) -> str:
+        """The example."""
+
+
+T = TypeVar("T", bound=Named)
+
+
+def gathered(batches: list[list[T]]) -> list[T]:
+    """The predictions of all processes, in the order in which one process would make them; all must call this.
+
+    Each was given every n-th batch, and some of the last were given twice; each gets all predictions.
+    """
+    shares = [batches]
+    if dist.is_available() and dist.is_initialized():
+        shares = [[] for _ in range(dist.get_world_size())]
+        dist.all_gather_object(shares, batches)
+    in_turn = chain.from_iterable(zip_longest(*shares, fillvalue=[]))
+    found: dict[str, T] = {}
+    for prediction in chain.from_iterable(in_turn):
+        found.setdefault(prediction.example_id, prediction)
+    return list(found.values())

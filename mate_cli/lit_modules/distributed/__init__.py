@@ -1,1 +1,0 @@
-"""Several processes at one task: predictions brought together, weights cut in shards."""

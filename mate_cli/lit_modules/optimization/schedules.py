@@ -1,0 +1,80 @@
+"""Learning-rate schedules: linear ones with a warm-up, and a power of what is left."""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+
+class LinearSchedule:
+    """Raise the learning rate to its peak over the first steps, then lower it to zero at the last.
+
+    Args:
+        warmup: the share of all steps that warms up.
+
+    Source: google-research/tapas, `models/bert/optimization.py`.
+    """
+
+    def __init__(self, warmup: Annotated[float, Field(ge=0, le=1)] = 0.05) -> None:
+        self.warmup = warmup
+
+    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
+        """Return the schedule, to be advanced once per optimizer step."""
+        rising = int(total_steps * self.warmup)
+
+        def factor(step: int) -> float:
+            if step < rising:
+                return (step + 1) / (rising + 1)
+            return max(0.0, (total_steps - step) / max(1, total_steps - rising))
+
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+class BertLinear:
+    """Decay linearly to zero over all steps, and for the first of them rise linearly to the full rate instead.
+
+    After the warm-up the rate falls at once to where the decay is by then. Updates are counted from 1, so that the
+    first one is not lost.
+
+    Args:
+        warmup: the share of all steps that warms up.
+
+    Source: google-research/tapas, `models/bert/optimization.py`; `LinearSchedule` is without the fall.
+    """
+
+    def __init__(self, warmup: Annotated[float, Field(ge=0, le=1)] = 0.05) -> None:
+        self.warmup = warmup
+
+    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
+        """Return the schedule, to be advanced once per optimizer step."""
+        rising = int(total_steps * self.warmup)
+
+        def factor(done: int) -> float:
+            step = done + 1
+            return step / rising if step < rising else max(0.0, 1 - step / total_steps)
+
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
+class PowerSchedule:
+    """Multiply the learning rate by (1 - t/T)^power in step t of T, from 1, and by no less than a floor.
+
+    Args:
+        power: 0.5 for the square root, 1 for a straight line.
+
+    Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix C.5, and the released code.
+    """
+
+    def __init__(
+        self, power: Annotated[float, Field(gt=0)] = 0.5, floor: Annotated[float, Field(ge=0, le=1)] = 0.0
+    ) -> None:
+        self.power, self.floor = power, floor
+
+    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
+        """Return the schedule, to be advanced once per optimizer step."""
+
+        def factor(done: int) -> float:
+            left = max(0.0, 1 - (done + 1) / total_steps)
+            return max(self.floor, float(left**self.power))
+
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
