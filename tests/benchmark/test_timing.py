@@ -128,7 +128,7 @@ def test_figures_are_named_and_compared():
 
 
 def test_peak_memory_sees_what_is_freed_again():
-    needed = peak_mb(lambda: torch.ones(16, 1_000_000).sum(), CPU)
-    if needed is None:
+    needed = [peak_mb(lambda: torch.ones(16, 1_000_000).sum(), CPU) for _ in range(3)]
+    if None in needed:
         pytest.skip("peak memory cannot be measured on this system")
-    assert 60 < needed < 90
+    assert 60 < max(needed) < 90, "what other threads give back meanwhile makes it less"

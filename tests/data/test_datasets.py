@@ -97,7 +97,7 @@ def test_corpora_read_it_as_its_folder_says(capitals):
 def test_its_evaluation_splits_are_kept_out_of_every_corpus(capitals, tmp_path):
     own = write(tmp_path / "own" / "spain.csv", TABLES["test"]).parent
     corpus = TableCorpus(capitals, tmp_path / "cache", sources=["capitals", str(own)])
-    assert "capitals/test" in corpus.exclude
+    assert "capitals/test" in corpus.excluded
     kept = {one.table.rows[0][1].text.lower() for one in corpus.tables()}
     assert kept == {"bern", "oslo"}
     everything = TableCorpus(capitals, tmp_path / "cache", sources=["capitals", str(own)], exclude=[])

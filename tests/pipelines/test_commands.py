@@ -102,6 +102,7 @@ def test_predict_answers_questions_without_answers(chain, stage, tmp_path):
     assert [row["pred"] for row in answers] == [recorded[row["question_id"]] for row in asked]
 
 
+@pytest.mark.long
 def test_a_chain_goes_on_where_it_was_cut(chain, tmp_path, capsys):
     outputs = tmp_path / "outputs"
     copy = outputs / "train" / "quickstart" / chain.name

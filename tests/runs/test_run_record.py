@@ -162,8 +162,7 @@ def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatc
     import wandb
 
     seen = {}
-    genuine = wandb.init
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or genuine(**arguments))
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
     run = RunRecord(
         command="train", overrides=["init=bert", "seed=7"], seed=7, **{**NAMES, "model": "mate", "init": ""}
     )

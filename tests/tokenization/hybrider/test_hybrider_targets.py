@@ -205,7 +205,8 @@ OTHER_TABLE = {"6546ba5329f186cb", "cd27c43c211d752a", "f1f011d3a63b506c", "0603
 """Questions whose table has other rows or cells than the one that was traced (the tables come from OTT-QA)."""
 
 
-@pytest.mark.parametrize("split", [pytest.param("dev", marks=pytest.mark.long), "test"])
+@pytest.mark.long
+@pytest.mark.parametrize("split", ["dev", "test"])
 def test_real_answers_are_traced_to_the_released_nodes(real, split):
     """All but repeated nodes: a cell that names a link twice is read as naming it once."""
     found = real.examples(split)
