@@ -1,10 +1,14 @@
 """Variants take turns, and what takes too long is left out; time here is what the test says it is."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 import torch
 
 from mate_cli.benchmark.results import Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, interleaved, peak_mb
+from mate_cli.benchmark.timing.timing import NotRun, Timing, interleaved
 from mate_cli.errors import ConfigError
 
 CPU = torch.device("cpu")
@@ -128,7 +132,12 @@ def test_figures_are_named_and_compared():
 
 
 def test_peak_memory_sees_what_is_freed_again():
-    needed = [peak_mb(lambda: torch.ones(16, 1_000_000).sum(), CPU) for _ in range(3)]
+    fresh = (  # a process of its own: what other tests left to the allocator would be taken again unseen
+        "import torch; from mate_cli.benchmark.timing.timing import peak_mb; "
+        "print([peak_mb(lambda: torch.ones(16, 1_000_000).sum(), torch.device('cpu')) for _ in range(3)])"
+    )
+    done = subprocess.run([sys.executable, "-c", fresh], capture_output=True, text=True, check=True)
+    needed = json.loads(done.stdout.replace("None", "null"))
     if None in needed:
         pytest.skip("peak memory cannot be measured on this system")
-    assert 60 < max(needed) < 90, "what other threads give back meanwhile makes it less"
+    assert all(60 < one < 90 for one in needed)
