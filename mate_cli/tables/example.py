@@ -114,7 +114,8 @@ class EvidenceExample(TableExample):
 
     Args:
         sentences: of each row, its text in sentences, as the data part it.
-        supporting: (row, sentence) of the sentences that lead to the answer, both from 0.
+        supporting: (row, sentence) of the sentences that lead to the answer, both from 0; also of those that are not
+            among the documents, behind the last row or sentence.
         links: which document links to which, where the data say so.
         unjudged: rows of which nobody knows whether they hold the answer.
     """

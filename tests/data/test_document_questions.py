@@ -8,6 +8,7 @@ import pytest
 from mate_cli.data.datasets.hotpotqa.reader import HotpotQA
 from mate_cli.data.datasets.musique.reader import MuSiQue
 from mate_cli.errors import DataError
+from mate_cli.metrics.supporting import supporting_overlap
 
 QUESTION = {
     "_id": "q0",
@@ -71,13 +72,24 @@ def test_a_question_with_its_documents(tmp_path):
     known, asked = hotpotqa(tmp_path).examples("train")
     assert known.answer.texts == ("Oslo",)
     assert known.answer.coordinates == ((0, 0), (2, 0))
-    assert known.supporting == ((0, 1), (2, 0))  # the paragraph has no tenth sentence
+    assert known.supporting == ((0, 1), (2, 0), (0, 9))  # the paragraph has no tenth sentence: it is missed
     assert known.subsets == ("bridge", "hard")
     assert [row[0].text for row in known.table.rows] == ["Ann Lee", "Rivers", "Alva (novel)"]
     (link,) = known.table.rows[0][0].links
     assert known.table.passages[link] == "Ann Lee writes. She was born in Oslo."
     assert known.sentences[0] == ("Ann Lee writes.", "She was born in Oslo.")
     assert asked.answer is None
+
+
+def test_supporting_facts_that_a_search_did_not_find_are_missed(tmp_path):
+    """As by hotpot_evaluate_v1.py: a question of whose facts none was found is not right without any."""
+    write(tmp_path, [{**QUESTION, "context": QUESTION["context"][:2]}], "fullwiki.json")
+    write(tmp_path, [{**QUESTION, "context": QUESTION["context"][1:2]}], "none_fullwiki.json")
+    (some,) = hotpotqa(tmp_path, train_file="fullwiki.json").examples("train")
+    (none,) = hotpotqa(tmp_path, train_file="none_fullwiki.json").examples("train")
+    assert (some.answer.coordinates, none.answer.coordinates) == (((0, 0),), ())
+    assert supporting_overlap([(0, 1)], some.supporting) == (0, 1 / 2, 1, 1 / 3)
+    assert supporting_overlap([], none.supporting).em == 0
 
 
 def test_a_graph_takes_its_answer_from_the_official_file(tmp_path):
@@ -155,3 +167,14 @@ def test_musique(tmp_path):
     assert (known.answer.coordinates, known.supporting, known.subsets) == (((0, 0),), ((0, 0),), ("3hop",))
     assert asked.answer is None
     assert [problem.key for problem in dataset.check().problems] == ["2hop__9"]
+
+
+def test_of_musique_full_what_nothing_answers_is_left_out(tmp_path):
+    """Twins share an id and the answer; only the flag says that the paragraphs of one do not lead to it."""
+    twin = {**MUSIQUE, "answerable": False, "paragraphs": MUSIQUE["paragraphs"][1:]}
+    write(tmp_path, [{**MUSIQUE, "answerable": True}, twin, {**MUSIQUE, "id": "2hop__2", "answerable": False}])
+    dataset = MuSiQue(tmp_path, train_file="train.json")
+    with pytest.warns(UserWarning, match="2 of 3 questions left out"):
+        (known,) = dataset.examples("train")
+    assert known.answer.texts == ("Ann Lee", "A. Lee")
+    assert not dataset.check().problems

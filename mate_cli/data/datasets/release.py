@@ -149,7 +149,8 @@ class Release(ABC):
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
         wanting = lacking(splits, files, self.left_out, problems)
-        problems += dict.fromkeys((*repeated_ids(splits, files), *wanting, *self.suspicions))
+        used = {split: [one for one in examples if not self.left_out(one)] for split, examples in splits.items()}
+        problems += dict.fromkeys((*repeated_ids(used, files), *wanting, *self.suspicions))
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
         notes = (*overlaps(tables, "tables", files), *self.notes)
         counts = count_splits(splits, self.left_out)

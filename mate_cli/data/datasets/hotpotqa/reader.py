@@ -59,25 +59,25 @@ class HotpotQA(DocumentQuestions):
 def paragraphs_example(file: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
     """A question of the authors' files; without an answer it is one of the test split.
 
-    Supporting facts whose sentence does not exist are passed over, as a few of the release's are; those whose paragraph
-    is not there are, too, as in the full setting, in which paragraphs were searched.
+    Supporting facts whose sentence is not there, as a few of the release's are not, are asked for all the same, and so
+    are those whose paragraph a search did not find, as in the full setting: the official script counts them as missed.
 
     Raises:
         DamagedEntryError: it cannot be used.
     """
     name, question = required_text(entry, "_id"), required_text(entry, "question")
     documents = [_paragraph(part) for part in list_of(entry, "context")]
-    titles = [title for title, _ in documents]
     answer = entry.get("answer")
     if answer is not None:
         answer = required_text(entry, "answer")
     facts = _facts(entry.get("supporting_facts") or [])
-    known = [(titles.index(title), number) for title, number in facts if title in titles]
-    if answer and not known and "fullwiki" not in file:
+    titles = [title for title, _ in documents]
+    titles += [title for title, _ in facts if title not in titles]
+    supporting = tuple((titles.index(title), number) for title, number in facts)
+    rows = [row for row, _ in supporting if row < len(documents)]
+    if answer and not rows and "fullwiki" not in file:
         raise DamagedEntryError("no supporting fact is of one of its paragraphs")
     subsets = tuple(str(entry[kind]) for kind in ("type", "level") if entry.get(kind))
-    rows = [row for row, _ in known]
-    supporting = tuple((row, number) for row, number in known if number < len(documents[row][1]))
     return document_example(
         name, question, documents, answer and (answer,), rows, supporting=supporting, subsets=subsets
     )

@@ -40,12 +40,13 @@ class MuSiQue(DocumentQuestions):
         documents = [(required_text(part, "title"), (required_text(part, "paragraph_text"),)) for part in paragraphs]
         rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
         answer = entry.get("answer")
-        if answer is not None and not rows:
+        answerable = entry.get("answerable", True)  # of MuSiQue-Full; the others keep the answer of their twin
+        if answer is not None and answerable and not rows:
             raise DamagedEntryError("no paragraph supports its answer")
         aliases = entry.get("answer_aliases") or []
         if not isinstance(aliases, list):
             raise DamagedEntryError("answer_aliases is no list")
-        answers = None if answer is None else (required_text(entry, "answer"), *map(str, aliases))
+        answers = None if answer is None else (required_text(entry, "answer"), *map(str, aliases)) if answerable else ()
         supporting = tuple((row, 0) for row in rows) if answers else ()
         subsets = (name.partition("__")[0][:4],)
         return document_example(name, question, documents, answers, rows, supporting=supporting, subsets=subsets)
