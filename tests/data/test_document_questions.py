@@ -139,9 +139,11 @@ def test_damaged_questions_are_named(tmp_path, key):
 def test_damaged_graphs_and_lines_are_named(tmp_path):
     astray = {**GRAPH, "qid": "astray", "edge": [{"start": 0, "end": 7}]}
     lines = [json.dumps(GRAPH), json.dumps(astray), '{"qid": "cut', json.dumps({**GRAPH, "qid": "x", "node": [1]})]
+    lines += [json.dumps({**GRAPH, "qid": "edge", "edge": 7})]
+    lines += [json.dumps({**GRAPH, "qid": "spans", "node": [{**GRAPH["node"][0], "spans": {"a": 1}}]})]
     (tmp_path / "train.jsonl").write_text("\n".join(lines))
     problems = hotpotqa(tmp_path, train_file="train.jsonl").check().problems
-    assert [problem.key for problem in problems] == ["astray", "line 3", "x"]
+    assert [problem.key for problem in problems] == ["astray", "line 3", "x", "edge", "spans"]
 
 
 def test_a_file_that_ends_too_early_is_named(tmp_path):
@@ -159,14 +161,15 @@ def test_a_file_that_ends_too_early_is_named(tmp_path):
 
 def test_musique(tmp_path):
     bad = {**MUSIQUE, "id": "2hop__9", "paragraphs": MUSIQUE["paragraphs"][1:]}
-    write(tmp_path, [MUSIQUE, {**MUSIQUE, "id": "4hop__1", "answer": None}, bad], "train.jsonl")
+    unsaid = {**MUSIQUE, "id": "2hop__8", "answerable": None}
+    write(tmp_path, [MUSIQUE, {**MUSIQUE, "id": "4hop__1", "answer": None}, bad, unsaid], "train.jsonl")
     dataset = MuSiQue(tmp_path, train_file="train.jsonl", damaged="skip")
-    with pytest.warns(UserWarning, match="1 problems"):
+    with pytest.warns(UserWarning, match="2 problems"):
         known, asked = dataset.examples("train")
     assert known.answer.texts == ("Ann Lee", "A. Lee")
     assert (known.answer.coordinates, known.supporting, known.subsets) == (((0, 0),), ((0, 0),), ("3hop",))
     assert asked.answer is None
-    assert [problem.key for problem in dataset.check().problems] == ["2hop__9"]
+    assert [problem.key for problem in dataset.check().problems] == ["2hop__9", "2hop__8"]
 
 
 def test_of_musique_full_what_nothing_answers_is_left_out(tmp_path):

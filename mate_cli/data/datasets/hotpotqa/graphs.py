@@ -28,7 +28,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
     spans = [
         text_of_pieces(context[start : end + 1])
         for _, context, judged, (start, end) in nodes
-        if judged == 1 and start >= 0
+        if judged == 1 and 0 <= start <= end < len(context)
     ]
     answer = official.get("answer") or next(iter(spans), None)
     return document_example(
@@ -59,17 +59,19 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
     try:
         start, end = spans[0]
         return title, context, int(part.get("is_ans", -1)), (int(start), int(end))
-    except (TypeError, ValueError) as error:
+    except (TypeError, KeyError, ValueError) as error:
         raise DamagedEntryError(f"is_ans or spans of node {title!r} are damaged") from error
 
 
-def _links(parts: Sequence[Any], nodes: int) -> tuple[DocumentLink, ...]:
+def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
     """Links in the order of the file; of equal ones with several sentences the first stays."""
+    if not isinstance(parts, list):
+        raise DamagedEntryError("edge is no list")
     found: dict[tuple[int, int], DocumentLink] = {}
     for part in parts:
         try:
             link = DocumentLink(int(part["start"]), int(part["end"]), str(part.get("sent") or ""))
-        except (TypeError, KeyError, ValueError) as error:
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise DamagedEntryError("an edge has no start or end") from error
         if not (0 <= link.source < nodes and 0 <= link.target < nodes):
             raise DamagedEntryError(f"an edge leads from {link.source} to {link.target} of {nodes} nodes")

@@ -41,6 +41,9 @@ class MuSiQue(DocumentQuestions):
         rows = [row for row, part in enumerate(paragraphs) if part.get("is_supporting")]
         answer = entry.get("answer")
         answerable = entry.get("answerable", True)  # of MuSiQue-Full; the others keep the answer of their twin
+        judged = [answerable, *(part.get("is_supporting") for part in paragraphs)]
+        if answer is not None and not all(isinstance(one, bool) for one in judged):
+            raise DamagedEntryError("answerable or is_supporting is neither true nor false")
         if answer is not None and answerable and not rows:
             raise DamagedEntryError("no paragraph supports its answer")
         aliases = entry.get("answer_aliases") or []
