@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples as table_examples
 
+from mate_cli.errors import ConfigError
 from mate_cli.tables.example import Answer, DocumentLink, EvidenceExample, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.evidence.labels import HAS_ANSWER, SUPPORTS, UNJUDGED
@@ -205,6 +206,11 @@ def test_rows_and_their_features():
     assert encoding.cell_features.shape == (3, len(FEATURES))
     assert set(encoding.row_ids[encoding.label_ids == 1]) == {2}
     assert encoded(serializer(lexical_features=True), question()).cell_features.shape == (5, len(FEATURES))
+
+
+def test_answers_are_not_marked_in_whole_rows():
+    with pytest.raises(ConfigError, match="whole rows"):
+        serializer(unit="row", label="answer")
 
 
 def test_a_table_without_text_is_a_failure():

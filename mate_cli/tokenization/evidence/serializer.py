@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from mate_cli.errors import ConfigError
 from mate_cli.tables.example import EvidenceExample, TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.evidence.labels import Laid, class_of, label_answers, label_nodes
@@ -48,6 +49,9 @@ class EvidenceSerializer(Serializer):
         node_tokens: each is cut at so many.
         edge_texts: tell each node the sentences that mention it, of the nodes that it sees by a mention or a link.
         lexical_features: also say how well the words of each node fit the question.
+
+    Raises:
+        ConfigError: answers shall be marked in whole rows.
     """
 
     max_tokens: Annotated[int, Field(ge=8)] = 4096
@@ -62,6 +66,9 @@ class EvidenceSerializer(Serializer):
     lexical_features: bool = False
 
     def __post_init__(self) -> None:
+        if self.unit == "row" and self.label == "answer":
+            remedy = "Use encoding.unit=cell, document or segment"
+            raise ConfigError("where an answer stands is not known of whole rows", where="encoding.label", remedy=remedy)
         self.relations = list(self.relations)
         self._pieces = PieceCache(self.tokenizer)
 
