@@ -63,6 +63,9 @@ def test_the_official_files_are_looked_for(tmp_path):
         assert "fetch the files: https://" in refused.value.remedy
     write(tmp_path, [QUESTION], "hotpot_train_v1.1.json")
     assert HotpotQA(tmp_path).splits == ("train",)
+    with pytest.raises(DataError) as refused:
+        HotpotQA(tmp_path, train_file="few.json", dev_file="few.json", test_file=None).examples("train")
+    assert str(refused.value).count("few.json") == 1
     with pytest.raises(DataError, match="no file is named"):
         HotpotQA(tmp_path, train_file=None, dev_file=None, test_file=None)
 
@@ -88,6 +91,7 @@ def test_supporting_facts_that_a_search_did_not_find_are_missed(tmp_path):
     (some,) = hotpotqa(tmp_path, train_file="fullwiki.json").examples("train")
     (none,) = hotpotqa(tmp_path, train_file="none_fullwiki.json").examples("train")
     assert (some.answer.coordinates, none.answer.coordinates) == (((0, 0),), ())
+    assert (some.answer.source, none.answer.source) == ("passage", "missing")
     assert supporting_overlap([(0, 1)], some.supporting) == (0, 1 / 2, 1, 1 / 3)
     assert supporting_overlap([], none.supporting).em == 0
 

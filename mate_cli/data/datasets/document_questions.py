@@ -149,5 +149,5 @@ def document_example(
     )
     sentences = tuple(tuple(text.strip() for text in texts) for _, texts in documents)
     coordinates = tuple((row, 0) for row in sorted(set(rows)))
-    answer = None if answers is None else Answer(tuple(answers), coordinates, "passage")
+    answer = None if answers is None else Answer(tuple(answers), coordinates, "passage" if coordinates else "missing")
     return EvidenceExample(name, question, table, answer, sentences=sentences, **known)

@@ -67,7 +67,7 @@ class Release(ABC):
     @property
     def wanted_files(self) -> Sequence[str]:
         """The files and folders that are looked for, for people."""
-        return tuple(self.split_files.values())
+        return tuple(dict.fromkeys(self.split_files.values()))
 
     @property
     def published(self) -> Mapping[str, int]:
