@@ -97,10 +97,12 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         rows, columns = cells.rows.gather(1, order), cells.columns.gather(1, order)
         rankings = []
         for index, name in enumerate(output.batch.example_ids):
-            count = min(self.keep, int(cells.mask[index].sum()))
-            best = zip(rows[index, :count].tolist(), columns[index, :count].tolist(), strict=True)
-            shares = tuple(values[index, :count].tolist())
-            rankings.append(CellRanking(name, tuple((row - 1, column - 1) for row, column in best), shares))
+            count = int(cells.mask[index].sum())
+            ranked = zip(*(part[index, :count].tolist() for part in (rows, columns, values)), strict=True)
+            best: dict[tuple[int, int], float] = {}  # of a cell that is read in segments the best one
+            for row, column, share in ranked:
+                best.setdefault((row - 1, column - 1), share)
+            rankings.append(CellRanking(name, tuple(best)[: self.keep], tuple(best.values())[: self.keep]))
         return rankings
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, torch.Tensor]:

@@ -85,6 +85,15 @@ def test_ranking_names_the_cells_that_nodes_are_of():
     assert ((row - 1, column - 1),) == examples[0].answer.coordinates
 
 
+def test_a_cell_that_is_read_in_segments_is_ranked_once():
+    maker = EvidenceSerializer(TOKENIZER, unit="segment", relations=["next"], node_tokens=16)
+    batch = batch_of(maker, QUESTIONS[:1])
+    assert batch.node_cells.tolist()[0].count([0, 0]) == 2
+    (ranking,) = EvidenceRanking(network()).eval().predict(batch)
+    assert sorted(ranking.cells) == [(0, 0), (1, 0), (2, 0)]
+    assert list(ranking.probabilities) == sorted(ranking.probabilities, reverse=True)
+
+
 def test_the_binary_loss_by_hand():
     logits = torch.tensor([[0.0, 2.0, 9.0], [1.0, 5.0, 5.0]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
