@@ -61,6 +61,9 @@ def test_the_official_files_are_looked_for(tmp_path):
             kind(tmp_path).examples("train")
         assert all(name in str(refused.value) for name in names)
         assert "fetch the files: https://" in refused.value.remedy
+        with pytest.raises(DataError, match="no public release") as refused:
+            kind(tmp_path).fetch()
+        assert "by hand: https://" in refused.value.remedy
     write(tmp_path, [QUESTION], "hotpot_train_v1.1.json")
     assert HotpotQA(tmp_path).splits == ("train",)
     with pytest.raises(DataError) as refused:

@@ -179,7 +179,9 @@ class Release(ABC):
         from mate_cli.data.download import fetch_all
 
         if self.info is None or not self.info.files:
-            raise DataError("has no public release to fetch", where=self.name or type(self).__name__)
+            remedy = f"Fetch its files by hand: {self.info.homepage}" if self.info and self.info.homepage else None
+            where = self.name or type(self).__name__
+            raise DataError("has no public release to fetch", where=where, remedy=remedy)
         fetch_all(self.info.remote_files, self.root)
         for archive, wanted in self.info.unpack.items():
             unpack(self.root / archive, self.root, wanted["folders"], tuple(wanted["suffixes"]))
