@@ -41,3 +41,11 @@ class TrustError(MateError):
 
 class MissingDependencyError(MateError):
     """An optional package is needed."""
+
+
+def known_cause(error: BaseException) -> MateError | None:
+    """The error of ours that this is, or that a library has wrapped into its own, if any."""
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, MateError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, MateError) else None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
 
-from mate_cli.errors import MateError
+from mate_cli.errors import MateError, known_cause
 
 FULL, CLOSED = "Free space, and type it again", "Check who may read and write there"
 REFUSALS = {
@@ -49,17 +49,9 @@ def reading(path: Path | str, kind: type[MateError], problem: str, remedy: str) 
     except MateError:
         raise
     except Exception as error:  # a damaged file can make any library fail in any way
-        if ours := _of_ours(error):
+        if ours := known_cause(error):
             raise ours from error
         raise kind(f"{problem}: {short_reason(error)}", where=str(path), remedy=remedy) from error
-
-
-def _of_ours(error: BaseException) -> MateError | None:
-    """The error of ours that a library has wrapped into its own, if any."""
-    cause: BaseException | None = error
-    while cause and not isinstance(cause, MateError):
-        cause = cause.__cause__
-    return cause if isinstance(cause, MateError) else None
 
 
 def short_reason(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from mate_cli.errors import known_cause
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Interrupted
 from mate_cli.runs.configuration import Logger
@@ -71,7 +72,8 @@ def recorded(run: Run) -> Iterator[None]:
         raise KeyboardInterrupt from error
     except BaseException as error:
         known = ranks.cause(error)
-        record.status, record.reason = "failed", f"{type(known).__name__}: {known}"[:500]
+        told = known_cause(known) or known  # Hydra wraps what a class refuses that it builds
+        record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
         if known is error:
             raise
         raise known from error

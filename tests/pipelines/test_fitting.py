@@ -1,8 +1,15 @@
 """What was cut, not encoded or not usable is counted in the record and said in words."""
 
+from unittest.mock import Mock
+
+import pytest
+from hydra.errors import InstantiationException
+
 from mate_cli.data.loading.cache import encode_split
+from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import lack_of_answer
 from mate_cli.pipelines.fitting import note_fit, note_unusable, plain_reason
+from mate_cli.pipelines.run import recorded
 from mate_cli.runs.record import RunRecord
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -74,3 +81,14 @@ def test_reasons_are_counted_without_their_figures():
         plain_reason("2 answer cells are in dropped rows or columns") == "answer cells are in dropped rows or columns"
     )
     assert plain_reason("the table does not fit: 3 of 16 tokens are left") == "the table does not fit"
+
+
+def test_what_a_class_refuses_is_the_reason_in_the_record():
+    """Hydra wraps it while it builds an object."""
+    fakes = Mock(record=Mock(peak_memory_mb=0.0), clock=lambda: 0.0)
+    with pytest.raises(InstantiationException), recorded(fakes):
+        try:
+            raise ConfigError("no answers", where="encoding.label")
+        except ConfigError as error:
+            raise InstantiationException("Error in call to target") from error
+    assert (fakes.record.status, fakes.record.reason) == ("failed", "ConfigError: encoding.label: no answers.")

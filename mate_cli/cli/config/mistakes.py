@@ -23,7 +23,7 @@ from mate_cli.cli.config.quoting import quoted_list
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
-from mate_cli.errors import ConfigError, MateError
+from mate_cli.errors import ConfigError, known_cause
 
 
 @contextmanager
@@ -36,19 +36,11 @@ def explained_errors(config_name: str, words: Sequence[str], file: str | None = 
     try:
         yield
     except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-        if ours := _of_ours(error):
+        if ours := known_cause(error):
             raise ours from error
         if _is_a_bug(error, file):
             raise
         raise explain(error, config_name, words) from error
-
-
-def _of_ours(error: BaseException) -> MateError | None:
-    """The error of ours that Hydra wrapped while it built an object, if any."""
-    cause: BaseException | None = error
-    while cause and not isinstance(cause, MateError):
-        cause = cause.__cause__
-    return cause if isinstance(cause, MateError) else None
 
 
 def _is_a_bug(error: Exception, file: str | None) -> bool:
