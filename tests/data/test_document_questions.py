@@ -66,6 +66,8 @@ def test_the_official_files_are_looked_for(tmp_path):
         assert "by hand: https://" in refused.value.remedy
     write(tmp_path, [QUESTION], "hotpot_train_v1.1.json")
     assert HotpotQA(tmp_path).splits == ("train",)
+    with pytest.raises(DataError, match="Choose split=train"):
+        HotpotQA(tmp_path, test_file=None).examples("test")
     with pytest.raises(DataError) as refused:
         HotpotQA(tmp_path, train_file="few.json", dev_file="few.json", test_file=None).examples("train")
     assert str(refused.value).count("few.json") == 1

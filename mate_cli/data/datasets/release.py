@@ -127,7 +127,7 @@ class Release(ABC):
             raise DataError(
                 f"has no split {split!r}, but {', '.join(self.splits)}",
                 where=str(self.root),
-                remedy=f"Put {wanted} into {self.root}" if wanted else None,
+                remedy=f"Put {wanted} into {self.root}" if wanted else f"Choose split={self.splits[-1]}",
             )
         if split not in self._loaded:
             problems: list[Problem] = []
