@@ -86,9 +86,8 @@ def test_reasons_are_counted_without_their_figures():
 def test_what_a_class_refuses_is_the_reason_in_the_record():
     """Hydra wraps it while it builds an object."""
     fakes = Mock(record=Mock(peak_memory_mb=0.0), clock=lambda: 0.0)
+    error = InstantiationException("Error in call to target")
+    error.__cause__ = ConfigError("no answers", where="encoding.label")
     with pytest.raises(InstantiationException), recorded(fakes):
-        try:
-            raise ConfigError("no answers", where="encoding.label")
-        except ConfigError as error:
-            raise InstantiationException("Error in call to target") from error
+        raise error
     assert (fakes.record.status, fakes.record.reason) == ("failed", "ConfigError: encoding.label: no answers.")

@@ -68,7 +68,7 @@ class EvidenceSerializer(Serializer):
     def __post_init__(self) -> None:
         if self.unit == "row" and self.label == "answer":
             remedy = "Use encoding.unit=cell, document or segment"
-            raise ConfigError("where an answer stands is not known of whole rows", where="encoding.label", remedy=remedy)
+            raise ConfigError("answers have no place in whole rows", where="encoding.label", remedy=remedy)
         self.relations = list(self.relations)
         self._pieces = PieceCache(self.tokenizer)
 
