@@ -127,7 +127,7 @@ def test_natural_questions_in_three_layouts(tmp_path):
     qed["original_nq_answers"] = [[{"start": 22, "end": 26, "string": "Oslo"}]]
     oracle = {
         "question": "who left",
-        "answers": ["Nobody", "Ann"],
+        "answers": ["Nobody", "Ann", "na"],
         "ctxs": [{"title": "T", "text": "Hannah, Ann left."}],
     }
     swap = {"context": "<P> It was Rome . </P>", "question": "what was it", "answer": "Rome"}
@@ -137,7 +137,7 @@ def test_natural_questions_in_three_layouts(tmp_path):
     first, second, third = NaturalQuestionsShort(tmp_path, held_out=0).examples("train")
     assert (shown(first), first.answer.span) == ((f"Ann : {PASSAGE}", "Oslo"), (28, 32))
     assert (shown(second), second.answer.span) == (("T : Hannah, Ann left.", "Ann"), (12, 15))
-    assert second.answer.texts == ("Nobody", "Ann")
+    assert second.answer.texts == ("Nobody", "Ann", "na"), "all count as right, those in the midst of a word too"
     assert shown(third) == ("It was Rome .", "Rome")
 
 

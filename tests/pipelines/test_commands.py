@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from golden import shared
@@ -10,6 +11,7 @@ from golden import shared
 from mate_cli.cli.app import main
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.metrics.exact_match import score_predictions
+from mate_cli.pipelines.evaluation.finished import questions_in_file
 
 SMALL = [
     "trainer.limit_train=64",
@@ -100,6 +102,34 @@ def test_predict_answers_questions_without_answers(chain, stage, tmp_path):
     rows = json.loads((chain / stage / "predictions" / "test.json").read_text())
     recorded = {row["question_id"]: row["pred"] for row in rows}
     assert [row["pred"] for row in answers] == [recorded[row["question_id"]] for row in asked]
+
+
+OWN = {
+    "question": "who founded the club that won in 1999?",
+    "table": [["club", "year"], ["Lions", 1999], ["Bears", 2001]],
+    "passages": [{"row": 0, "column": "club", "title": "Lions", "text": "Anna Berg founded the Lions."}],
+}
+
+
+def test_questions_may_bring_their_tables_and_passages(tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text(json.dumps(OWN))
+    (example,) = questions_in_file(SimpleNamespace(data=SimpleNamespace(dataset=Sample())), str(file))
+    assert (example.answer, example.table.rows[1][1].text) == (None, "2001")
+    assert [example.table.passages[link] for link in example.table.rows[0][0].links] == ["Anna Berg founded the Lions."]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stage", ["", "cell_selection"])
+def test_predict_answers_about_tables_and_passages_of_ones_own(chain, stage, tmp_path, capsys):
+    file, output = tmp_path / "own.jsonl", tmp_path / "out.json"
+    file.write_text(json.dumps(OWN))
+    assert main(["predict", f"run={chain / stage}", f"input={file}", f"output={output}"]) == 0
+    (answer,) = json.loads(output.read_text())
+    assert answer["question_id"] == "own-1"
+    assert answer["pred"].strip()
+    assert main(["predict", f"run={chain / stage}", f"input={tmp_path / 'absent.csv'}", f"output={output}"]) == 2
+    assert "absent.csv: there is no such file of questions" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import pytest
 from finished_runs import finished_run, here
 
 from mate_cli.cli.app import main
+from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.pipelines.evaluation.ensemble import evaluate_together
@@ -40,6 +41,8 @@ def test_systems_know_the_mean_of_what_was_learnt():
         "weight": pytest.approx(0.3)
     }
     assert with_mean([PointR(), PointR()]).learnt == {}
+    with pytest.raises(ConfigError, match="do not answer alike"):
+        with_mean([PointR(cells=3, weight=0.2), PointR()])
 
 
 @pytest.fixture(scope="module")

@@ -252,14 +252,11 @@ def _window(question: PassageQuestion, answer: Span | None, words: int | None) -
 
 
 def occurrences(answers: Sequence[str], passage: str) -> list[Span]:
-    """The first place of each answer that the passage holds, as a whole word if it can be."""
-    found = []
-    for text in filter(None, dict.fromkeys(answers)):
-        whole = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)
-        start = whole.start() if whole else passage.find(text)
-        if start >= 0:
-            found.append(Span(text, start))
-    return found
+    """The first place of each answer that the passage holds as a whole word; of any, where none is whole."""
+    texts = [text for text in dict.fromkeys(answers) if text]
+    whole = [(text, re.search(rf"(?<!\w){re.escape(text)}(?!\w)", passage)) for text in texts]
+    found = [Span(text, match.start()) for text, match in whole if match]
+    return found or [Span(text, passage.index(text)) for text in texts if text in passage]
 
 
 def count_passages(examples: Sequence[TableExample]) -> dict[str, int]:

@@ -113,6 +113,12 @@ def _of_systems(
 
 
 def with_mean(systems: Sequence[System]) -> System:
-    """A system that knows the mean of what several have learnt."""
+    """A system that knows the mean of what several have learnt.
+
+    Raises:
+        ConfigError: they have not learnt the same things.
+    """
     keys = systems[0].learnt
+    if any(one.learnt.keys() != keys.keys() for one in systems):
+        raise ConfigError("they do not answer alike", where="run", remedy="Name runs that differ by their seed")
     return systems[0].with_learnt({key: sum(one.learnt[key] for one in systems) / len(systems) for key in keys})

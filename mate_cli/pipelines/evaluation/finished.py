@@ -11,7 +11,8 @@ from typing import Any
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
-from mate_cli.errors import ConfigError, RunError
+from mate_cli.data.datasets.labelled.files import LabelledFiles
+from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.plain import read_object
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
@@ -128,7 +129,10 @@ def _scorer(folder: RunFolder, here: Here) -> Scorer:
 
 
 def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
-    """Answer the questions of a file, a list of {question_id, question, table_id}, whether or not answers are known.
+    """Answer the questions of a file, whether or not answers are known.
+
+    They are a list of {question_id, question, table_id} about tables of the run's dataset, or rows with tables of their
+    own, as `LabelledFiles` reads them.
 
     Returns:
         The file of predictions, [{question_id, pred}].
@@ -140,12 +144,12 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
     folder = open_run(run)
     if folder.read_record().stages:
         system, stages = open_stages(folder, here)
-        examples = _questions(stages[system.stages[0]].parts, questions)
+        examples = questions_in_file(stages[system.stages[0]].parts, questions)
         answers = system.answer(stages, examples, "questions").texts
     else:
         config = here.config(folder)
         parts = load_best(config, folder)
-        examples = _questions(parts, questions)
+        examples = questions_in_file(parts, questions)
         loader = parts.data.loader_of(examples, "questions")
         answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
     rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
@@ -184,8 +188,16 @@ def open_stages(folder: RunFolder, here: Here) -> tuple[System, dict[str, Traine
     return system, found
 
 
-def _questions(parts: Parts, path: str) -> list[TableExample]:
+def questions_in_file(parts: Parts, path: str) -> list[TableExample]:
+    """The questions of a file: in the layout of the run's dataset, or rows that have their tables with them.
+
+    Raises:
+        DataError: the file, or one of the tables, is missing or damaged.
+    """
+    file = Path(path).expanduser()
     read = getattr(parts.data.dataset, "examples_from_file", None)
-    if read is None:
-        raise RunError("this dataset cannot read questions from a file", remedy="Use a run trained on data=hybridqa")
-    return list(read(path))
+    if read is not None and ".json" in file.suffixes:
+        return list(read(path))
+    if not file.is_file():
+        raise DataError("there is no such file of questions", where=path, remedy="Check the path")
+    return LabelledFiles(root=file.parent, test=file.name).examples("test")

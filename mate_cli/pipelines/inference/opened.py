@@ -80,12 +80,11 @@ def _of_checkpoint(name: str, here: Here) -> Model:
 
 def _of_run(run: str, here: Here) -> Model:
     folder = open_run(run)
-    stages = folder.read_record().stages
-    if stages:
+    if folder.read_record().stages:
         raise RunError(
             "this run is a system of stages, made for tables with linked passages",
             where=run,
-            remedy=f"Use one of its stages: run={folder.path / next(iter(stages))}",
+            remedy="Give questions with their tables and passages: input=questions.jsonl (docs/own_data.md)",
         )
     config = here.config(folder)
     return Model(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from functools import cached_property
 from pathlib import Path
 
@@ -24,9 +25,15 @@ class RankedRows:
     def of(self, question: str, count: int) -> tuple[int, ...]:
         """The best rows of a question's table, from 0 and in their order there; none where the run ranked nothing.
 
+        Warns where the run has never seen the question: its data were others.
+
         Raises:
             DataError: the run left no predictions, or they cannot be read.
         """
+        if question not in self._rows:
+            problem = "of a question that is not among these predictions all rows are read"
+            remedy = "Rank each split of the same data: mate evaluate run=... split=train"
+            warnings.warn(f"{self.folder}: {problem}. {remedy}", stacklevel=2)
         return tuple(sorted(list(dict.fromkeys(self._rows.get(question, ())))[:count]))
 
     @cached_property
