@@ -78,7 +78,7 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
         else:
             run.record.monitor = system.monitor
             run.open_trackers(plan.last.config.logger, plan.values())
-            add_up_stages(run.record, done.runs)
+            add_up_stages(run.record, done.runs, system.stages)
             answer_all(run, system, done)
             print_results(run.console, run.folder, run.record)
 
@@ -136,13 +136,14 @@ def with_weights(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
     return config.model_copy(update={"init": {**config.init, "checkpoint": str(weights)}})
 
 
-def add_up_stages(record: RunRecord, runs: Mapping[str, Run]) -> None:
-    """Add up what the stages of a system have, and what an example costs that passes through all of them."""
+def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
+    """Add up what the stages of a system have, and what an example costs that passes through those that answer."""
     for name, run in runs.items():
-        record.parameters += run.record.parameters
         record.data |= {f"{name}/{key}": value for key, value in run.record.data.items()}
         record.device = run.record.device
-    record.throughput = joint_throughput([run.record.throughput for run in runs.values()])
+    records = [runs[name].record for name in answering]
+    record.parameters = sum(one.parameters for one in records)
+    record.throughput = joint_throughput([one.throughput for one in records])
 
 
 def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -1,5 +1,7 @@
 """Parts that do not fit together are refused before any work."""
 
+from types import SimpleNamespace
+
 import pytest
 from configurations import run_config, targets
 from hydra.utils import get_class, instantiate
@@ -9,7 +11,7 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.stages import joint_throughput
+from mate_cli.pipelines.stages import add_up_stages, joint_throughput
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.serializers.serializer import LABELLED
 
@@ -84,3 +86,17 @@ def test_what_a_system_costs_is_the_sum_of_its_stages():
     assert joint_throughput(stages) == {"examples_per_second": pytest.approx(2.0)}
     stages[1]["training_flops_per_example"] = 1e9
     assert joint_throughput(stages)["training_flops_per_example"] == 3e9
+
+
+def test_a_system_has_the_weights_of_the_stages_that_answer():
+    def run(count):
+        speed = {"examples_per_second": count}
+        return SimpleNamespace(
+            record=SimpleNamespace(parameters=count, throughput=speed, data={"train": count}, device="cpu")
+        )
+
+    whole = SimpleNamespace(data={})
+    for _ in range(2):  # as when it was interrupted while it answered
+        add_up_stages(whole, {"questions": run(8), "select": run(2), "read": run(2)}, ("select", "read"))
+    assert (whole.parameters, whole.throughput) == (4, {"examples_per_second": pytest.approx(1.0)})
+    assert whole.data == {"questions/train": 8, "select/train": 2, "read/train": 2}

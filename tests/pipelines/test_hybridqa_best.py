@@ -73,6 +73,8 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
         "pointr",
         ["questions", "cell_selection", "passage_reading", "span_reading"],
     )
+    stages = [json.loads((folder / name / "record.json").read_text()) for name in ("cell_selection", "span_reading")]
+    assert record["parameters"] == sum(stage["parameters"] for stage in stages), "those of the stages that answer"
     assert {"dev/em", "dev/hits@1", "test/f1"} <= record["metrics"].keys()
     learnt = json.loads((folder / "system.json").read_text())
     assert 0 <= learnt["weight"] <= 1
