@@ -82,11 +82,16 @@ def test_extra_train_is_appended_to_train_only(root, tmp_path):
     releases.write_questions(root, "more", [("m1", "who won in 1980 ?", "Winners_0", "Bob Stone", [])])
     for extra in ("more", "more.json", "released_data/more.json", str(root / "released_data" / "more.json")):
         dataset = HybridQA(root, extra_train=[extra])
+        dataset.check_extra()
         assert [e.example_id for e in dataset.examples("train")] == ["t1", "t2", "m1"]
         assert dataset.splits == ("train", "dev", "test")
         assert len(dataset.examples("dev")) == 1
-    with pytest.raises(DataError, match="no such file of questions"):
-        HybridQA(root, extra_train=["absent"]).examples("train")
+    for absent in ("absent", "../elsewhere/absent.json.xz"):
+        with pytest.raises(DataError, match=r"absent.*no such file of questions"):
+            HybridQA(root, extra_train=[absent]).examples("train")
+        with pytest.raises(DataError, match=r"absent.*no such file of questions"):
+            HybridQA(root, extra_train=[absent]).check_extra()
+    HybridQA(tmp_path / "not fetched yet", extra_train=["absent"], download="auto").check_extra()
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])
@@ -99,6 +104,7 @@ def test_extra_train_may_lie_elsewhere_packed_or_not(root, tmp_path, suffix, mon
         releases.compress(file, suffix)
     monkeypatch.chdir(tmp_path)
     for extra in (elsewhere / f"train.json{suffix}", f"other/released_data/train.json{suffix}"):
+        HybridQA(root, extra_train=[str(extra)]).check_extra()
         last = HybridQA(root, extra_train=[str(extra)]).examples("train")[-1]
         assert (last.example_id, last.answer.source) == ("m1", "table"), "not the file of this name below the root"
     if suffix:

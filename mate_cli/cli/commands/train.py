@@ -102,7 +102,7 @@ def check_plan(plan: Plan, folder: Path | None = None) -> None:
 
 
 def check_data(config: RunConfig) -> None:
-    """Refuse data that is neither there nor to be fetched.
+    """Refuse data that is neither there nor to be fetched, and files of further questions that are not there.
 
     Raises:
         DataError: saying what is missing.
@@ -113,6 +113,8 @@ def check_data(config: RunConfig) -> None:
         dataset = instantiate(config.data)
         if "train" not in dataset.splits:
             dataset.examples("train")  # says what is missing
+    if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
+        check()
 
 
 def train_plan(plan: Plan) -> None:

@@ -147,6 +147,17 @@ class HybridQA(Release):
         said = counts_in_words(self.repeated)
         return {"left out, train": f"{said}; {len(self._extra.kept):,} of extra_train are left"} if said else {}
 
+    def check_extra(self) -> None:
+        """Refuse files of `extra_train` that are not there, where the release is; none is read.
+
+        Raises:
+            DataError: naming the first.
+        """
+        for name in map(str, self.extra_train if self.root.is_dir() else ()):
+            path, own = self._extra_path(name), _in_release(name)
+            if not path.is_file() and not (own and self._has(own)):
+                raise _no_such_file(path)
+
     def released(self, file: str) -> dict[str, bytes]:
         """A file of released_data with its .traced.json and _reference.json, by name; those of them that are there."""
         found = {name: self.content(f"released_data/{name}") for name in _with_companions(file)}
@@ -180,14 +191,13 @@ class HybridQA(Release):
         return ExtraQuestions(kept, dict(Counter(filter(None, reasons)).most_common()), problems)
 
     def _extra_file(self, extra: str) -> tuple[str, dict[str, bytes]]:
+        name = f"{_unpacked(Path(extra).name).removesuffix('.json')}.json"
+        released = self.released(name) if _in_release(extra) else {}
+        return name, released if name in released else _files_beside(self._extra_path(extra))
+
+    def _extra_path(self, extra: str) -> Path:
         path = Path(extra).expanduser()
-        name = _unpacked(path.name)
-        name = name if name.endswith(".json") else f"{name}.json"
-        if path.parent in (Path(), Path("released_data")):
-            released = self.released(name)
-            if name in released:
-                return name, released
-        return name, _files_beside(path if path.is_absolute() or path.is_file() else self.root / path)
+        return path if path.is_absolute() or path.is_file() else self.root / path
 
     def _join(self, questions: Sequence[HybridQAQuestion], problems: list[Problem]) -> list[TableExample]:
         """The questions whose table is sound, with it; what is wrong with the tables is appended to `problems`."""
@@ -243,10 +253,21 @@ def _example(question: HybridQAQuestion, table: Table | None) -> TableExample | 
 def _files_beside(path: Path) -> dict[str, bytes]:
     """A file of questions with its .traced.json and _reference.json, packed or not, by name without .gz, .bz2, .xz."""
     if not path.is_file():
-        raise DataError("there is no such file of questions", where=str(path), remedy="Check the path")
+        raise _no_such_file(path)
     file, *companions = _with_companions(_unpacked(path.name))
     found = {file: path} | {name: place for name in companions if (place := find_file(path.parent, name))}
     return {name: read_file(place) for name, place in found.items()}
+
+
+def _no_such_file(path: Path) -> DataError:
+    return DataError("there is no such file of questions", where=str(path), remedy="Check the path")
+
+
+def _in_release(extra: str) -> str:
+    """Which file of the release a name may mean; "" where it is a path to elsewhere."""
+    path = Path(extra).expanduser()
+    name = _unpacked(path.name).removesuffix(".json")
+    return f"released_data/{name}.json" if path.parent in (Path(), Path("released_data")) else ""
 
 
 def _unpacked(name: str) -> str:
