@@ -16,6 +16,7 @@ from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.stages import answer_split, joint_throughput
 from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -109,7 +110,7 @@ def _of_systems(
     opened = [open_stages(folder, here) for folder in folders]
     system = with_mean([one for one, _ in opened])
     stages = {name: Ensemble.of([stages[name] for _, stages in opened]) for name in system.stages}
-    return answer_split(system, stages, split, target), stages[system.stages[0]].config.model_dump()
+    return answer_split(system, stages, split, target), read_parts(folders[0].path, here.trust)
 
 
 def with_mean(systems: Sequence[System]) -> System:
