@@ -183,10 +183,18 @@ def test_mu_is_the_largest_norm_however_it_is_batched(source):
 def test_layers_that_were_loaded_are_left_alone_and_the_first_process_decides():
     model = network()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    assert Random().prepare(model, [tables()], LoadReport(loaded=("extra.encoder.layer.0.output.dense.bias",))) == {}
+    loaded = LoadReport(loaded=tuple(name for name in before if name.startswith("extra.")))
+    assert Random().prepare(model, [tables()], loaded) == {}
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
-    said = Random().prepare(model, iter([]), LoadReport(), lambda measure: [10.0])
-    assert said == {"dt_fixup": f"mu 10, factor {vanilla_factor(10, 3):.3g}"}
+    factor = vanilla_factor(10, 3)
+    fewer = LoadReport(loaded=tuple(name for name in loaded.loaded if ".layer.2." not in name))
+    assert Random().prepare(model, iter([]), fewer, lambda measure: [10.0]) == {
+        "dt_fixup": f"mu 10, factor {factor:.3g}"
+    }
+    changed = [name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])]
+    assert sorted(name.removeprefix("extra.encoder.layer.2.") for name in changed) == sorted(
+        f"{one}.weight" for one in SCALED
+    )
 
 
 @pytest.mark.parametrize("cls", [Tapas, Mate, Candidates])

@@ -10,7 +10,9 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.tokenization.layout import TableBatch
 
 EXTRA = "extra."
-"""What the names of added layers begin with."""
+"""What the names of all that is added begin with."""
+ADDED_LAYERS = f"{EXTRA}encoder.layer."
+"""What those of the layers begin with; their number follows."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,17 @@ class Initializer(ABC):
         Args:
             encoder: with the weights that `load` gave it.
             batches: of the whole training split, made when they are asked for.
-            report: of `load`; added layers that were loaded stay as they are.
+            report: of `load`; what was loaded of added layers stays as it is.
             agree: measures in one process for all.
 
         Returns:
             What a record should say of it, in words.
         """
-        if encoder.extra is None or any(name.startswith(EXTRA) for name in report.loaded):
+        extra, loaded = encoder.extra, set(report.loaded)
+        begun = {name.removeprefix(ADDED_LAYERS).split(".")[0] for name in loaded if name.startswith(ADDED_LAYERS)}
+        if extra is None or len(begun) == len(extra.encoder.layers):
             return {}
-        return encoder.extra.prepare(encoder, batches, agree)
+        kept = {name: weight.clone() for name, weight in extra.state_dict().items() if EXTRA + name in loaded}
+        said = extra.prepare(encoder, batches, agree)
+        extra.load_state_dict(kept, strict=False)
+        return said
