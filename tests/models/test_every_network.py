@@ -171,3 +171,18 @@ def test_lexical_features_reach_the_states_where_they_are_asked_for(path):
     assert torch.equal(plain(other).states, plain(batch).states)
     with pytest.raises(ConfigError, match=r"encoding\.lexical_features"):
         model(replace(batch, cell_features=None))
+
+
+@NETWORKS
+def test_norms_take_the_epsilon_of_the_weights(path):
+    """RoBERTa's is another one than BERT's; a network that reads no words begins with neither."""
+    if path.stem == "lexical":
+        pytest.skip("it reads no words")
+    assert OmegaConf.load(path).layer_norm_epsilon == 1e-12
+    norms = [
+        (name, norm)
+        for name, norm in make(path, layer_norm_epsilon=1e-5).named_modules()
+        if isinstance(norm, torch.nn.LayerNorm) and not name.startswith(("extra.", "slot_embeddings."))  # new ones
+    ]
+    assert norms
+    assert [name for name, norm in norms if norm.eps != 1e-5] == []
