@@ -248,6 +248,20 @@ def test_datasets_are_drawn_apart(browser, tmp_path):
 
 
 @pytest.mark.long
+def test_of_another_dataset_its_own_metrics_are_offered(browser, tmp_path):
+    for name, task in (("hybridqa", "cell_selection"), ("sqa", "pointr")):
+        build_run(tmp_path / name, dataset=name, task=task)
+    browser.open(write_page(build_report([tmp_path]), tmp_path / "compare.html"))
+    offered = []
+    for dataset in ("0", "1"):
+        choose(browser, "curve-dataset", dataset)
+        offered.append(set(texts(browser, "#curve-metrics button:not([hidden])")))
+        assert browser.evaluate(LINES) > 0
+        assert "nothing" not in " ".join(texts(browser, "#curve-charts")).lower()
+    assert offered[0] ^ offered[1] >= {"Dev Hits@1", "Dev EM"}
+
+
+@pytest.mark.long
 def test_fifty_runs_are_light_and_open_within_a_second(browser, tmp_path):
     root = build_study(tmp_path, models=10, seeds=5, points=200, questions=12)
     page = write_page(build_report([root]), root / "compare.html")

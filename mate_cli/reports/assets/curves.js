@@ -4,20 +4,22 @@ function learningCurves(data) {
   const charts = get("charts");
   const beside = (group) => data.groups.filter((one) => one.dataset === group.dataset);
   const state = { metrics: new Set(), hidden: new Set(), off: new Set() };
+  const logged = (metric) => data.groups.some((group) => group.dataset === Number(get("dataset").value) && group.runs.some((run) => metric in run.values));
 
   function drawAll() {
     const dataset = Number(get("dataset").value), axis = AXES[get("x").value];
     const chosen = (group, number) => group.dataset === dataset && !state.hidden.has(group.index) && !state.off.has(`${group.index}-${number}`);
     const choices = { axis, weight: Number(get("smoothing").value), mean: get("kind").value === "mean", chosen };
+    const drawn = [...state.metrics].filter(logged).sort((one, other) => one - other), tall = drawn.length === 1;
     charts.replaceChildren();
-    charts.classList.toggle("one", state.metrics.size === 1);
+    charts.classList.toggle("one", tall);
     get("legend").querySelectorAll(".item").forEach((item) => { item.hidden = item.dataset.dataset !== String(dataset); });
-    data.metrics.forEach(({ title, percent, direction, lines }, metric) => {
-      if (!state.metrics.has(metric)) return;
+    for (const metric of drawn) {
+      const { title, percent, direction, lines } = data.metrics[metric];
       const published = get("lines")?.checked ? lines[dataset].map(([label, value]) => [label, value * (percent ? 100 : 1)]) : [];
-      const look = { title, percent, direction, axis, log: get("log").checked, tall: state.metrics.size === 1 };
+      const look = { title, percent, direction, axis, log: get("log").checked, tall };
       curveChart(charts, linesOf(data, metric, choices), published, look);
-    });
+    }
   }
 
   // A button that is pressed or not; `change` is told about a click.
@@ -103,6 +105,16 @@ function learningCurves(data) {
       }, get("metrics"));
     });
   }
+  // Of another data set other metrics were logged: the first of them, where none of those chosen is.
+  function offerMetrics() {
+    const buttons = [...get("metrics").children], known = [...data.metrics.keys()].filter(logged);
+    buttons.forEach((button, metric) => { button.hidden = !known.includes(metric); });
+    if (known.some((metric) => state.metrics.has(metric))) return;
+    for (const metric of known.slice(0, 4)) {
+      state.metrics.add(metric);
+      buttons[metric].setAttribute("aria-pressed", "true");
+    }
+  }
   function prepareControls() {
     const runs = data.groups.flatMap((group) => group.runs);
     const known = { epochs: runs.some((run) => run.epochs[0].length), seconds: runs.some((run) => run.seconds[0].length) };
@@ -110,6 +122,7 @@ function learningCurves(data) {
     for (const option of [...get("x").options]) if (known[option.value] === false) option.remove();
     get("kind").closest("label").hidden = runs.length === data.groups.length;
     if (runs.length > data.groups.length && runs.length > 12) get("kind").value = memory.get("curve-kind", "mean");
+    get("dataset").addEventListener("change", offerMetrics);
     for (const id of ["x", "kind", "log", "lines", "dataset"]) get(id)?.addEventListener("change", drawAll);
     const writeSmoothing = () => {
       document.querySelector("output[for=curve-smoothing]").textContent = trim(Number(get("smoothing").value).toFixed(2));
@@ -121,6 +134,7 @@ function learningCurves(data) {
   buildLegend();
   buildRuns();
   buildMetrics();
+  offerMetrics();
   prepareControls();
   const later = data.groups.filter((group) => beside(group).indexOf(group) >= Number(charts.dataset.first));
   const hidden = memory.get("hidden", later.map((group) => group.label));
