@@ -22,9 +22,9 @@ def called(*words: str) -> str:
     [
         (["optimizer.lr=1e-4"], ["optimizer.lr=0.0001"]),
         (["model=mate"], []),
-        (["optimizer.lr=1e-3"], ["seed=4"]),
-        (["model=tapas"], ["model=tapas", "optimizer.lr=0.001"]),
-        (["trainer.val_every=3"], ["trainer.val_every=3.0"]),
+        pytest.param(["optimizer.lr=1e-3"], ["seed=4"], marks=pytest.mark.long),
+        pytest.param(["model=tapas"], ["model=tapas", "optimizer.lr=0.001"], marks=pytest.mark.long),
+        pytest.param(["trainer.val_every=3"], ["trainer.val_every=3.0"], marks=pytest.mark.long),
         (["trainer.limit_dev=9", "trainer.limit_test=9"], ["trainer.limit_dev=9"]),
         (["optimizer.lr=1e-4", "optimizer.lr=1e-3"], []),
         (["model=linformer", "encoding.max_tokens=9", "model.length=9"], ["model=linformer", "encoding.max_tokens=9"]),
