@@ -17,7 +17,7 @@ RECIPES = [path.relative_to(ROOT).as_posix() for path in (ROOT / "recipe").rglob
 
 
 @pytest.mark.parametrize(
-    "file", [pytest.param(file, marks=pytest.mark.long if place % 4 else []) for place, file in enumerate(files(ROOT))]
+    "file", [pytest.param(file, marks=pytest.mark.long if place % 8 else []) for place, file in enumerate(files(ROOT))]
 )
 @pytest.mark.parametrize("everywhere", [False, pytest.param(True, marks=pytest.mark.long)], ids=["once", "everywhere"])
 def test_file(file, everywhere):

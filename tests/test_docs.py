@@ -39,7 +39,7 @@ def test_links(document):
 
 @pytest.mark.parametrize(
     "line",
-    [pytest.param(line, marks=[] if place % 5 == 0 else pytest.mark.long) for place, line in enumerate(COMMANDS)],
+    [pytest.param(line, marks=[] if place % 15 == 0 else pytest.mark.long) for place, line in enumerate(COMMANDS)],
 )
 def test_commands(line):
     command, *words = shlex.split(line, comments=True)[1:]

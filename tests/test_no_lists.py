@@ -183,6 +183,7 @@ def test_the_head_of_an_earlier_run_is_loaded(run):
     assert (report.new, report.unused) == ((), ())
 
 
+@pytest.mark.long
 def test_a_system_answers_by_stages_and_says_what_counts(run):
     whole = train("experiment=added_system", f"stages.first.run={run}", f"stages.second.run={run}", *TYPED)
     ours = record(whole)

@@ -119,7 +119,15 @@ def test_the_ablations_are_the_four_of_table_6():
 
 
 @pytest.mark.parametrize(
-    "name", ["hybridqa_reader", "pretrain_mate", "pretrain_cs_mate", "tabfact_mate_cs", "hybridqa_mate_from_scratch"]
+    "name",
+    [
+        "hybridqa_reader",
+        "tabfact_mate_cs",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("pretrain_mate", "pretrain_cs_mate", "hybridqa_mate_from_scratch")
+        ),
+    ],
 )
 def test_what_the_mate_paper_trains_is_large_and_a_scale_makes_it_small(name):
     first, *later = compose_plan([f"experiment={name}"]).stages

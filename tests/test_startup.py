@@ -56,7 +56,8 @@ def test_missing_data_are_named_before_anything_heavy(tmp_path):
     assert "pytorch_lightning" not in modules
 
 
-@pytest.mark.parametrize("experiment", ["quickstart_cells", pytest.param("quickstart", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("experiment", ["quickstart_cells", "quickstart"])
 def test_a_run_starts_cold_and_loads_what_it_needs(experiment, tmp_path):
     """As typed after an installation; other tests fork commands from an interpreter that has loaded everything."""
     script = Path(sys.executable).with_name("mate")

@@ -130,6 +130,7 @@ def test_the_targets_and_sums_are_those_of_the_paper():
         assert sum(figures[column] for figures in PAPER.values()) == pytest.approx(100, abs=0.02)
 
 
+@pytest.mark.long
 def test_a_run_is_analysed_and_shown(tmp_path, capsys):
     run = finished_run(tmp_path / "run", ["model=mate"])
     words = [f"run={run}", "split=dev", "analysis=attention_flow", "analysis.examples=4", "hardware.threads=1"]

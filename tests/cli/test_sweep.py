@@ -331,7 +331,7 @@ def test_a_search_is_chosen_by_its_file(jobs, capsys):
 
 @pytest.mark.parametrize(
     "file",
-    [pytest.param(file, marks=pytest.mark.long if place % 3 else []) for place, file in enumerate(SWEEPS)],
+    [pytest.param(file, marks=pytest.mark.long if place % 6 else []) for place, file in enumerate(SWEEPS)],
     ids=[file.name for file in SWEEPS],
 )
 def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):

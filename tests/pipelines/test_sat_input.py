@@ -29,6 +29,7 @@ def test_evaluating_again_gives_what_training_recorded(run):
     assert again == {name: value for name, value in metrics.items() if name.startswith("dev/")}
 
 
+@pytest.mark.long
 def test_answers_are_cells_of_the_table_and_never_counts(run, tmp_path):
     asked = json.loads(Sample().released("test.json")["test.json"])[:12]
     questions, output = tmp_path / "questions.json", tmp_path / "answers.json"

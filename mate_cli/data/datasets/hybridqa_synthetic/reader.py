@@ -37,6 +37,7 @@ EVALUATED = ("dev", "test")
 
 Made = tuple[TableExample, MadeQuestion]
 Kind = Literal["cell_by_passage", "passage_by_cell", "passage_by_passage", "cell_by_cell"]
+Part = Literal["first_column", "other_columns"]
 
 
 class SyntheticQuestions:
@@ -53,6 +54,7 @@ class SyntheticQuestions:
         dev_share: share of the tables whose questions are the dev split.
         gold_only: the gold cell is the only candidate, and answers that many cells hold are asked for, too.
         kinds: what is asked for, by what the clue is.
+        parts: whether the first cell of the row is the answer or a clue, or neither; others are left out.
         seed: of all that is drawn.
         download: see `HybridQA`.
         damaged: see `HybridQA`.
@@ -69,6 +71,7 @@ class SyntheticQuestions:
         dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.05,
         gold_only: bool = False,
         kinds: Annotated[Sequence[Kind], Field(min_length=1)] = get_args(Kind),
+        parts: Annotated[Sequence[Part], Field(min_length=1)] = get_args(Part),
         seed: Annotated[int, Field(ge=0)] = 0,
         download: Literal["auto", False] = False,
         damaged: Literal["error", "skip"] = "error",
@@ -77,7 +80,7 @@ class SyntheticQuestions:
         self.release = HybridQA(root, extra_train=extra_train, download=download, damaged=damaged)
         self.root, self.name = self.release.root, name
         self.tables_of, self.apart, self.per_table = tables, apart, per_table
-        self.dev_share, self.gold_only, self.kinds, self.seed = dev_share, gold_only, kinds, seed
+        self.dev_share, self.gold_only, self.kinds, self.parts, self.seed = dev_share, gold_only, kinds, parts, seed
         self.left_out: tuple[str, ...] = ()
         self._made: dict[str, list[Made]] = {}
 
@@ -121,7 +124,7 @@ class SyntheticQuestions:
         most = len(table.rows) * len(table.header) if self.gold_only else MOST_CANDIDATES
         questions = make_questions(table, rng, self.per_table, most, self.kinds)
         examples = (as_example(table, made, at, gold_only=self.gold_only) for at, made in enumerate(questions))
-        return list(zip(examples, questions, strict=True))
+        return [made for made in zip(examples, questions, strict=True) if not {*made[0].subsets}.isdisjoint(self.parts)]
 
     @cached_property
     def tables(self) -> Mapping[str, Table]:
