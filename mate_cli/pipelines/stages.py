@@ -23,6 +23,7 @@ from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release
 from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
+from mate_cli.runs.tracking import apart_from_agents
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
 
@@ -115,7 +116,8 @@ def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
     """Train a stage in a folder below the whole run's."""
     own = replace(stage, config=with_weights(stage.config, done.runs))
     plan = Plan((own,), stage.names, stage.overrides)
-    return run_plan(plan, job=job, folder=RunFolder(whole.folder.path / stage.name))
+    with apart_from_agents():
+        return run_plan(plan, job=job, folder=RunFolder(whole.folder.path / stage.name))
 
 
 def take(stage: Stage, console: Console) -> Run:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,8 @@ TABLE_ROWS = 50
 TAGGED = ("dataset", "model", "attention", "init", "task")
 LONGEST_TAG = 64
 SWEEP = "WANDB_SWEEP_ID"
-"""Set by an agent of a W&B sweep for the runs that it starts."""
+OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
+"""Set by an agent of a W&B sweep for the run that it starts."""
 
 
 class Tracker(Protocol):
@@ -170,6 +172,16 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         print(f"warning: W&B cannot be reached ({reason}). Logging offline; later: wandb sync", file=sys.stderr)
         mode = "offline"
     return wandb.init(mode=mode, settings=settings, **arguments)
+
+
+@contextmanager
+def apart_from_agents() -> Iterator[None]:
+    """Begin W&B runs that no agent of a sweep has asked for: the one it waits for is the whole, and no stage of it."""
+    hidden = {name: os.environ.pop(name) for name in OF_AGENT if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ |= hidden
 
 
 class Trackers:

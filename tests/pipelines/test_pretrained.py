@@ -1,8 +1,10 @@
 """Pre-training and fine-tuning in one go, as typed: weights are handed on, finished stages are skipped or shared."""
 
 import json
+import os
 import shutil
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -99,6 +101,21 @@ def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, m
     assert theirs
     assert [name for name in theirs if name in own and not torch.equal(own[name], theirs[name])] == []
     assert len([name for name in theirs if name in own]) > 10
+
+
+@pytest.mark.long
+def test_what_an_agent_of_a_sweep_asked_for_is_the_whole_and_no_stage(tmp_path, monkeypatch):
+    import wandb
+
+    begun = []
+    monkeypatch.setattr(wandb, "init", lambda **_: begun.append(os.environ.get("WANDB_RUN_ID")) or MagicMock())
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
+    for name, value in (("WANDB_SWEEP_ID", "a1b2c3"), ("WANDB_RUN_ID", "d4e5f6"), ("WANDB_MODE", "online")):
+        monkeypatch.setenv(name, value)
+    words = [word for word in TYPED if word != "logger=none"]
+    typed = [*words, f"paths.outputs={tmp_path}", *FIRST, *words_of("masked_lm"), "stages.questions=null"]
+    assert main(["train", *typed, "logger=wandb"]) == 0
+    assert begun == [None, "d4e5f6"]
 
 
 @pytest.mark.long
