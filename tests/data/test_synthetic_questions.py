@@ -75,6 +75,14 @@ def test_the_questions_of_a_table_depend_on_nothing_else(dataset):
     assert len({example.example_id for example in everything}) == len(everything) > 150
 
 
+def test_the_parts_are_those_of_all_questions(dataset):
+    for part in ("first_column", "other_columns"):
+        alone = SyntheticQuestions(SAMPLE_ROOT, per_table=4, dev_share=0.2, parts=[part]).made("dev")
+        assert alone == [made for made in dataset.made("dev") if made[0].subsets == (part,)] != []
+        columns = [{0} & {question.column, *question.clue_columns} for _, question in alone]
+        assert all(columns) if part == "first_column" else not any(columns)
+
+
 def test_what_is_written_is_read_back_by_hybridqa(tmp_path, dataset):
     path = dataset.write("train", tmp_path / "new" / "made.json")
     extra = HybridQA(SAMPLE_ROOT, extra_train=[str(path)], near_duplicate=1)
