@@ -1,0 +1,44 @@
+"""What is two steps away is learnt with two layers that hop, and with no fewer."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mate_cli.benchmark.hops import CELL_WORDS, COLUMN_WORDS, HopsBenchmark
+from mate_cli.cli.app import main
+
+SMALL = HopsBenchmark(hop_layers=[1, 2], hops=["gat"], threads=1)
+
+
+def test_the_clue_of_a_drawn_table_is_in_one_row_and_as_far_away_as_it_says():
+    batch, answers, away = SMALL.drawn(np.random.default_rng(0), 40)
+    texts = batch.input_ids.numpy().reshape(40, SMALL.rows, SMALL.columns, CELL_WORDS)
+    for text, relations, answer, steps in zip(texts, batch.relations.numpy(), answers, away, strict=True):
+        asked, clue, value = text[0, 0, 1:4]
+        holds = (text[:, :, 4] == clue) & (text[:, :, 5] == value)
+        ((row, column),) = np.argwhere(holds)
+        assert int(answer) == row * SMALL.columns + asked - COLUMN_WORDS
+        one = relations > 0
+        two = one | (one.astype(int) @ one.astype(int) > 0)
+        reached = [bool(edges[int(answer), row * SMALL.columns + column]) for edges in (one, two)]
+        assert reached == [steps == 1, True]
+
+
+def test_the_command_shows_a_table_and_leaves_a_record(tmp_path, capsys):
+    small = ["hop_layers=[0,1]", "hops=[dot]", "layers=1", "width=8", "heads=2", "inner=8", "steps=2", "questions=20"]
+    words = ["benchmark=hops", *(f"benchmark.{word}" for word in small), "benchmark.threads=1"]
+    assert main(["benchmark", *words, f"paths.outputs={tmp_path}"]) == 0
+    assert "layers that hop" in capsys.readouterr().out
+    (folder,) = (tmp_path / "benchmark" / "hops").iterdir()
+    metrics = json.loads((folder / "record.json").read_text())["metrics"]
+    assert set(metrics) == {f"hops/dot/{n}/{steps}/accuracy" for n in (0, 1) for steps in ("one_step", "two_steps")}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("hop_layers", "learnt"), [(1, False), (2, True)])
+def test_two_steps_are_learnt_with_two_layers_and_not_with_one(hop_layers, learnt):
+    right = SMALL.learn("gat", hop_layers)
+    assert right["one_step"] > 0.9
+    assert (right["two_steps"] > 0.9) == learnt
+    assert learnt or right["two_steps"] < 0.5  # one of three rows
