@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import groupby
 from pkgutil import iter_modules
@@ -130,6 +130,11 @@ class View:
     def marks(self) -> frozenset[Mark]:
         """The marks that occur."""
         return frozenset(cell.mark for row in self.rows for cell in row.cells)
+
+    def only(self, places: Sequence[int]) -> View:
+        """The table with these of its columns."""
+        rows = (replace(row, cells=tuple(row.cells[place] for place in places)) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[place] for place in places), rows=tuple(rows))
 
     def spans(self, level: int) -> list[tuple[str, int]]:
         """Joins neighbouring columns that share a group: its name, and how many they are."""

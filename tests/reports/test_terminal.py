@@ -8,6 +8,8 @@ from rich.console import Console
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.terminal.comparison import print_report, report_console
+from mate_cli.reports.terminal.views import print_views
+from mate_cli.reports.view import Column, Row, View, ViewCell
 from tests.reports.runs import build_demo, build_run
 
 AT_80 = """\
@@ -86,6 +88,21 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(tmp_path, width
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in tables
     assert "OutOfMemoryError" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_table_of_many_columns_is_shown_in_parts_that_all_name_their_rows(width):
+    columns = tuple(Column(f"Wrong structure only {place}") for place in range(9))
+    rows = tuple(Row(f"network · layers={n}", tuple(ViewCell(f"{n}{place}.5") for place in range(9))) for n in (2, 24))
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    print_views([View("Metrics", columns, rows, notes=("said once",))], console)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    for n in (2, 24):
+        shown = [line for line in lines if line.startswith(f"network · layers={n} ")]
+        assert len(shown) > 1
+        assert [cell for line in shown for cell in line.split()[3:]] == [f"{n}{place}.5" for place in range(9)]
+    assert sum("said once" in line for line in lines) == 1
 
 
 def test_plain_without_a_terminal_bold_in_one(tmp_path):

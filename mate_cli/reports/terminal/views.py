@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.measure import Measurement
 from rich.table import Table
@@ -14,17 +15,19 @@ from mate_cli.reports.view import Column, Mark, View, ViewCell, sentences
 from mate_cli.terminal.console import Console
 
 NARROW = 110
+LABEL = 20
+"""Columns of the terminal for the names of rows, where these are that long: with less, a table is shown in parts."""
 STYLES: dict[Mark, str] = {"best": "bold green", "close": "underline", "better": "green", "worse": "red", "": ""}
 SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "*", "": ""}
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
     """Prints tables, their minor columns only where all of them have room, and sentences below them."""
-    tables = [terminal_table(view, console) for view in views]
-    if any(natural_width(table, console) > console.width for table in tables):
-        tables = [terminal_table(view, console, minor=False) for view in views]
-    for view, table in zip(views, tables, strict=True):
-        console.print(table)
+    if any(natural_width(terminal_table(view, console), console) > console.width for view in views):
+        major = (view.only([n for n, column in enumerate(view.columns) if not column.minor]) for view in views)
+        views = [part for view in major for part in in_parts(view, console)]
+    for view in views:
+        console.print(terminal_table(view, console))
         if view.notes:
             console.print(Text("\n".join(view.notes), style="dim"))
         console.print()
@@ -34,28 +37,46 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
         console.print(Text(sentences(said), style="dim"), "", sep="\n")
 
 
+def in_parts(view: View, console: Console) -> Iterator[View]:
+    """Yields a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
+    every = range(len(view.columns))
+    fitting = len(every)
+    while fitting > 1 and not _has_room(view.only(every[:fitting]), console):
+        fitting -= 1
+    if fitting >= len(every):
+        yield view
+        return
+    yield replace(view.only(every[:fitting]), notes=())
+    yield from in_parts(view.only(every[fitting:]), console)
+
+
+def _has_room(view: View, console: Console) -> bool:
+    words = any(not column.is_number for column in view.columns)  # they are folded
+    return words or natural_width(terminal_table(view, console, most=LABEL), console) <= console.width
+
+
 def natural_width(table: Table, console: Console) -> int:
     """Returns the columns of the terminal that a table would like to have."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
-def terminal_table(view: View, console: Console, *, minor: bool = True) -> Table:
+def terminal_table(view: View, console: Console, *, most: int | None = None) -> Table:
     """Draws a table.
 
     Args:
         view: what it shows.
         console: what it is for.
-        minor: with the columns that can be left out.
+        most: how many columns of the terminal names of rows have at most.
     """
     narrow, plain = console.width < NARROW, not console.is_terminal
-    kept = [place for place, column in enumerate(view.columns) if minor or not column.minor]
     table = frame(view.title, narrow=narrow)
-    heads = [stacked_heading(view.columns[place]) for place in kept]
+    heads = [stacked_heading(column) for column in view.columns]
     stacked = any(not head.startswith("\n") for head in heads)
-    table.add_column(f"\n{view.head}" if stacked else view.head, overflow="fold", min_width=min(13, len(view.head)))
-    for place, head in zip(kept, heads, strict=True):
+    names = f"\n{view.head}" if stacked else view.head
+    table.add_column(names, overflow="fold", min_width=min(13, len(view.head)), max_width=most)
+    for column, head in zip(view.columns, heads, strict=True):
         text = head if stacked else head.strip()
-        if view.columns[place].is_number:
+        if column.is_number:
             table.add_column(text, justify="right", no_wrap=True)
         else:
             table.add_column(text, overflow="fold", min_width=10)
@@ -65,7 +86,7 @@ def terminal_table(view: View, console: Console, *, minor: bool = True) -> Table
             table.add_section()
             if row.kind == "published":
                 table.add_row(Text(row.kind, style="italic"), style="dim")
-        cells = (styled(row.cells[place], plain=plain, narrow=narrow) for place in kept)
+        cells = (styled(cell, plain=plain, narrow=narrow) for cell in row.cells)
         table.add_row(Text(row.label), *cells, style="dim" if row.kind else "")
         before = row.kind
     if (more := sum(not row.kind for row in view.rows) - MOST_ROWS) > 0:
