@@ -6,17 +6,18 @@ matches that the script misses, which only people find.
 
 from collections.abc import Mapping
 
-from mate_cli.metrics.specs.spec import MetricSpec, SubsetSpec
+from mate_cli.metrics.specs.spec import MetricSpec, MetricTable, SubsetSpec
 from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR, queries_match, query_error
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.hardness import LEVELS
 from mate_cli.sql.ir import Query
 
-EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=44, importance=4)
+QUERIES = MetricTable("Text to SQL", "subsets")
+EXACT_SET_MATCH = MetricSpec("exact_set_match", "Exact-set match", 1, order=44, importance=4, table=QUERIES)
 ERRORS = (
-    MetricSpec(COLUMN_ERROR, "Wrong columns only", -1, order=95, importance=0),
-    MetricSpec(SKETCH_ERROR, "Wrong structure only", -1, order=96, importance=0),
-    MetricSpec(DOUBLE_ERROR, "Both wrong", -1, order=97, importance=0),
+    MetricSpec(COLUMN_ERROR, "Wrong columns only", -1, order=95, importance=0, table=QUERIES),
+    MetricSpec(SKETCH_ERROR, "Wrong structure only", -1, order=96, importance=0, table=QUERIES),
+    MetricSpec(DOUBLE_ERROR, "Both wrong", -1, order=97, importance=0, table=QUERIES),
 )
 """Shares of all questions."""
 BY_HARDNESS = tuple(
