@@ -22,11 +22,8 @@ SIGNS: dict[Mark, str] = {"best": "*", "close": "†", "better": "*", "worse": "
 
 
 def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = ()) -> None:
-    """Prints tables, their minor columns only where all of them have room, and sentences below them."""
-    if any(natural_width(terminal_table(view, console), console) > console.width for view in views):
-        major = (view.only([n for n, column in enumerate(view.columns) if not column.minor]) for view in views)
-        views = [part for view in major for part in in_parts(view, console)]
-    for view in views:
+    """Prints tables as far as there is room, see `fitting`, and sentences below them."""
+    for view in fitting(views, console):
         console.print(terminal_table(view, console))
         if view.notes:
             console.print(Text("\n".join(view.notes), style="dim"))
@@ -37,17 +34,25 @@ def print_views(views: Sequence[View], console: Console, notes: Sequence[str] = 
         console.print(Text(sentences(said), style="dim"), "", sep="\n")
 
 
+def fitting(views: Sequence[View], console: Console) -> list[View]:
+    """Returns the tables without minor columns, and in parts, where not all of them have room as they are."""
+    if all(natural_width(terminal_table(view, console), console) <= console.width for view in views):
+        return list(views)
+    major = (view.only([place for place, column in enumerate(view.columns) if not column.minor]) for view in views)
+    return [part for view in major for part in in_parts(view, console)]
+
+
 def in_parts(view: View, console: Console) -> Iterator[View]:
     """Yields a table of numbers in as many parts as it takes for numbers and the names of rows to have room."""
     every = range(len(view.columns))
-    fitting = len(every)
-    while fitting > 1 and not _has_room(view.only(every[:fitting]), console):
-        fitting -= 1
-    if fitting >= len(every):
+    count = len(every)
+    while count > 1 and not _has_room(view.only(every[:count]), console):
+        count -= 1
+    if count >= len(every):
         yield view
         return
-    yield replace(view.only(every[:fitting]), notes=())
-    yield from in_parts(view.only(every[fitting:]), console)
+    yield replace(view.only(every[:count]), notes=())
+    yield from in_parts(view.only(every[count:]), console)
 
 
 def _has_room(view: View, console: Console) -> bool:

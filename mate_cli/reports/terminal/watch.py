@@ -22,7 +22,7 @@ from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.reports.runs.running import Progress, is_at_work, runs_at_work
 from mate_cli.reports.terminal.comparison import WIDEST
 from mate_cli.reports.terminal.details import frame, unfinished_view
-from mate_cli.reports.terminal.views import NARROW, terminal_table
+from mate_cli.reports.terminal.views import NARROW, fitting, terminal_table
 from mate_cli.reports.view import report_sections
 from mate_cli.terminal.console import Console
 
@@ -114,7 +114,7 @@ def watch_tables(report: Report, console: Console) -> Iterator[RenderableType]:
     yield running_view(runs_at_work(report), console.width)
     for _, section in report_sections(report):
         if section.name in SCORES:
-            yield from (terminal_table(view, console) for view in section.tables)
+            yield from (terminal_table(view, console) for view in fitting(section.tables, console))
     stopped = replace(report, runs=tuple(run for run in report.unfinished if not is_at_work(run)))
     if stopped.runs:
         yield unfinished_view(stopped)
