@@ -174,6 +174,8 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     group, _, name = key.partition(".")
     config = known_keys(config_name, words)
     if name and (others := choices_with(group, name)):
+        if group not in groups_of(config_name):
+            return ConfigError(f"mate {config_name} does not use this group", where=key)
         chosen = next((str(word) for word in map(Word.parse, words) if word.group == group), f"this {group}")
         homes = " or ".join(f"{group}={one}" for one in others)
         return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
