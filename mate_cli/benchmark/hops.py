@@ -4,7 +4,7 @@ The cells of a row see each other through its first cell alone. Every cell reads
 what stands in another one; asked for is the cell of that row in that column. Where one of the two is the first cell,
 the clue is one step away from the answer, else two.
 
-Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop Attention", ICLR 2020, section 3.
+Source: Zhao et al., "Transformer-XH: Multi-Evidence Reasoning with Extra Hop Attention", ICLR 2020.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,6 +23,7 @@ from torch.optim.lr_scheduler import LinearLR
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.benchmark.timing.machine import threads
 from mate_cli.data.loading.collate import collate
+from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.transformer_xh import TransformerXh
@@ -57,7 +58,12 @@ class HopsBenchmark:
     seed: Annotated[int, Field(ge=0)] = 1
 
     def __iter__(self) -> Iterator[dict[str, float]]:
-        """Yield the accuracy of each number of layers; print them all at the end."""
+        """Yield the accuracy of each number of layers; print them all at the end.
+
+        Raises:
+            ConfigError: there are too few values or layers.
+        """
+        self._check()
         found: dict[tuple[str, int], Mapping[str, float]] = {}
         with threads(self.threads):
             for hop in self.hops:
@@ -65,6 +71,19 @@ class HopsBenchmark:
                     right = found[hop, count] = self.learn(hop, count)
                     yield {f"hops/{hop}/{count}/{steps}/accuracy": share for steps, share in right.items()}
         Console().print(self._table(found))
+
+    def _check(self) -> None:
+        problems = {
+            "values": (self.values < self.rows, f"at least {self.rows}, as those of a column differ"),
+            "hop_layers": (
+                max(self.hop_layers, default=0) > self.layers,
+                f"at most {self.layers}, as there are layers",
+            ),
+            "width": (self.width % self.heads > 0, f"a multiple of {self.heads}, the heads"),
+        }
+        for key, (is_wrong, remedy) in problems.items():
+            if is_wrong:
+                raise ConfigError(f"cannot be {getattr(self, key)}", where=f"benchmark.{key}", remedy=f"Use {remedy}")
 
     def learn(self, hop: Literal["gat", "dot"], hop_layers: int) -> dict[str, float]:
         """The share of right answers after training, of questions whose clue is one step away, and two."""
@@ -94,7 +113,7 @@ class HopsBenchmark:
         batch, answers, away = self.drawn(random, self.questions)
         with torch.no_grad():
             right = (self._scores(network.eval(), score, batch).argmax(-1) == answers).double()
-        return {name: float(right[away == steps].mean()) for steps, name in STEPS.items()}
+        return {name: float(right[away == steps].mean()) for steps, name in STEPS.items() if steps in away}
 
     def drawn(self, random: np.random.Generator, count: int) -> tuple[TableBatch, Tensor, Tensor]:
         """Tables, the cells that are asked for and how many steps their clues are away, both [count]."""
@@ -107,16 +126,15 @@ class HopsBenchmark:
         values = np.stack([random.choice(self.values, self.rows, replace=False) for _ in range(self.columns)], 1)
         row = random.integers(self.rows)
         cells = self.rows * self.columns
+        value_words = COLUMN_WORDS + self.columns
         text = np.empty((cells, CELL_WORDS), np.int64)
-        text[:, :3] = CLS, COLUMN_WORDS + asked, COLUMN_WORDS + clue
-        text[:, 3] = COLUMN_WORDS + self.columns + values[row, clue]
+        text[:, :4] = CLS, COLUMN_WORDS + asked, COLUMN_WORDS + clue, value_words + values[row, clue]
         text[:, 4] = COLUMN_WORDS + np.tile(np.arange(self.columns), self.rows)
-        text[:, 5] = COLUMN_WORDS + self.columns + values.flatten()
+        text[:, 5] = value_words + values.flatten()
         tokens = TokenArrays(text.size)
         tokens.fill(
             input_ids=text.flatten(),
             segment_ids=np.tile([0, 0, 0, 0, 1, 1], cells),
-            column_ids=1,
             row_ids=np.repeat(np.arange(cells) + 1, CELL_WORDS),
         )
         first = np.arange(cells) % self.columns == 0
@@ -137,5 +155,6 @@ class HopsBenchmark:
         for name in ("hop", "layers that hop", "one step", "two steps"):
             table.add_column(name, justify="right" if table.columns else "left")
         for (hop, count), right in found.items():
-            table.add_row(hop, str(count), *(f"{100 * right[name]:.1f}" for name in STEPS.values()))
+            shown = (f"{100 * right[name]:.1f}" if name in right else "-" for name in STEPS.values())
+            table.add_row(hop, str(count), *shown)
         return table

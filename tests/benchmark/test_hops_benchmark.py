@@ -35,6 +35,20 @@ def test_the_command_shows_a_table_and_leaves_a_record(tmp_path, capsys):
     assert set(metrics) == {f"hops/dot/{n}/{steps}/accuracy" for n in (0, 1) for steps in ("one_step", "two_steps")}
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("values=2", "benchmark.values: cannot be 2. Use at least 3, as those of a column differ."),
+        ("hop_layers=[1,5]", "benchmark.hop_layers: cannot be [1, 5]. Use at most 4, as there are layers."),
+        ("width=66", "benchmark.width: cannot be 66. Use a multiple of 4, the heads."),
+    ],
+)
+def test_what_cannot_be_drawn_or_built_is_said_before_anything_is_learnt(word, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(HopsBenchmark, "learn", lambda *_: pytest.fail("learns"))
+    assert main(["benchmark", "benchmark=hops", f"benchmark.{word}", f"paths.outputs={tmp_path}"]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("hop_layers", "learnt"), [(1, False), (2, True)])
 def test_two_steps_are_learnt_with_two_layers_and_not_with_one(hop_layers, learnt):
