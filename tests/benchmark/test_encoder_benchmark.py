@@ -20,25 +20,38 @@ TINY = [
     "benchmark.max_tokens=64",
     "benchmark.size=tiny",
     "benchmark.layers=1",
-    "benchmark.variants=[transformers_tapas,transformers_bert,tapas,mate_segments,tapas@32,dot_16,dot_99]",
     "+benchmark.networks.dot_16={model: dot, keep: 16, pruner.size: tiny}",
     "+benchmark.networks.dot_99={model: dot, keep: 99, pruner.size: tiny}",
     "benchmark.rounds=1",
     "benchmark.threads=1",
 ]
+PEERS = "transformers_tapas,transformers_bert"
 
 
-@pytest.fixture(scope="module")
-def metrics(tmp_path_factory):
-    outputs = tmp_path_factory.mktemp("benchmark")
-    assert main(["benchmark", f"paths.outputs={outputs}", *TINY]) == 0
+def measured(outputs, variants):
+    words = [*TINY, f"benchmark.variants=[{PEERS},{variants}]", f"paths.outputs={outputs}"]
+    assert main(["benchmark", *words]) == 0
     (folder,) = outputs.glob("benchmark/encoder/*")
     assert (folder / "benchmark.html").is_file()
     return json.loads((folder / "record.json").read_text())["metrics"]
 
 
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory):
+    return measured(tmp_path_factory.mktemp("benchmark"), "tapas,mate_segments,tapas@32,dot_16,dot_99")
+
+
 def test_every_variant_is_compared_with_both_peers(metrics):
-    for name in ("tapas", "mate_segments"):
+    are_compared(metrics, ("tapas", "mate_segments"))
+
+
+@pytest.mark.long
+def test_the_baselines_are_compared_with_both_peers(tmp_path):
+    are_compared(measured(tmp_path, "sat,etc,linformer"), ("sat", "etc", "linformer"))
+
+
+def are_compared(metrics, names):
+    for name in names:
         for direction in ("forward", "forward_backward"):
             place = f"encoder/{name}/64/tall/1/{direction}"
             peers = {
