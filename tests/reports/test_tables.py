@@ -31,6 +31,18 @@ def test_tables_of_a_study(tmp_path):
     assert [row.repeats for row in hits.rows] == [3, 1, 3, 2]
 
 
+def test_queries_have_tables_of_their_own_by_error_and_by_hardness(tmp_path):
+    levels = {f"dev/exact_set_match/{level}": 0.3 for level in ("easy", "medium", "hard", "extra")}
+    metrics = {"dev/exact_set_match": 0.4, "dev/column_error": 0.2, **levels}
+    build_run(tmp_path / "a", metrics=metrics, dataset="spider")
+    tables = build_report([tmp_path]).tables
+    assert [table.title for table in tables] == ["Text to SQL on spider", "Text to SQL on spider · by hardness"]
+    assert [[column.full for column in table.columns] for table in tables] == [
+        ["dev/exact_set_match", "dev/column_error"],
+        list(levels),
+    ]
+
+
 def test_the_baseline_is_a_row_of_its_own_and_never_the_best(tmp_path):
     build_run(tmp_path / "a", metrics={"dev/em": 0.1, "baseline/tfidf/dev/em": 0.9}, seed=1)
     build_run(tmp_path / "b", metrics={"dev/em": 0.2, "baseline/tfidf/dev/em": 0.9}, model="sat")

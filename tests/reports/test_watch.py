@@ -15,7 +15,8 @@ from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.runs import watch as module
 from mate_cli.reports.runs.running import runs_at_work
 from mate_cli.reports.runs.watch import PAGE_SECONDS, watch
-from mate_cli.reports.terminal.watch import running_view, trend_text
+from mate_cli.reports.terminal.views import natural_width
+from mate_cli.reports.terminal.watch import running_view, trend_text, watch_tables
 from mate_cli.runs.liveness import own_process
 from tests.reports.runs import build_run
 
@@ -219,6 +220,15 @@ def test_a_small_screen_shows_the_most_urgent_first(tmp_path, follow):
     assert text.index("Running") < text.index("Cell selection")
     assert "more on the page" in text
     assert "Not finished" not in text
+
+
+def test_tables_are_in_parts_where_they_have_no_room(tmp_path):
+    levels = ("", "/easy", "/medium", "/hard", "/extra")
+    metrics = {f"{split}/exact_set_match{level}": 0.4 for split in ("dev", "test") for level in levels}
+    build_run(tmp_path / "a", metrics=metrics, dataset="spider")
+    tables = list(watch_tables(build_report([tmp_path]), Console(width=60)))
+    assert all(natural_width(table, Console()) <= 60 for table in tables[1:])
+    assert len(tables) > 4
 
 
 @pytest.mark.parametrize(("width", "there"), [(120, True), (62, False)])

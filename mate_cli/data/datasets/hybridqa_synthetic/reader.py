@@ -124,7 +124,7 @@ class SyntheticQuestions:
         most = len(table.rows) * len(table.header) if self.gold_only else MOST_CANDIDATES
         questions = make_questions(table, rng, self.per_table, most, self.kinds)
         examples = (as_example(table, made, at, gold_only=self.gold_only) for at, made in enumerate(questions))
-        return [made for made in zip(examples, questions, strict=True) if not {*made[0].subsets}.isdisjoint(self.parts)]
+        return [made for made in zip(examples, questions, strict=True) if made[0].subsets[0] in self.parts]
 
     @cached_property
     def tables(self) -> Mapping[str, Table]:
