@@ -13,11 +13,13 @@ from pathlib import Path
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, open_dict
 
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.validate import resolved, validate
+from mate_cli.cli.config.words import parameters_for_sweeper
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import RunConfig
@@ -66,6 +68,21 @@ def composed(root: Path, primary: str, overrides: Sequence[str], *, hydra: bool 
         with open_dict(config):
             del config["hydra"]
     return config
+
+
+def sweep_words(file: Path) -> dict[str, list[str]]:
+    """The overrides that each parameter of a sweep becomes."""
+    parameters = parameters_for_sweeper(yaml.safe_load(file.read_text(encoding="utf-8"))["hydra"]["sweeper"]["params"])
+    return {key: choices(f"{key}={value}") for key, value in parameters.items()}
+
+
+def choices(word: str) -> list[str]:
+    """The overrides that a parameter becomes; of an interval, its ends."""
+    override = OverridesParser.create().parse_override(word)
+    key = override.get_key_element()
+    if override.is_interval_sweep():
+        return [f"{key}={override.value().start}", f"{key}={override.value().end}"]
+    return [f"{key}={value}" for value in override.sweep_string_iterator()] if override.is_sweep_override() else [word]
 
 
 def run_config(words: Sequence[str]) -> RunConfig:

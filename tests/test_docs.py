@@ -8,11 +8,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from configurations import composed
+from configurations import composed, sweep_words
 from omegaconf import OmegaConf
 
 from mate_cli.cli import app
 from mate_cli.cli.config.plan import compose_plan
+from mate_cli.cli.config.words import of_job
 from mate_cli.cli.config_dir import config_dir
 
 ROOT = Path(__file__).parents[1]
@@ -49,10 +50,18 @@ def test_commands(line):
         words = module.arguments(words)
     if command != "completion":
         one_of_each = [re.sub(r"^([^=]+=(?:\[[^\]]*\]|[^\[{'\",]+)),.*", r"\1", word) for word in words if "=" in word]
-        if command == "train" and not any(word.startswith("sweep=") for word in words):
-            compose_stages(one_of_each)
+        if command == "train":
+            compose_stages(first_job(one_of_each))
         else:
             composed(config_dir(), command, [*GIVEN.get(command, []), *one_of_each])
+
+
+def first_job(words):
+    """What the first job of a sweep is trained with; the words of a single run stay as they are."""
+    values = {}
+    for name in [word.removeprefix("sweep=") for word in words if word.startswith("sweep=")]:
+        values |= sweep_words(config_dir() / "sweep" / f"{name}.yaml")
+    return of_job([*(choices[0] for choices in values.values()), *words], list(values))
 
 
 def compose_stages(words):

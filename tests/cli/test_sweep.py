@@ -15,12 +15,12 @@ from types import SimpleNamespace
 import forked_commands
 import pytest
 import yaml
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from configurations import sweep_words
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config.validate import target_problems
-from mate_cli.cli.config.words import of_job, parameters_for_sweeper
+from mate_cli.cli.config.words import of_job
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.cli.sweeps.sweep import end_reason
 from mate_cli.cli.sweeps.sweep_file import expand
@@ -337,7 +337,7 @@ def test_a_search_is_chosen_by_its_file(jobs, capsys):
 def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
     head = file.read_text(encoding="utf-8").splitlines()[:2]
     assert head == ["# @package _global_", f"# mate train -m sweep={file.stem}"]
-    values = words_of(file)
+    values = sweep_words(file)
     for place in (0, -1):
         assert problems_of(values, [words[place] for words in values.values()]) == []
 
@@ -345,7 +345,7 @@ def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
 @pytest.mark.long
 @pytest.mark.parametrize("file", SWEEPS, ids=lambda path: path.name)
 def test_every_value_of_a_sweep_can_be_trained(file):
-    values = words_of(file)
+    values = sweep_words(file)
     first = {key: words[0] for key, words in values.items()}
     for key, words in values.items():
         for word in words if key != "seed" else ():
@@ -356,21 +356,6 @@ def problems_of(keys, words):
     """Why a job cannot be trained; runs that stand in for stages are not there, and what is typed of them left out."""
     job = of_job([re.sub(r"stages\.\w+\.run=\w+ ?", "", word) for word in words], list(keys))
     return [problem for stage in compose_plan(job).stages for problem in target_problems(stage.config.model_dump())]
-
-
-def words_of(file: Path) -> dict[str, list[str]]:
-    """The overrides that each parameter of a sweep becomes."""
-    parameters = parameters_for_sweeper(yaml.safe_load(file.read_text(encoding="utf-8"))["hydra"]["sweeper"]["params"])
-    return {key: choices(f"{key}={value}") for key, value in parameters.items()}
-
-
-def choices(word: str) -> list[str]:
-    """The overrides that a parameter becomes; of an interval, its ends."""
-    override = OverridesParser.create().parse_override(word)
-    key = override.get_key_element()
-    if override.is_interval_sweep():
-        return [f"{key}={override.value().start}", f"{key}={override.value().end}"]
-    return [f"{key}={value}" for value in override.sweep_string_iterator()] if override.is_sweep_override() else [word]
 
 
 def test_the_sweep_of_wandb_asks_for_runs_that_exist():
