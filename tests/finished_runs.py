@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 from configurations import run_config
 
+from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.inference.checkpoint import NoDataset
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import save_module
 

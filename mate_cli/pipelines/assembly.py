@@ -1,6 +1,8 @@
 """From a configuration to the parts of a run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +10,22 @@ import torch
 from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.base import AttentionBackend
-from mate_cli.data.loading.table_data_module import Loading, TableDataModule, TableDataset
+from mate_cli.data.loading.table_data_module import Loading, NoDataset, TableDataModule, TableDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
-from mate_cli.runs.configuration import ModelConfig, RunConfig
+from mate_cli.runs.configuration import ModelConfig, RunConfig, load_config
+from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
-from mate_cli.runs.weights import load_module
-from mate_cli.tokenization.serializers.serializer import LABELLED, Serializer
+from mate_cli.runs.weights import load_module, sha256
+from mate_cli.tables.example import TableExample
+from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.serializers.serializer import LABELLED, MAX_LINES, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -51,7 +57,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
     check_label(cfg)
-    serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer))
+    serializer = build_serializer(cfg)
     build_task = instantiate(cfg.task, _partial_=True)
     backend: AttentionBackend = instantiate(cfg.attention)
     cache = Path(cfg.paths.cache).expanduser()
@@ -81,6 +87,61 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
     return Parts(task, data, serializer, initializer, report)
+
+
+def build_serializer(cfg: ModelConfig) -> Serializer:
+    """What makes encodings, and of tables that are cut to their best rows also what ranks these.
+
+    Raises:
+        RunError: the run that is to rank rows is not there, or ranks no cells.
+    """
+    ranked_by = cfg.encoding.get("ranked_by")
+    loaded = {"ranker": CellRanker(str(ranked_by), cfg)} if ranked_by else {}
+    serializer: Serializer = instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer), **loaded)
+    return serializer
+
+
+class CellRanker:
+    """Ranks the rows of tables by the cells that a finished run finds best; its network is loaded when first asked.
+
+    Args:
+        run: its folder.
+        here: the machine and the folders of now.
+
+    Raises:
+        RunError: there is no such run, it ranks no cells, or it left no weights.
+    """
+
+    def __init__(self, run: str, here: ModelConfig) -> None:
+        self.folder = open_run(run)
+        self.weights = best_weights(self.folder)
+        config = load_config(self.folder.path).on_machine(here.hardware, here.paths)
+        self.config = config.model_copy(update={"task": {**config.task, "keep": MAX_LINES * MAX_LINES}})
+        if not issubclass(get_class(config.task["_target_"]), CellSelection):
+            raise RunError("this run ranks no cells", where=run, remedy="Name one of task=cell_selection")
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for equal weights."""
+        return sha256(self.weights)[:16]
+
+    def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
+        """The rows of each question's table, from 0, that of the best cell first, by `example_id`."""
+        task, found = self._parts.task, {}
+        encodings = [one for one in self._parts.serializer.encode(examples) if isinstance(one, TableEncoding)]
+        with torch.inference_mode():
+            for encoding in encodings:
+                batch = self._parts.data.loading.batch([encoding])
+                for ranking in task.predictions(task.encoder(batch), batch):
+                    found[ranking.example_id] = tuple(dict.fromkeys(row for row, _ in ranking.cells))
+        return found
+
+    @cached_property
+    def _parts(self) -> Parts:
+        with torch.random.fork_rng(devices=[]):  # what is drawn after does not depend on whether a ranker was needed
+            parts = load_best(self.config, self.folder, NoDataset())
+        parts.task.eval()
+        return parts
 
 
 def check_label(cfg: ModelConfig) -> None:
@@ -131,10 +192,20 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
     Raises:
         RunError: the run left no weights.
     """
-    weights = folder.checkpoints / "best.safetensors"
-    if not weights.is_file():
-        raise RunError("this run left no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
+    weights = best_weights(folder)
     with reading(folder.path, RunError, "its configuration does not fit this version of mate", "Train the run again"):
         parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False)
     load_module(parts.task, weights)
     return parts
+
+
+def best_weights(folder: RunFolder) -> Path:
+    """The file of a run's best weights.
+
+    Raises:
+        RunError: there is none.
+    """
+    weights = folder.checkpoints / "best.safetensors"
+    if not weights.is_file():
+        raise RunError("this run left no weights", where=str(folder.path), remedy="Train it, or resume it, to the end")
+    return weights

@@ -15,12 +15,13 @@ from mate_cli.runs.lock import hold
 from mate_cli.runs.names import Names
 from mate_cli.runs.record import RunFolder, RunRecord
 
-After = Literal["weights", "predictions"]
-"""What a stage hands on: the weights that the next one begins with, or predictions that a system joins."""
+After = Literal["weights", "predictions", "rows"]
+"""What a stage hands on: the weights that the next one begins with, predictions that a system joins, or an order of
+rows for the stages whose `encoding.ranked_by` names it."""
 SHAPE = ("size", "activation", "pruner", "select")
 """What of a network its weights decide, as far as it has it."""
 FROM_STAGE = "stages."
-"""Before the name of the stage whose weights a configuration begins with, in place of a file."""
+"""Before the name of the stage that a configuration begins with or ranks rows by, in place of a file or folder."""
 
 
 @dataclass(frozen=True)

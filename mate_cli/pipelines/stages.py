@@ -75,7 +75,7 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
         if system is None:
             if plan.before:
                 run.console.rule(_heading(plan.last.name))
-            train_run(run, with_weights(plan.last.config, done.runs), plan.values())
+            train_run(run, with_folders(plan.last.config, done.runs), plan.values())
         else:
             run.record.monitor = system.monitor
             run.open_trackers(plan.last.config.logger, plan.values())
@@ -104,7 +104,7 @@ def run_stages(plan: Plan, whole: Run, job: int) -> Finished:
     for stage in plan.before:
         whole.console.rule(_heading(stage.name))
         run = take(stage, whole.console) if stage.run else train_stage(stage, done, whole, job)
-        config = load_config(run.folder.path, stage.trust) if stage.run else with_weights(stage.config, done.runs)
+        config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, done.runs)
         done.runs[stage.name], done.configs[stage.name] = run, config
         folders = whole.record.stages if plan.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
@@ -114,7 +114,7 @@ def run_stages(plan: Plan, whole: Run, job: int) -> Finished:
 
 def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
     """Train a stage in a folder below the whole run's."""
-    own = replace(stage, config=with_weights(stage.config, done.runs))
+    own = replace(stage, config=with_folders(stage.config, done.runs))
     plan = Plan((own,), stage.names, stage.overrides)
     with apart_from_agents():
         return run_plan(plan, job=job, folder=RunFolder(whole.folder.path / stage.name))
@@ -128,14 +128,20 @@ def take(stage: Stage, console: Console) -> Run:
     return run
 
 
-def with_weights(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
-    """A configuration with the file of the weights where it names a stage."""
-    checkpoint = str(config.init.get("checkpoint"))
-    name = checkpoint.removeprefix(FROM_STAGE)
-    if name == checkpoint or name not in done:
-        return config
-    weights = (done[name].folder.path / WEIGHTS).absolute()
-    return config.model_copy(update={"init": {**config.init, "checkpoint": str(weights)}})
+def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
+    """A configuration with files and folders where it names stages: of first weights, and of what ranks rows."""
+    init, encoding = dict(config.init), dict(config.encoding)
+    if run := _named(init.get("checkpoint"), done):
+        init["checkpoint"] = str((run.folder.path / WEIGHTS).absolute())
+    if run := _named(encoding.get("ranked_by"), done):
+        encoding["ranked_by"] = str(run.folder.path.absolute())
+    return config.model_copy(update={"init": init, "encoding": encoding})
+
+
+def _named(value: object, done: Mapping[str, Run]) -> Run | None:
+    """The finished stage that a value names."""
+    text = str(value)
+    return done.get(text.removeprefix(FROM_STAGE)) if text.startswith(FROM_STAGE) else None
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:

@@ -161,7 +161,10 @@ WRONG = {
     (QUICK, "model=mtae"): "stages.cell_selection.model=mtae: no such choice. Did you mean mate?",
     (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
     (QUICK, "stages.span_reading.seed=x"): "stages.span_reading: seed: must be an integer (got 'x')",
-    (QUICK, "stages.span_reading.after=x"): "stages.span_reading.after: must be 'weights' or 'predictions' (got 'x')",
+    (
+        QUICK,
+        "stages.span_reading.after=x",
+    ): "stages.span_reading.after: must be 'weights', 'predictions' or 'rows' (got 'x')",
     (QUICK, "stages.span_reading.after=weights"): "stages.span_reading.after: hands on weights, and nothing follows",
     (CS, "stages.cs.after=predictions"): "stages.cs.after: hands on predictions, and no system joins them",
     (CS, "stages.cs.keepz=[data]"): "stages.cs.keepz: unknown key",

@@ -78,6 +78,19 @@ def test_a_run_twice_is_itself(runs):
     assert both["dev/hits@1"] == alone["dev/hits@1"]
 
 
+@pytest.mark.long
+def test_each_member_may_rank_rows_by_a_run_of_its_own(runs):
+    root, rankers = runs
+    cut = ["trainer.limit_dev=12", "encoding.best_rows=2"]
+    members = [
+        str(finished_run(root / f"cut{seed}", [*cut, f"encoding.ranked_by={ranker}"], seed=seed))
+        for seed, ranker in enumerate(rankers)
+    ]
+    folder = evaluate_together(members, "dev", here(root))
+    rows = [row for row in json.loads((folder.path / "predictions" / "dev.json").read_text()) if "cells" in row]
+    assert max(len({cell[0] for cell in row["cells"]}) for row in rows) > 2, "both read two rows of their own"
+
+
 def test_runs_that_do_not_belong_together_are_refused(runs, capsys):
     root, members = runs
     other = finished_run(root / "other", [], task="entailment")

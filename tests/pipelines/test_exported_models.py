@@ -18,13 +18,14 @@ from transformers import AutoModel, AutoTokenizer, TapasForQuestionAnswering, Ta
 import mate_cli.models.auto_encoder
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.data.datasets.sample.reader import Sample
+from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.models.auto_classes import auto_name
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.export import export
-from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
+from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.layout import TOKEN_TYPES

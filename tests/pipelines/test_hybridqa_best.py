@@ -8,6 +8,7 @@ from table_releases import write
 from mate_cli.cli.app import main
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
+from mate_cli.errors import ConfigError
 
 OTHERS = ("squadshifts", "nq_short", "tydiqa", "timeqa", "qamr")
 SMALL = [
@@ -19,6 +20,7 @@ SMALL = [
     "encoding.max_tokens=96",
     "logger=none",
     "hardware.threads=1",
+    "stages.row_ranking.data.extra_train=[]",
     "stages.cell_selection.data.extra_train=[]",
     "stages.span_reading.data.extra_train=[]",
     *(f"stages.passage_reading.data.weights.{name}=0" for name in OTHERS),
@@ -29,6 +31,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
     plan = compose_plan(["experiment=hybridqa_best"])
     found = {stage.name: (stage.after, stage.config.init.get("checkpoint")) for stage in plan.stages}
     assert found == {
+        "row_ranking": ("rows", None),
         "questions": ("weights", None),
         "cell_selection": ("predictions", "stages.questions"),
         "passage_reading": ("weights", None),
@@ -39,14 +42,27 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
     assert configs["passage_reading"].data["name"] == "reading_mix"
     assert configs["span_reading"].task["negatives"] == 2
     assert configs["questions"].encoding == configs["cell_selection"].encoding
+    assert configs["cell_selection"].encoding["ranked_by"] == "stages.row_ranking"
 
 
 def test_steps_can_be_left_out():
     plan = compose_plan(
         ["experiment=hybridqa_best", "stages.questions=null", "stages.passage_reading=null", "scale=small"]
     )
-    assert [stage.config.init["kind"] for stage in plan.stages] == ["minilm", "minilm"]
-    assert {stage.config.model["size"] for stage in plan.stages} == {"minilm:2"}
+    assert [stage.config.init["kind"] for stage in plan.stages] == ["random", "minilm", "minilm"]
+    assert {stage.config.model["size"] for stage in plan.stages[1:]} == {"minilm:2"}
+
+
+ALL_ROWS = ["encoding.best_rows=null", "encoding.ranked_by=null"]
+
+
+def test_rows_are_ranked_by_a_stage_that_is_there():
+    leaving_out = ["experiment=hybridqa_best", "stages.row_ranking=null"]
+    with pytest.raises(ConfigError, match=r"no stage row_ranking before it hands on rows.*ranked_by=null to read all"):
+        compose_plan(leaving_out)
+    assert compose_plan([*leaving_out, *ALL_ROWS]).stages[0].name == "questions"
+    with pytest.raises(ConfigError, match="hands on rows, and no stage reads these"):
+        compose_plan(["experiment=hybridqa_best", *ALL_ROWS])
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +87,7 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
     assert (record["status"], record["task"], list(record["stages"])) == (
         "finished",
         "pointr",
-        ["questions", "cell_selection", "passage_reading", "span_reading"],
+        ["row_ranking", "questions", "cell_selection", "passage_reading", "span_reading"],
     )
     stages = [json.loads((folder / name / "record.json").read_text()) for name in ("cell_selection", "span_reading")]
     assert record["parameters"] == sum(stage["parameters"] for stage in stages), "those of the stages that answer"
@@ -81,8 +97,23 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
     rows = json.loads((folder / "predictions" / "dev.json").read_text())
     assert max(len(row["cells"]) for row in rows if "cells" in row) == 5
     capsys.readouterr()
+    folder = folder.rename(tmp_path / "train" / "hybridqa_best" / "moved")
     assert main(["evaluate", f"run={folder}", "split=dev", "hardware.threads=1", f"paths.cache={tmp_path}"]) == 0
     again = json.loads((folder / "evaluation" / "dev.json").read_text())
     assert again == {name: value for name, value in record["metrics"].items() if name.startswith("dev/")}
-    assert main(["train", *words, "resume=last"]) == 0
+    assert_answers_about_an_own_table(folder, tmp_path, capsys)
+    assert main(["train", *words, f"resume={folder}"]) == 0
     assert "is finished already" in capsys.readouterr().out
+
+
+def assert_answers_about_an_own_table(folder, tmp_path, capsys):
+    passage = {"row": 6, "column": "club", "title": "Lions", "text": "The Lions were founded by Anna Berg in 1902."}
+    table = [["club", "year"], *([f"club {year}", year] for year in range(1990, 2000))]
+    asked = {"question": "who founded the club of 1996?", "table": table, "passages": [passage]}
+    (tmp_path / "own.jsonl").write_text(json.dumps(asked) + "\n")
+    output = tmp_path / "answers.json"
+    given = [f"input={tmp_path / 'own.jsonl'}", f"output={output}", f"paths.cache={tmp_path}", "hardware.threads=1"]
+    assert main(["predict", f"run={folder}", *given]) == 0, capsys.readouterr().err
+    (answer,) = json.loads(output.read_text())
+    assert answer["question_id"] == "own-1"
+    assert answer["pred"]

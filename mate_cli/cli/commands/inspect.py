@@ -90,10 +90,10 @@ def open_reader(cfg: Inspect) -> ExampleReader:
     """
     from hydra.utils import instantiate
 
+    from mate_cli.pipelines.assembly import build_serializer
     from mate_cli.tokenization.evidence.serializer import EvidenceSerializer
     from mate_cli.tokenization.serializers.masking import MaskingSerializer
     from mate_cli.tokenization.serializers.text_serializer import TextSerializer
-    from mate_cli.tokenization.vocabulary import load_tokenizer
 
     if cfg.run is not None or cfg.checkpoint is not None:
         reader = _of_weights(cfg)
@@ -104,7 +104,8 @@ def open_reader(cfg: Inspect) -> ExampleReader:
                 "there are several, each with an encoding of its own", where="stages", remedy=f"Use {experiments}"
             )
         examples = instantiate(cfg.data).examples(cfg.split)
-        reader = ExampleReader(cfg, instantiate(cfg.encoding, tokenizer=load_tokenizer(cfg.tokenizer)), examples)
+        serializer: Any = build_serializer(cfg)  # of what kind it is, is asked below
+        reader = ExampleReader(cfg, serializer, examples)
     if not isinstance(reader.serializer, (TextSerializer, MaskingSerializer, EvidenceSerializer)):
         raise ConfigError("this encoding has no words to show", where="encoding", remedy="Use encoding=table")
     return reader

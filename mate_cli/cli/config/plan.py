@@ -23,7 +23,7 @@ from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.config.words import Word
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.plan import After, Plan, Stage, beginning_with, standing_in
+from mate_cli.pipelines.plan import FROM_STAGE, After, Plan, Stage, beginning_with, standing_in
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import flat_keys
 from mate_cli.runs.names import Names
@@ -307,18 +307,20 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
     """Let each stage begin with the weights that the one before hands on.
 
     Raises:
-        ConfigError: weights that nobody takes, predictions that no system joins, nothing to train, or something set
-            that the weights decide.
+        ConfigError: weights or an order of rows that nobody takes, predictions that no system joins, nothing to train,
+            rows ordered by a stage that is not there, or something set that the weights decide.
     """
     found: list[Stage] = []
     before: Stage | None = None
     first = composed[0]
     for words in composed:
         stage, last = words.stage(system, trust), words is composed[-1]
-        wanted = "weights" if not system else "predictions" if last else stage.after
-        if stage.after != wanted:
-            problem = f"hands on {stage.after}, " + ("and nothing follows" if system else "and no system joins them")
-            raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {wanted}")
+        end: After = "predictions" if system else "weights"
+        if stage.after not in ((end,) if last else ("weights", "rows", end)):
+            why = "no system joins them" if stage.after == "predictions" else "nothing follows"
+            problem = f"hands on {stage.after}, and {why}"
+            raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {end}")
+        _check_ranked(stage, found)
         if stage.run and last and not system:
             raise ConfigError(
                 "the last stage is the run itself", where=f"stages.{stage.name}.run", remedy="Leave it to be trained"
@@ -330,7 +332,33 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
             stage = replace(stage, config=config, names=stage.names.after(before.names, before.name))
         found.append(stage)
         before = stage if stage.after == "weights" else None
+    for stage in found:
+        if stage.after == "rows" and not any(_ranked_by(one) == stage.name for one in found):
+            remedy = f"Write encoding.ranked_by={FROM_STAGE}{stage.name} below another stage, or leave it out"
+            raise ConfigError("hands on rows, and no stage reads these", where=f"stages.{stage.name}", remedy=remedy)
     return tuple(found)
+
+
+def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
+    """Refuse rows that are ranked by a stage which hands on none, or is left out.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    name = _ranked_by(stage)
+    if name and not any(one.name == name and one.after == "rows" for one in before):
+        all_rows = "encoding.best_rows=null encoding.ranked_by=null"
+        raise ConfigError(
+            f"no stage {name} before it hands on rows",
+            where=f"stages.{stage.name}.encoding.ranked_by",
+            remedy=f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows",
+        )
+
+
+def _ranked_by(stage: Stage) -> str | None:
+    """The stage by which its rows are ranked; None where all are read, or a finished run ranks them."""
+    named = str(stage.config.encoding.get("ranked_by"))
+    return named.removeprefix(FROM_STAGE) if named.startswith(FROM_STAGE) else None
 
 
 def _names_of(whole: Composed, stages: Sequence[Stage], system: Node | None) -> Names:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
+from mate_cli.pipelines.plan import After
 from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
 
 
@@ -29,7 +30,7 @@ class StageOptions(Section):
     experiment: str
     overrides: list[str] = Field(default_factory=list)
     run: str | None = None
-    after: Literal["weights", "predictions"] | None = None
+    after: After | None = None
     keeps: list[str] = Field(default_factory=list)
 
 

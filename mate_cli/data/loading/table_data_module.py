@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,6 +39,17 @@ class TableDataset(Protocol):
 
     def examples(self, split: str) -> list[TableExample]:
         """All questions of a split."""
+
+
+class NoDataset:
+    """The dataset of who brings questions of their own."""
+
+    splits: tuple[str, ...] = ()
+    facts: Mapping[str, str] = MappingProxyType({})
+
+    def examples(self, split: str) -> list[TableExample]:
+        """None at all."""
+        return []
 
 
 class TrainingSet(Protocol):

@@ -36,14 +36,18 @@ class Ensemble(Trained):
             ConfigError: they do not read the same, so that their predictions are of different things.
         """
         first = members[0]
-        for one in members[1:]:
-            if (one.config.encoding, one.config.tokenizer) != (first.config.encoding, first.config.tokenizer):
-                raise ConfigError("they do not encode alike", where="run", remedy="Name runs that differ by their seed")
+        if any(_reading(one) != _reading(first) for one in members):
+            raise ConfigError("they do not encode alike", where="run", remedy="Name runs that differ by their seed")
         return cls(first.name, first.parts, first.config, members)
 
     def predict(self, examples: Sequence[Any], name: str) -> list[Any]:
         """The mean of the members' predictions, see `TableTask.joined`."""
         return self.parts.task.joined([one.predict(examples, name) for one in self.members])
+
+
+def _reading(member: Trained) -> tuple[Mapping[str, Any], str]:
+    """How a stage reads; each may rank rows by a run of its own."""
+    return {**member.config.encoding, "ranked_by": None}, member.config.tokenizer
 
 
 def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:

@@ -14,6 +14,7 @@ from hydra.utils import instantiate
 from safetensors import SafetensorError
 from transformers import TapasConfig
 
+from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import to_yaml
 from mate_cli.files.targets import targets
@@ -24,7 +25,7 @@ from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.pipelines.export.model_card import Exported, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
-from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS, NoDataset, check_built
+from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS, check_built
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
+from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import CheckpointError
 from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
@@ -21,7 +21,6 @@ from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
-from mate_cli.tables.example import TableExample
 
 SETTINGS = "mate.yaml"
 """The configuration of an exported run, without what belongs to the machine."""
@@ -32,17 +31,6 @@ DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_c
 BUILT = ("encoding", "init", "model", "attention", "task")
 """Parts of the settings that are built; the others say how the weights were trained."""
 AGAIN = "Fetch or export it again"
-
-
-class NoDataset:
-    """The dataset of who brings questions of their own."""
-
-    splits: tuple[str, ...] = ()
-    facts: Mapping[str, str] = MappingProxyType({})
-
-    def examples(self, split: str) -> list[TableExample]:
-        """None at all."""
-        return []
 
 
 def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_object
@@ -13,7 +14,7 @@ from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.inference.checkpoint import NoDataset, find_checkpoint, open_checkpoint
+from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
 

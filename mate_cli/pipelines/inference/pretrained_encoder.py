@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import CheckpointError, DataError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.observed import observed
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.inference.checkpoint import NoDataset, open_checkpoint
+from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.runs.folders import open_run
 from mate_cli.tables.example import TableExample

@@ -37,6 +37,8 @@ LABELLED: Mapping[Label, str] = {
 }
 """What to type for an encoding with each label; others may have it too."""
 
+LOADED = ("tokenizer", "ranker")
+"""What a serializer is given beside its options; each says itself what it is."""
 MAX_LINES = 255
 """Row and column ids of tables end here, because their embedding tables do."""
 
@@ -72,7 +74,7 @@ class Serializer(ABC):
     @property
     def fingerprint(self) -> str:
         """A text that differs whenever the encodings would."""
-        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "tokenizer"}
+        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in LOADED}
         return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
 
     @classmethod

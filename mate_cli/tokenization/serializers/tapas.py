@@ -6,8 +6,8 @@ Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the M
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExam
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import whole_passages
 from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, tokens_to_keep
-from mate_cli.tokenization.fitting.ranked_rows import RankedRows
+from mate_cli.tokenization.fitting.ranked_rows import RankedRows, RowRanker
 from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table, lost_cells, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.detokenize import find_pieces, joined_pieces, span_text
@@ -45,8 +45,9 @@ class TapasSerializer(TextSerializer):
         truncation: "cell_concatenation" shortens the cells of all columns alike; "hem" drops columns first, keeping
             those that share words with the question; "hem_cells" drops cells; see `exact_match_pruning`.
         best_rows: first cut the table to so many rows, which keep their numbers; sentences are chosen of their links
-            alone. None reads all rows, and so is a table of which the run ranked nothing.
-        ranked_by: folder of the run whose predictions say which rows are best, see `RankedRows`.
+            alone. None reads all rows.
+        ranked_by: folder of the run that says which rows are best.
+        ranker: this run, loaded; without it all rows are read.
     """
 
     whole_passages: bool = False
@@ -58,18 +59,25 @@ class TapasSerializer(TextSerializer):
     truncation: Literal["cell_concatenation", "hem", "hem_cells"] = "cell_concatenation"
     best_rows: Annotated[int, Field(gt=0)] | None = None
     ranked_by: str | None = None
+    ranker: RowRanker | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.best_rows is None) != (self.ranked_by is None):
             remedy = "Set encoding.best_rows and encoding.ranked_by, or neither"
             raise ConfigError("rows are chosen by a number and a run", where="encoding", remedy=remedy)
-        self._ranked = RankedRows(self.ranked_by) if self.ranked_by else None
+        self._ranked = RankedRows(self.ranker) if self.ranker else None
 
     @property
     def fingerprint(self) -> str:
         """A text that differs whenever the encodings would."""
-        return super().fingerprint + (f" {self._ranked.digest}" if self._ranked else "")
+        return super().fingerprint + (f" {self.ranker.digest}" if self.ranker else "")
+
+    def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
+        """Encode examples; the result has their order and number."""
+        if self._ranked:
+            self._ranked.rank(examples)
+        return super().encode(examples)
 
     def read_of(self, example: TableExample) -> Table:
         """The best rows of a question's table, with what they link to; the table itself where all are read."""
@@ -83,11 +91,7 @@ class TapasSerializer(TextSerializer):
 
     def _rows_of(self, example: TableExample) -> tuple[int, ...]:
         """The best rows of a question, from 0; none where all are read."""
-        if self._ranked is None or self.best_rows is None:
-            return ()
-        return tuple(
-            row for row in self._ranked.of(example.example_id, self.best_rows) if row < len(example.table.rows)
-        )
+        return self._ranked.of(example, self.best_rows) if self._ranked and self.best_rows else ()
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
