@@ -25,6 +25,7 @@ from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
 from mate_cli.runs import ranks
 from mate_cli.runs.callbacks.checkpoints import Checkpoints
+from mate_cli.runs.callbacks.freed_memory import FreedMemory
 from mate_cli.runs.callbacks.progress import FollowTraining
 from mate_cli.runs.callbacks.reproducible import Reproducible
 from mate_cli.runs.configuration import RunConfig
@@ -148,7 +149,7 @@ def build_trainer(
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         deterministic=cfg.deterministic,
-        callbacks=[Reproducible(cfg.seed), follow, checkpoints],
+        callbacks=[Reproducible(cfg.seed), FreedMemory(), follow, checkpoints],
         **placement(cfg.hardware, training=True),
     )
 
