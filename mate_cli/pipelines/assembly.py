@@ -113,12 +113,17 @@ class CellRanker:
     """
 
     def __init__(self, run: str, here: ModelConfig) -> None:
-        self.folder = open_run(run)
-        self.weights = best_weights(self.folder)
+        try:
+            self.folder = open_run(run)
+            self.weights = best_weights(self.folder)
+        except RunError as error:
+            raise RunError(f"encoding.ranked_by: {error.problem}", where=error.where, remedy=error.remedy) from error
         config = load_config(self.folder.path).on_machine(here.hardware, here.paths)
         self.config = config.model_copy(update={"task": {**config.task, "keep": MAX_LINES * MAX_LINES}})
         if not issubclass(get_class(config.task["_target_"]), CellSelection):
-            raise RunError("this run ranks no cells", where=run, remedy="Name one of task=cell_selection")
+            raise RunError(
+                "encoding.ranked_by: this run ranks no cells", where=run, remedy="Name one of task=cell_selection"
+            )
 
     @cached_property
     def digest(self) -> str:

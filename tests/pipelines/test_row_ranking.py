@@ -57,12 +57,12 @@ def test_what_is_drawn_after_does_not_depend_on_the_ranker(run, examples):
 
 
 def test_what_cannot_rank_rows_is_refused(run, tmp_path):
-    with pytest.raises(RunError, match="this is not a run folder"):
+    with pytest.raises(RunError, match=r"encoding.ranked_by: this is not a run folder"):
         build_serializer(config_of(tmp_path))
     other = finished_run(tmp_path / "other", ["task=entailment"])
-    with pytest.raises(RunError, match=r"ranks no cells.*task=cell_selection"):
+    with pytest.raises(RunError, match=r"encoding.ranked_by: this run ranks no cells.*task=cell_selection"):
         build_serializer(config_of(other))
     unfinished = finished_run(tmp_path / "unfinished", ["task=cell_selection"])
     (unfinished / "checkpoints" / "best.safetensors").unlink()
-    with pytest.raises(RunError, match="left no weights"):
+    with pytest.raises(RunError, match=r"encoding.ranked_by: this run left no weights"):
         build_serializer(config_of(unfinished))
