@@ -62,9 +62,9 @@ class Here:
             raise ConfigError("the data of this run have no such key", where=f"data.{unknown[0]}", remedy=remedy)
         if changed:
             config = config.model_copy(update={"data": {**config.data, **changed}})
-        ranked_by = Path(config.encoding.get("ranked_by") or folder.path)
-        if not ranked_by.exists():  # a stage beside this one, when both were moved
-            encoding = {**config.encoding, "ranked_by": str(folder.path.parent / ranked_by.name)}
+        ranked_by = config.encoding.get("ranked_by")
+        if ranked_by and not Path(ranked_by).exists():  # a stage beside this one, when both were moved
+            encoding = {**config.encoding, "ranked_by": str(folder.path.parent / Path(ranked_by).name)}
             config = config.model_copy(update={"encoding": encoding})
         if self.whole:
             config = config.model_copy(

@@ -37,8 +37,8 @@ LABELLED: Mapping[Label, str] = {
 }
 """What to type for an encoding with each label; others may have it too."""
 
-LOADED = ("tokenizer", "ranker")
-"""What a serializer is given beside its options; each says itself what it is."""
+LOADED = ("tokenizer", "ranker", "ranked_by")
+"""What is loaded for a serializer, and from where; what is loaded says itself what it is."""
 MAX_LINES = 255
 """Row and column ids of tables end here, because their embedding tables do."""
 
