@@ -3,13 +3,15 @@
 import pytest
 import torch
 from configurations import run_config
-from finished_runs import SMALL, finished_run
+from finished_runs import SMALL, finished_run, here
 from hydra.utils import instantiate
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import CellRanker, assemble, build_serializer, load_best
 from mate_cli.pipelines.evaluation.evaluation import predict
+from mate_cli.pipelines.export.export import export_run
+from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.record import RunFolder
 
@@ -66,3 +68,13 @@ def test_what_cannot_rank_rows_is_refused(run, tmp_path):
     (unfinished / "checkpoints" / "best.safetensors").unlink()
     with pytest.raises(RunError, match=r"encoding.ranked_by: this run left no weights"):
         build_serializer(config_of(unfinished))
+
+
+def test_an_exported_network_reads_all_rows(run, examples, tmp_path):
+    cut = finished_run(tmp_path / "cut", ["task=cell_selection", "encoding.best_rows=2", f"encoding.ranked_by={run}"])
+    exported = export_run(str(cut), str(tmp_path / "exported"), here(tmp_path))
+    (example,) = examples[:1]
+    parts, _ = open_checkpoint(str(exported), here(tmp_path))
+    (encoding,) = parts.serializer.encode([example])
+    assert len(set(encoding.row_ids.tolist())) == 1 + len(example.table.rows) > 3
+    assert str(run) not in "".join(path.read_text() for path in exported.glob("*.yaml"))

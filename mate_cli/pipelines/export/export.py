@@ -107,6 +107,8 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
     """A run's configuration without what belongs to the machine; the tokenizer lies beside it."""
     settings = config.model_dump(exclude=OF_THE_MACHINE)
     settings["data"] = {"name": settings["data"].get("name")}
+    if settings["encoding"].get("ranked_by"):  # another run, which is not exported
+        settings["encoding"] |= {"best_rows": None, "ranked_by": None}
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
     return settings
 
@@ -114,7 +116,7 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
 def first_init(folder: RunFolder, config: RunConfig) -> Node:
     """What the first of a run's stages began with, whose weights the others were handed."""
     stages = read_settings(folder.path).get("stages") or {}
-    first = next(iter(stages.values()), None)
+    first = next((stage for stage in stages.values() if stage.get("after") != "rows"), None)
     if first is None:
         return config.init
     return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
