@@ -79,7 +79,8 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
         else:
             run.record.monitor = system.monitor
             run.open_trackers(plan.last.config.logger, plan.values())
-            add_up_stages(run.record, done.runs, system.stages)
+            ranking = [stage.name for stage in plan.stages if stage.after == "rows"]
+            add_up_stages(run.record, done.runs, [*ranking, *system.stages])
             answer_all(run, system, done)
             print_results(run.console, run.folder, run.record)
 
