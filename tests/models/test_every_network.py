@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.tokenization.serializers.lexical import FEATURES
+from mate_cli.tokenization.lexical_features import FEATURES
 
 OF_NODES = ("relation_aware",)
 """They read more than tables, and have tests of their own."""

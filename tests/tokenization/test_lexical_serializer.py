@@ -1,5 +1,7 @@
 """One token per cell, and the features that say which row and column a question means."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,8 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
-from mate_cli.tokenization.serializers.lexical import FEATURES, QUESTION, LexicalSerializer, best_elsewhere
+from mate_cli.tokenization.lexical_features import FEATURES, QUESTION, Coverage, LexicalTable, best_elsewhere, prefixes
+from mate_cli.tokenization.serializers.lexical import LexicalSerializer
 from mate_cli.tokenization.serializers.serializer import EncodingFailure
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -82,6 +85,49 @@ def test_words_numbers_and_places(found):
     assert found["related"].tolist() == [[0, 0, 0], [0, 0, 1]]
     assert found["rank"].tolist() == [[0, 0, 0.5], [0, 0, 1]]
     assert {word for word in QUESTION if found[f"asks_{word}"].all()} == {"what"}
+    assert not found["month"].any()
+
+
+def test_what_stands_in_a_row_together_finds_it(found):
+    """Of four words the second row has "in", "ohio" and "2000", the first "the"; "event" is only in the header."""
+    assert found["row_coverage"].tolist() == [[0.25] * 3, [0.75] * 3]
+    assert found["row_coverage_rank"].tolist() == [[0.5] * 3, [1] * 3]
+    assert found["coverage_own"][1].tolist() == [0.5, 0, 0.25]
+    assert found["rest_coverage"][1].tolist() == [0.25, 0.75, 0.5]
+
+
+def test_what_is_asked_for_finds_the_column(found):
+    assert found["asked_header"].tolist() == [[0, 0.5, 0]] * 2  # of "event" and "man"
+    assert found["person"].tolist() == found["place"].tolist() == [[0, 0, 0], [1, 0, 0]]
+    assert not found["group"].any()
+    river = replace(ATHLETES, passages={"ann": "The Lee is a river. It is long.", "bob": "A stone bridge."})
+    features = LexicalTable(river).features("which river is the longest")[1:]
+    assert features[:, FEATURES.index("asked_lead")].tolist() == [1, 0, 0, 0, 0, 0]
+    assert features[0, FEATURES.index("asks_highest")] == 1
+
+
+def test_the_rows_of_the_lowest_and_highest_numbers_are_known(found):
+    assert found["row_lowest"].tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert found["row_highest"].tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+@given(examples())
+def test_coverage_is_that_of_its_definition(example):
+    rows = [[prefixes(cell.text) for cell in row] for row in example.table.rows]
+    asked = prefixes(example.question) & frozenset().union(*(cell for row in rows for cell in row))
+    having = {word: sum(any(word in cell for cell in row) for row in rows) for word in asked}
+    weights = {word: np.log((1 + len(rows)) / (1 + count)) for word, count in having.items()}
+    whole = sum(weights.values()) or 1
+
+    def share(cells):
+        return sum(weight for word, weight in weights.items() if any(word in cell for cell in cells)) / whole
+
+    texts = [cell.text for row in example.table.rows for cell in row]
+    got = Coverage(texts, len(example.table.header)).shares(example.question)
+    others = [[share(row[:place] + row[place + 1 :]) for place in range(len(row))] for row in rows]
+    expected = ([[share([cell]) for cell in row] for row in rows], others, [[share(row)] * len(row) for row in rows])
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 4), st.sampled_from([1, 2]))

@@ -21,9 +21,9 @@ from mate_cli.tokenization.evidence.relations import Kind, mentions, relate
 from mate_cli.tokenization.evidence.texts import NodeText, Unit, evidence_texts, row_documents
 from mate_cli.tokenization.expansion import Expander, SentenceIndex, split_sentences
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
+from mate_cli.tokenization.lexical_features import LexicalTable
 from mate_cli.tokenization.pieces.detokenize import span_text
 from mate_cli.tokenization.pieces.pieces import Parts, PieceCache
-from mate_cli.tokenization.serializers.lexical import LexicalTable
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
 
 Told = tuple[str, ...]

@@ -1,0 +1,236 @@
+"""What words say of a question and a cell, its row and its column, as numbers.
+
+The best score elsewhere in the row is what finds the row that a question speaks of; without it a ranker fails.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.expansion import SentenceIndex, split_sentences
+from mate_cli.tokenization.pieces.table_facts import TableFacts
+
+SCORES = ("document", "sentence", "sentence_rank", "overlap", "coverage")
+"""How well a cell fits the question: cosine of the cell with its passages, the best of its sentences (its own text
+being one) and that one's reciprocal rank in the table, the share of the cell's words that are in the question, and
+the share of the question's words, weighted, that the cell with its passages has (`Coverage`)."""
+VIEWS = ("own", "row_best", "row_mean", "largest", "row_largest", "column_best", "column_mean")
+"""Each score of the cell itself, the best elsewhere in its row and the row's mean, whether the cell or another one
+of its row has the table's largest, the best elsewhere in its column and the column's mean."""
+ROW = ("row_coverage", "row_coverage_rank", "rest_coverage")
+"""The share of the question's words that the row has, weighted, and its reciprocal rank among the rows; and the share
+that the other cells of the row have."""
+_PLAIN = ("digits", "year", "month", "length", "linked", "sentences", "column", "row", "first", "cells")
+_KINDS = {
+    "person": re.compile(r"\bborn\b|\b\d{4} ?[-\u2013] ?(?:\w+ ){0,2}\d{4} ?\)|\b(?:he|she|his|her)\b"),
+    "place": re.compile(r"\b(?:city|town|village|county|municipality|district|province|country|capital|located)\b"),
+    "group": re.compile(r"\b(?:team|club|company|organization|university|college|school|band|founded)\b"),
+    "work": re.compile(r"\b(?:film|series|album|song|novel|game|directed|starring|released)\b"),
+}
+CELL = ("header", "asked_header", "asked_lead", *_PLAIN, *_KINDS, "rank", "related", "row_lowest", "row_highest")
+"""The overlap of a cell's header with the question, and with the words after "which" and the like; how many of these
+the first sentences of its passages have; the shape of its text, and its place; what its passages are about; its
+number's rank in the column, whether it equals a number of the question, and whether its row has a column's lowest or
+highest number."""
+QUESTION = {
+    **{word: (word,) for word in ("what", "which", "who", "whom", "when", "where", "how", "many")},
+    **{word: (word,) for word in ("name", "year", "first", "last", "most", "number", "city", "team")},
+    "lowest": ("first", "earliest", "oldest", "smallest", "lowest", "least", "fewest", "shortest", "youngest"),
+    "highest": ("last", "latest", "most", "largest", "highest", "biggest", "longest", "recent", "tallest", "newest"),
+    "date": ("date", "day", "month", "when", "born", "age"),
+    "place": ("where", "located", "country", "county", "state", "town", "place", "location"),
+    "amount": ("many", "much", "population", "total", "capacity", "far", "long"),
+    "person": ("who", "whose", "whom", "player", "actor", "actress", "director", "person", "coach", "driver"),
+}
+"""Words that say what kind of answer a question asks for."""
+FEATURES = (
+    *(f"{score}_{view}" for view in VIEWS for score in SCORES),
+    *ROW,
+    *CELL,
+    *(f"asks_{kind}" for kind in QUESTION),
+)
+"""The names of the features, in their order."""
+
+_WORD, _YEAR = re.compile(r"\w\w+"), re.compile(r"\b(1[5-9]|20)\d\d\b")
+_MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
+_ASKED = re.compile(r"\b(?:what|which|whose|how many|name) (?:is |was |are |were )?((?:\S+ ){1,4})", re.IGNORECASE)
+_NOT_ASKED = {"the", "of", "in", "is", "was", "are", "were", "did", "does", "do", "has", "have", "had", "that", "this"}
+_NOT_ASKED |= {"year", "name", "for", "with", "by", "on"}
+
+
+class LexicalTable:
+    """What is worked out once per table and serves all its questions.
+
+    Args:
+        table: with R rows of C cells, both at least 1.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.rows, self.width = len(table.rows), len(table.header)
+        cells = [cell for _, _, cell in table.cells()]
+        sentences = {link: split_sentences(text) for link, text in table.passages.items()}
+        own = [[cell.text, *(s for link in cell.links for s in sentences.get(link, ()))] for cell in cells]
+        places: dict[str, int] = {}
+        self._sentences = np.array([places.setdefault(text, len(places)) for texts in own for text in texts])
+        counts = np.array([len(texts) for texts in own])
+        self._starts = counts.cumsum() - counts
+        self._documents = SentenceIndex([" ".join(texts) for texts in own])
+        self._index = SentenceIndex(list(places))
+        self._coverage = Coverage([" ".join(texts) for texts in own], self.width)
+        leads = [" ".join(found[0] for link in cell.links if (found := sentences.get(link))) for cell in cells]
+        self._leads = [prefixes(lead) for lead in leads]
+        self._header_prefixes = [prefixes(cell.text) for cell in table.header]
+        self._words = [_words(cell.text) for cell in cells]
+        self._header = [_words(cell.text) for cell in table.header]
+        self._facts = TableFacts(table, self.rows)
+        kinds = [[float(bool(kind.search(lead))) for lead in leads] for kind in _KINDS.values()]
+        self._cells = np.stack([*_cell_facts(cells, counts, self.rows, self.width), *kinds])
+
+    def features(self, question: str, *, header: bool = False) -> np.ndarray:
+        """`FEATURES` for a question, float32 [1 + cells, F]: of the question itself, then cell by cell.
+
+        With `header`, the cells of the header row come before those of the body.
+        """
+        body = self._body_features(question)
+        asked = np.zeros((1 + header * self.width, len(FEATURES)), np.float32)
+        asked[:, -len(QUESTION) :] = body[0, -len(QUESTION) :]
+        return np.concatenate([asked, body])
+
+    def _body_features(self, question: str) -> np.ndarray:
+        words = _words(question)
+        coverage, rest, row = self._coverage.shares(question)
+        scores = np.concatenate([self._scores(question, words), coverage[None]])
+        row_rank = 1 + (row[:, :1] < row[:, 0]).sum(1, keepdims=True)
+        header = np.tile([_overlap(names, words) for names in self._header], self.rows)
+        read = set(question.lower().split())
+        asked = [float(not read.isdisjoint(kind)) for kind in QUESTION.values()]
+        columns = [*score_views(scores), row, np.repeat(1 / row_rank, self.width, 1), rest]
+        columns += [header, *self._asked(question), *self._cells, *self._numbers(question)]
+        flat = [np.reshape(column, -1) for column in columns]
+        return np.column_stack([*flat, np.tile(asked, (len(header), 1))]).astype(np.float32)
+
+    def _scores(self, question: str, words: frozenset[str]) -> np.ndarray:
+        """All `SCORES` of every cell but the last, [4, R, C]."""
+        found = self._index.scores(question)
+        best = np.maximum.reduceat(found[self._sentences], self._starts)
+        order = np.empty(len(found))
+        order[np.argsort(-found, kind="stable")] = np.arange(1, len(found) + 1)
+        ranks = np.where(found > 0, 1 / order, 0)
+        rank = np.maximum.reduceat(ranks[self._sentences], self._starts)
+        overlap = [_overlap(own, words) for own in self._words]
+        scores = np.stack([self._documents.scores(question), best, rank, np.array(overlap)])
+        return scores.reshape(-1, self.rows, self.width)
+
+    def _asked(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+        """Of every cell, how many of the words after "which" its header and its passages' first sentences have."""
+        found = _ASKED.search(question)
+        asked = prefixes(found[1]) - _NOT_ASKED if found else frozenset[str]()
+        header = [len(words & asked) / max(1, len(asked)) for words in self._header_prefixes]
+        return np.tile(header, self.rows), np.array([len(words & asked) / max(1, len(asked)) for words in self._leads])
+
+    def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
+        """The last four of `CELL`; a cell's rank is a share of the rows."""
+        lowest, highest = self._facts.ranks[:, self.width :]
+        relations = self._facts.relations(question)
+        related = np.zeros(len(lowest)) if relations is None else np.sign(relations[self.width :] & 1)
+        first, last = ((ranks == 1).reshape(self.rows, self.width).any(1) for ranks in (lowest, highest))
+        return lowest / max(1, self.rows), related, np.repeat(first, self.width), np.repeat(last, self.width)
+
+
+class Coverage:
+    """Which words of a question the cells and rows of a table have, each word weighted by how few rows have it.
+
+    A word is known by its first letters (`prefixes`), and weighs ln((1 + R) / (1 + rows that have it)).
+
+    Args:
+        texts: of R * C cells, row by row.
+        width: C.
+    """
+
+    def __init__(self, texts: Sequence[str], width: int) -> None:
+        self._shape = (len(texts) // width, width)
+        self._cells: dict[str, list[int]] = {}
+        for cell, text in enumerate(texts):
+            for word in prefixes(text):
+                self._cells.setdefault(word, []).append(cell)
+
+    def shares(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The share that each cell has, that the other cells of its row have, and that the row has; all [R, C]."""
+        found, weights = self._found(question)
+        count = found.sum(2, keepdims=True)
+        cells, others, rows = (np.tensordot(weights, has, 1) for has in (found, count > found, count > 0))
+        return cells, others, np.repeat(rows, self._shape[1], 1)
+
+    def _found(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+        """Which cells have which word of the question [W, R, C], and the words' weights [W], 1 in all."""
+        words = [self._cells[word] for word in sorted(prefixes(question)) if word in self._cells]
+        flat = np.zeros((len(words), math.prod(self._shape)), bool)
+        for has, cells in zip(flat, words, strict=True):
+            has[cells] = True
+        found = flat.reshape(len(words), *self._shape)
+        weights = np.log((1 + self._shape[0]) / (1 + found.any(2).sum(1)))
+        return found, weights / max(weights.sum(), np.finfo(float).tiny)
+
+
+def prefixes(text: str) -> frozenset[str]:
+    """The first five letters of each word of a text, so that "founded" and "founder" are the same."""
+    return frozenset(word[:5] for word in _WORD.findall(text.lower()))
+
+
+def score_views(scores: np.ndarray) -> np.ndarray:
+    """`VIEWS` of scores [S, R, C], one after the other: [len(VIEWS) * S, R, C]."""
+    largest = ((scores == scores.max((1, 2), keepdims=True)) & (scores > 0)).astype(float)
+    row_mean, column_mean = scores.mean(2, keepdims=True), scores.mean(1, keepdims=True)
+    found = (
+        scores,
+        best_elsewhere(scores, 2),
+        np.broadcast_to(row_mean, scores.shape),
+        largest,
+        best_elsewhere(largest, 2),
+        best_elsewhere(scores, 1),
+        np.broadcast_to(column_mean, scores.shape),
+    )
+    return np.concatenate(found)
+
+
+def best_elsewhere(scores: np.ndarray, axis: int) -> np.ndarray:
+    """The largest of the other entries along an axis, of entries not below 0; 0 where there is no other."""
+    if scores.shape[axis] == 1:
+        return np.zeros_like(scores)
+    second, first = np.split(np.partition(scores, -2, axis).take([-2, -1], axis), 2, axis)
+    alone = (scores == first).sum(axis, keepdims=True) == 1
+    return np.where((scores == first) & alone, second, first)
+
+
+def _cell_facts(cells: Sequence[Cell], counts: np.ndarray, rows: int, width: int) -> np.ndarray:
+    """What does not depend on the question, `_PLAIN`, [10, R * C]."""
+    texts = [cell.text for cell in cells]
+    row, column = np.divmod(np.arange(len(cells)), width)
+    return np.stack(
+        [
+            [sum(map(str.isdigit, text)) / max(1, len(text)) for text in texts],
+            [float(bool(_YEAR.search(text))) for text in texts],
+            [float(bool(_MONTH.search(text))) for text in texts],
+            np.log1p([len(text) for text in texts]) / 5,
+            [float(bool(cell.links)) for cell in cells],
+            np.log1p(counts - 1) / 5,
+            column / width,
+            row / rows,
+            column == 0,
+            np.full(len(cells), np.log(len(cells)) / 10),
+        ]
+    )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _overlap(words: frozenset[str], question: frozenset[str]) -> float:
+    """The share of the words that are in the question."""
+    return len(words & question) / max(1, len(words))
