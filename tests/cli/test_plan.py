@@ -160,6 +160,8 @@ WRONG = {
     ("stages.reading.run=x",): "stages.reading: no such stage. This experiment has none",
     (QUICK, "model=mtae"): "stages.cell_selection.model=mtae: no such choice. Did you mean mate?",
     (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
+    ("experiment=quickstart_cells", "+encoding.ranker=x"): "encoding.ranker: is built of the rest. Leave it out.",
+    ("experiment=quickstart_cells", "+task.encoder=x"): "task.encoder: is built of the rest. Leave it out.",
     (QUICK, "stages.span_reading.seed=x"): "stages.span_reading: seed: must be an integer (got 'x')",
     (
         QUICK,

@@ -91,6 +91,8 @@ def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
         if key not in parameters.names:
             yield unknown_key(f"{path}.{key}", parameters.names)
         elif key in parameters.hints and not _holds_target(value):
+            if _adapter(parameters.hints[key]) is None and value is not None:
+                yield str(ConfigError("is built of the rest", where=f"{path}.{key}", remedy="Leave it out"))
             yield from _mismatches(parameters.hints[key], value, f"{path}.{key}")
 
 
