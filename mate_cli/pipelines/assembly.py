@@ -1,5 +1,6 @@
 """From a configuration to the parts of a run."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,8 +128,9 @@ class CellRanker:
 
     @cached_property
     def digest(self) -> str:
-        """Equal for equal weights."""
-        return sha256(self.weights)[:16]
+        """Equal for equal networks with equal weights that read alike, wherever their folders are."""
+        made_of = (sha256(self.weights), str(self.config.model), build_serializer(self.config).fingerprint)
+        return hashlib.sha256(" ".join(made_of).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
         """The rows of each question's table, from 0, that of the best cell first, by `example_id`."""

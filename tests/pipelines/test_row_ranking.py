@@ -1,5 +1,9 @@
 """Rows ranked by a finished run: as its own predictions have them, for any question."""
 
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 import torch
 from configurations import run_config
@@ -47,6 +51,16 @@ def test_a_network_reads_the_best_rows_alone(run, examples):
     for example, encoding in zip(examples, serializer.encode(examples), strict=True):
         best = serializer.ranker([example])[example.example_id][:2]
         assert set(encoding.row_ids.tolist()) == {0, *(row + 1 for row in best)}
+
+
+def test_rankers_of_equal_weights_that_read_otherwise_are_told_apart(run, tmp_path):
+    moved = Path(shutil.copytree(run, tmp_path / "moved"))
+    own = CellRanker(str(run), load_config(run)).digest
+    assert CellRanker(str(moved), load_config(moved)).digest == own
+    text = (moved / "config.yaml").read_text()
+    for key, other in {"row_head_ratio": 0.0, "sentences": 3}.items():
+        (moved / "config.yaml").write_text(re.sub(rf"\b{key}: .*", f"{key}: {other}", text))
+        assert CellRanker(str(moved), load_config(moved)).digest != own
 
 
 def test_what_is_drawn_after_does_not_depend_on_the_ranker(run, examples):
