@@ -1,6 +1,7 @@
 """Several runs as one: the mean of their scores, and what all of them cost."""
 
 import json
+from pathlib import Path
 
 import pytest
 from finished_runs import finished_run, here
@@ -89,6 +90,24 @@ def test_each_member_may_rank_rows_by_a_run_of_its_own(runs):
     folder = evaluate_together(members, "dev", here(root))
     rows = [row for row in json.loads((folder.path / "predictions" / "dev.json").read_text()) if "cells" in row]
     assert max(len({cell[0] for cell in row["cells"]}) for row in rows) > 2, "both read two rows of their own"
+
+
+def test_networks_that_read_tables_differently_rank_cells_together(runs):
+    root, members = runs
+    lexical = ["encoding=lexical", "model=lexical", "init=random", "init.tokenizer=sample", "trainer.limit_dev=12"]
+    other = finished_run(root / "lexical", lexical, model="lexical")
+    folder = evaluate_together([members[0], str(other)], "dev", here(root))
+    assert json.loads((folder.path / "record.json").read_text())["model"] == "mate + lexical"
+    predictions = {}
+    for name, path in {"joint": folder.path, "mate": members[0], "lexical": other}.items():
+        if name != "joint":
+            assert main(["evaluate", f"run={path}", "split=dev", "hardware.threads=1", f"paths.cache={root}"]) == 0
+        rows = json.loads((Path(path) / "predictions" / "dev.json").read_text())
+        predictions[name] = {row["question_id"]: {(r, c): p for r, c, p in row["cells"]} for row in rows}
+    for question, cells in predictions["joint"].items():
+        (row, column), share = next(iter(cells.items()))
+        own = [predictions[name][question].get((row, column), 0) for name in ("mate", "lexical")]
+        assert share == pytest.approx(sum(own) / 2, abs=1e-4)
 
 
 def test_runs_that_do_not_belong_together_are_refused(runs, capsys):

@@ -1,4 +1,4 @@
-"""Several runs that differ by their seed, evaluated as one: the mean of their scores, at the cost of all of them."""
+"""Several runs of a task, evaluated as one: the mean of their scores, at the cost of all of them."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ class Ensemble(Trained):
         """The members as one.
 
         Raises:
-            ConfigError: they do not read the same, so that their predictions are of different things.
+            ConfigError: they do not read the same, so that their spans are of different tokens.
         """
         first = members[0]
-        if any(_reading(one) != _reading(first) for one in members):
+        by_token = first.parts.task.label == "span"  # cells are the table's own, whatever is read of it
+        if by_token and any(_reading(one) != _reading(first) for one in members):
             raise ConfigError("they do not encode alike", where="run", remedy="Name runs that differ by their seed")
         return cls(first.name, first.parts, first.config, members)
 
@@ -57,7 +58,7 @@ def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
         The folder below outputs/evaluate with record, metrics and predictions, which `mate compare` reads.
 
     Raises:
-        ConfigError: they are not of one task and dataset, do not encode alike, or cannot be joined.
+        ConfigError: they are not of one task and dataset, read spans of different tokens, or cannot be joined.
         RunError: one is not finished.
         DataError: the split is missing.
     """
@@ -85,7 +86,8 @@ def evaluate_together(runs: Sequence[str], split: str, here: Here) -> RunFolder:
 def joint_record(records: Sequence[RunRecord], split: str) -> RunRecord:
     """A record of runs as one: what they have in common, and what all of them together cost."""
     first = records[0]
-    names = Names(**{name: getattr(first, name) for name in Names.__dataclass_fields__})
+    every = {field: dict.fromkeys(getattr(record, field) for record in records) for field in Names.__dataclass_fields__}
+    names = Names(**{field: " + ".join(values) for field, values in every.items()})
     overrides = [f"run=[{len(records)} runs]", f"split={split}"]
     joint = RunRecord(command="evaluate", overrides=overrides, seed=first.seed, **asdict(names))
     joint.parameters = sum(record.parameters for record in records)
