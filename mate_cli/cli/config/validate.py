@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -91,7 +92,7 @@ def _node_problems(node: dict[str, Any], path: str) -> Iterator[str]:
         if key not in parameters.names:
             yield unknown_key(f"{path}.{key}", parameters.names)
         elif key in parameters.hints and not _holds_target(value):
-            if _adapter(parameters.hints[key]) is None and value is not None:
+            if value is not None and not _can_be_written(parameters.hints[key]):
                 yield str(ConfigError("is built of the rest", where=f"{path}.{key}", remedy="Leave it out"))
             yield from _mismatches(parameters.hints[key], value, f"{path}.{key}")
 
@@ -147,6 +148,12 @@ def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type a
         return None
     except PydanticUserError:  # a dataclass or model brings settings of its own
         return TypeAdapter(hint)
+
+
+def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all
+    """Whether a value of this type, or of one of a union, can stand in a file of YAML."""
+    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
+    return _adapter(hint) is not None or any(map(_can_be_written, {*parts} - {types.NoneType}))
 
 
 def _mismatches(hint: Any, value: object, place: str) -> Iterator[str]:  # noqa: ANN401 - any type at all
