@@ -41,7 +41,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
     assert plan.system["cells"] == 5
     configs = {stage.name: stage.config for stage in plan.stages}
     assert configs["passage_reading"].data["name"] == "reading_mix"
-    assert configs["span_reading"].task["negatives"] == 2
+    assert configs["span_reading"].task["negatives"] == 1
     assert configs["questions"].encoding == configs["cell_selection"].encoding
     assert configs["cell_selection"].encoding["ranked_by"] == "stages.row_ranking"
 
@@ -52,6 +52,10 @@ def test_steps_can_be_left_out():
     )
     assert [stage.config.init["kind"] for stage in plan.stages] == ["random", "minilm", "minilm"]
     assert {stage.config.model["size"] for stage in plan.stages[1:]} == {"minilm:2"}
+    selector, reader = plan.stages[1:]
+    assert (selector.config.trainer.max_epochs, selector.config.encoding["max_tokens"]) == (1, 256)
+    assert selector.config.encoding["best_rows"] == 4
+    assert reader.config.task["negatives"] == 1
 
 
 ALL_ROWS = ["encoding.best_rows=null", "encoding.ranked_by=null"]
@@ -97,6 +101,13 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
     assert 0 <= learnt["weight"] <= 1
     rows = json.loads((folder / "predictions" / "dev.json").read_text())
     assert max(len(row["cells"]) for row in rows if "cells" in row) == 5
+    left_out = ["stages.questions=null", "stages.passage_reading=null"]
+    finished = [f"stages.{name}.run={folder / name}" for name in ANSWERING]
+    assert [stage.after for stage in compose_plan(["experiment=hybridqa_best", *left_out, *finished]).stages] == [
+        "rows",
+        "predictions",
+        "predictions",
+    ]
     capsys.readouterr()
     folder = folder.rename(tmp_path / "train" / "hybridqa_best" / "moved")
     assert main(["evaluate", f"run={folder}", "split=dev", "hardware.threads=1", f"paths.cache={tmp_path}"]) == 0

@@ -195,11 +195,13 @@ class _StageWords:
         cls, hydra: Composer, name: str, options: StageOptions, typed: Sequence[Word], general: Sequence[Word]
     ) -> _StageWords:
         """Compose it: choices first, then the values whose keys it has, what is typed for it alone last."""
-        first = [f"experiment={options.experiment}", *options.overrides]
         below = [(word, _stage_key(word)) for word in typed if not _is_option(word)]
         own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
         alone = [] if options.run else [*map(str, own)]
         chosen = [word for word in general if word.group and word.group not in options.keeps]
+        first = [f"experiment={options.experiment}", *options.overrides]
+        if not options.run and (choices := [*chosen, *(word for word in own if word.group)]):
+            first = _without_replaced(hydra, name, [*map(Word.parse, first)], choices)
         composed = _of_stage(hydra, name, [*first, *map(str, chosen), *alone])
         fitting = [word for word in general if not word.group and _takes(composed, word)]
         if fitting:
@@ -270,6 +272,14 @@ def _of_stage(hydra: Composer, name: str, words: Sequence[str]) -> Composed:
         raise ConfigError(told.problem, where=where, remedy=remedy) from error
 
 
+def _without_replaced(hydra: Composer, name: str, own: Sequence[Word], chosen: Sequence[Word]) -> list[str]:
+    """A stage's own words but the values that typed choices, a scale say, change: Hydra would let the own ones win."""
+    groups = [str(word) for word in own if word.group]
+    before, after = (_of_stage(hydra, name, words).config for words in (groups, [*groups, *map(str, chosen)]))
+    select = OmegaConf.select
+    return [str(word) for word in own if word.group or select(before, word.key) == select(after, word.key)]
+
+
 def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
     """What a dotted key has; None without it."""
     for part in key.split("."):
@@ -332,8 +342,10 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
             stage = replace(stage, config=config, names=stage.names.after(before.names, before.name))
         found.append(stage)
         before = stage if stage.after == "weights" else None
+    read = {str(stage.config.encoding.get("ranked_by")) for stage in found}
     for stage in found:
-        if stage.after == "rows" and not any(_ranked_by(one) == stage.name for one in found):
+        own = {FROM_STAGE + stage.name, str(Path(stage.run).absolute()) if stage.run else ""}
+        if stage.after == "rows" and read.isdisjoint(own):
             remedy = f"Write encoding.ranked_by={FROM_STAGE}{stage.name} below another stage, or leave it out"
             raise ConfigError("hands on rows, and no stage reads these", where=f"stages.{stage.name}", remedy=remedy)
     return tuple(found)
@@ -345,20 +357,15 @@ def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
     Raises:
         ConfigError: naming it.
     """
-    name = _ranked_by(stage)
-    if name and not any(one.name == name and one.after == "rows" for one in before):
+    ranked_by = str(stage.config.encoding.get("ranked_by"))
+    name = ranked_by.removeprefix(FROM_STAGE)
+    if name != ranked_by and not any(one.name == name and one.after == "rows" for one in before):
         all_rows = "encoding.best_rows=null encoding.ranked_by=null"
         raise ConfigError(
             f"no stage {name} before it hands on rows",
             where=f"stages.{stage.name}.encoding.ranked_by",
             remedy=f"Write stages.{name}.run=FOLDER for a finished run, or {all_rows} to read all rows",
         )
-
-
-def _ranked_by(stage: Stage) -> str | None:
-    """The stage by which its rows are ranked; None where all are read, or a finished run ranks them."""
-    named = str(stage.config.encoding.get("ranked_by"))
-    return named.removeprefix(FROM_STAGE) if named.startswith(FROM_STAGE) else None
 
 
 def _names_of(whole: Composed, stages: Sequence[Stage], system: Node | None) -> Names:
