@@ -1,7 +1,10 @@
 """PointR with several cells: which of them has the answer, and the one weight that is learnt of a development split."""
 
 import math
+from dataclasses import replace
 from unittest.mock import Mock
+
+import pytest
 
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
@@ -50,7 +53,7 @@ class Reader:
     def predict(self, examples, name):
         self.calls += 1
         kept = [example for example in examples if text_of(example) not in self.lost]
-        return [SpanPrediction(one.example_id, 1, 1, READ[text_of(one)], no_answer=0.95) for one in kept]
+        return [SpanPrediction(one.example_id, 1, 1, READ.get(text_of(one), 0.5), no_answer=0.95) for one in kept]
 
 
 def text_of(example):
@@ -98,3 +101,16 @@ def test_cells_that_cannot_be_encoded_are_passed_over():
     assert answered.texts["ann"] == "Ann"
     nothing = PointR(cells=1).answer(stages(lost=("Oslo",)), [ANN, BOB], "dev")
     assert nothing.texts == {"bob": "Bob"}
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    {"Kansas": "Territory of Kansas", "the Kansas": "Territory of Kansas", "Kan": "Kan", "a river": "a river"}.items(),
+)
+def test_an_answer_within_the_cell_s_own_text_is_all_of_it(said, answer):
+    table = replace(TABLE, rows=((Cell("Territory of Kansas"), Cell("Bob")), TABLE.rows[1]))
+    reading = stages()
+    reading["span_reading"].task.answers.side_effect = lambda found, asked: {one.example_id: said for one in found}
+    asked = [replace(example, table=table) for example in (ANN, BOB)]
+    assert PointR(whole_cells=True).with_learnt({}).answer(reading, asked, "dev").texts == {"ann": answer, "bob": said}
+    assert PointR().answer(reading, asked, "dev").texts == {"ann": said, "bob": said}

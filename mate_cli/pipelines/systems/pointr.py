@@ -15,7 +15,7 @@ from pydantic import Field
 from mate_cli.data.reading import reading_example
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
-from mate_cli.metrics.exact_match import f1
+from mate_cli.metrics.exact_match import f1, normalize_answer
 from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
 from mate_cli.tables.example import TableExample
 
@@ -55,6 +55,7 @@ class PointR(System):
             best mixture of the logarithms of two probabilities, its own and that of its best span.
         weight: of the reader in that mixture, 0 to 1; None for the one with the best F1 on the development split, or 0
             where none was learnt.
+        whole_cells: answer with all of a cell's own text where the span's words stand in it.
     """
 
     stages = (SELECT, READ)
@@ -64,9 +65,10 @@ class PointR(System):
         compared_by: str | None = None,
         cells: Annotated[int, Field(gt=0)] = 1,
         weight: Annotated[float, Field(ge=0, le=1)] | None = None,
+        whole_cells: bool = False,
     ) -> None:
         super().__init__(compared_by)
-        self.cells, self.weight = cells, weight
+        self.cells, self.weight, self.whole_cells = cells, weight, whole_cells
 
     @property
     def learnt(self) -> Mapping[str, float]:
@@ -75,7 +77,7 @@ class PointR(System):
 
     def with_learnt(self, learnt: Mapping[str, float]) -> PointR:
         """The same with the weight that was learnt."""
-        return PointR(self.compared_by, self.cells, learnt.get("weight", self.weight))
+        return PointR(self.compared_by, self.cells, learnt.get("weight", self.weight), self.whole_cells)
 
     def learn(
         self, stages: Mapping[str, Trained], examples: Sequence[TableExample], name: str
@@ -106,7 +108,10 @@ class PointR(System):
         rankings = stages[SELECT].predict(examples, name)
         known = {key: example for key, example in by_name.items() if example.answer}
         hits = stages[SELECT].task_of(CellSelection).score(rankings, known) if known else {}
-        return read_cells(stages[READ], rankings, by_name, self.cells), hits
+        read = read_cells(stages[READ], rankings, by_name, self.cells)
+        if self.whole_cells:
+            read = {key: [_widened(cell, by_name[key]) for cell in cells] for key, cells in read.items()}
+        return read, hits
 
 
 def read_cells(
@@ -133,6 +138,13 @@ def read_cells(
             cell = ReadCell(ranking.cells[place], selected, span, texts[key])
             read.setdefault(ranking.example_id, []).append(cell)
     return read
+
+
+def _widened(read: ReadCell, example: TableExample) -> ReadCell:
+    row, column = read.cell
+    own = example.table.rows[row][column].text
+    inside = f" {normalize_answer(read.text)} " in f" {normalize_answer(own)} "
+    return replace(read, text=own) if inside else read
 
 
 def _log(probability: float) -> float:
