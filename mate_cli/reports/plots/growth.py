@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING
 
 from mate_cli.metrics.specs.names import MetricName
@@ -60,7 +61,7 @@ def growth_figure(frame: GrowthFrame) -> Figure:
     scale = frame.metric.scale
     for index, line in enumerate(frame.lines):
         examples, means = ([getattr(point, name) for point in line.points] for name in ("examples", "mean"))
-        errors = [scale * (point.error or 0.0) for point in line.points]
+        errors = [nan if point.error is None else scale * point.error for point in line.points]  # one seed has none
         drawn = axes.errorbar(
             examples,
             [scale * mean for mean in means],
