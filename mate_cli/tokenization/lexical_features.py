@@ -130,8 +130,8 @@ class LexicalTable:
         """Of every cell, how many of the words after "which" its header and its passages' first sentences have."""
         found = _ASKED.search(question)
         asked = prefixes(found[1]) - _NOT_ASKED if found else frozenset[str]()
-        header = [len(words & asked) / max(1, len(asked)) for words in self._header_prefixes]
-        return np.tile(header, self.rows), np.array([len(words & asked) / max(1, len(asked)) for words in self._leads])
+        header = [_overlap(asked, words) for words in self._header_prefixes]
+        return np.tile(header, self.rows), np.array([_overlap(asked, words) for words in self._leads])
 
     def _numbers(self, question: str) -> tuple[np.ndarray, ...]:
         """The last four of `CELL`; a cell's rank is a share of the rows."""
@@ -231,6 +231,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.lower()))
 
 
-def _overlap(words: frozenset[str], question: frozenset[str]) -> float:
-    """The share of the words that are in the question."""
-    return len(words & question) / max(1, len(words))
+def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
+    """The share of the words that are among the others."""
+    return len(words & others) / max(1, len(words))

@@ -101,7 +101,7 @@ def test_the_pipelines_answer_as_mate_does(exports, tmp_path, name, caplog):
         answer = ours(FRAME, question)
         assert answer["answer"] == text
         assert answer["coordinates"] == list(selection.cells)
-        assert answer["confidence"] == pytest.approx(selection.confidence)
+        assert answer["confidence"] == pytest.approx(selection.confidence, rel=1e-5)
         same = theirs(table=FRAME, query=question)
         assert sorted(same["coordinates"]) == sorted(selection.cells)
         assert same.get("aggregator") == answer.get("aggregator")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from runs import build_run
 
@@ -5,6 +7,7 @@ from mate_cli.reports.compare.growth import growth_frame
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import section_element
 from mate_cli.reports.plots.figures import write_figures
+from mate_cli.reports.plots.growth import growth_figure
 from mate_cli.reports.sections.growth import report_section
 
 SIZES = (1350, 3000, 12000)
@@ -38,6 +41,15 @@ def test_configurations_that_differ_by_their_number_of_examples_are_a_line(repor
     assert line.points[0].error == pytest.approx(0.01 / 2**0.5)
     assert [level.value for level in frame.levels] == pytest.approx([0.801, 0.801])
     assert frame.levels[0].label == "PointR + MATE, published, dev", "the paper prints no figure of test"
+
+
+def test_a_single_seed_has_no_error_bar(report):
+    frame = growth_frame(report)
+    first, *others = frame.lines[0].points
+    line = replace(frame.lines[0], points=(replace(first, error=None), *others))
+    (drawn,) = growth_figure(replace(frame, lines=(line,))).axes[0].containers
+    (bars,) = drawn.lines[2]
+    assert [ends.size > 0 for ends in bars.get_segments()] == [False, *[True] * len(others)]
 
 
 def test_it_is_on_the_page_and_among_the_figures(report, tmp_path):

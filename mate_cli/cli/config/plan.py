@@ -245,7 +245,7 @@ class _StageWords:
             ConfigError: naming the key, and where to set it.
         """
         said, done = asked.model_dump(), config.model_dump()
-        for word in (*map(Word.parse, self.options.overrides), *self.taken, *self.own):
+        for word in (*self.own, *self.taken, *map(Word.parse, self.options.overrides)):
             chosen = word.group == "init" and "kind" in config.init
             if word in first.taken or not (chosen or _value(said, word.key) != _value(done, word.key)):
                 continue
@@ -275,6 +275,8 @@ def _of_stage(hydra: Composer, name: str, words: Sequence[str]) -> Composed:
 def _without_replaced(hydra: Composer, name: str, own: Sequence[Word], chosen: Sequence[Word]) -> list[str]:
     """A stage's own words but the values that typed choices, a scale say, change: Hydra would let the own ones win."""
     groups = [str(word) for word in own if word.group]
+    if len(groups) == len(own):
+        return groups
     before, after = (_of_stage(hydra, name, words).config for words in (groups, [*groups, *map(str, chosen)]))
     select = OmegaConf.select
     return [str(word) for word in own if word.group or select(before, word.key) == select(after, word.key)]
