@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ FILES = sorted(path.relative_to(ADDED / "conf") for path in ADDED.glob("conf/*/*
 TRUST = ["added_parts"]
 TYPED = ["trust=added_parts"]
 """What lets a run from a folder be made of parts that are not of the package."""
-FAST = ["debug=fast", "logger=none", "hardware.threads=1"]
+HERE = ["logger=none", "hardware.threads=1"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,9 +49,9 @@ def clone(tmp_path_factory):
         yield folder
 
 
-def train(*words: str) -> Path:
+def train(*words: str, debug: Sequence[str] = ("debug=fast",)) -> Path:
     """Train as typed; return the newest folder."""
-    assert main(["train", *words, *FAST]) == 0
+    assert main(["train", *words, *debug, *HERE]) == 0
     return max(Path("outputs/train").glob("*/*"), key=lambda folder: folder.stat().st_mtime)
 
 
@@ -185,7 +186,7 @@ def test_the_head_of_an_earlier_run_is_loaded(run):
 
 @pytest.mark.long
 def test_a_system_answers_by_stages_and_says_what_counts(run):
-    whole = train("experiment=added_system", f"stages.first.run={run}", f"stages.second.run={run}", *TYPED)
+    whole = train("experiment=added_system", f"stages.first.run={run}", f"stages.second.run={run}", *TYPED, debug=())
     ours = record(whole)
     assert (ours["status"], ours["task"], ours["monitor"]) == ("finished", "surer", "dev/em")
     assert {"dev/em", "test/f1"} <= ours["metrics"].keys()

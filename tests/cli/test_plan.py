@@ -298,6 +298,19 @@ def test_a_run_that_cannot_stand_in_is_refused(finished):
         compose_plan([CS, f"stages.cs.run={own}", "stages.cs.trainer.max_steps=9"])
 
 
+def test_what_is_typed_for_all_is_refused_where_finished_runs_stand_in_for_all_that_have_it(finished):
+    selector, reader = finished("experiment=hybridqa_mate"), finished("experiment=hybridqa_reader", name="reader")
+    words = ["experiment=hybridqa_pointr", f"stages.cell_selection.run={selector}"]
+    for word in ("model=tapas", "task.keep=3"):
+        with pytest.raises(ConfigError, match=rf"{word}: finished runs stand in for all stages .*\(cell_selection\)"):
+            compose_plan([*words, word])
+    assert compose_plan([*words, "data.root=x", "seed=3"]).taken["data.root=x"] == ("span_reading",)
+    words.append(f"stages.span_reading.run={reader}")
+    with pytest.raises(ConfigError, match=r"data.root=x: .*\(cell_selection, span_reading\). Leave it out"):
+        compose_plan([*words, "data.root=x"])
+    assert len(compose_plan([*words, "seed=3", "hardware.threads=1", "paths.outputs=x"]).stages) == 2
+
+
 def test_a_damaged_configuration_is_one_clear_error(finished):
     run = finished("experiment=pretrain_mate")
     for text in ("", "{", "- a", "\0", "seed: 1", "seed: ${x}"):

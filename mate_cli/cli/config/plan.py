@@ -295,15 +295,19 @@ def _takes(composed: Composed, word: Word) -> bool:
 
 
 def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> None:
-    """Refuse what was typed for no stage at all.
+    """Refuse what was typed for no stage at all, or only for stages that are not trained.
 
     Raises:
-        ConfigError: naming the key and the nearest one of any stage.
+        ConfigError: naming the key, and the nearest one of any stage if none has it.
     """
     every = list(composed)
     stages = ", ".join(one.name for one in every)
     for word in words:
-        if any(word in one.fits for one in every):
+        having = [one for one in every if word in one.fits]
+        if having and all(one.options.run for one in having) and not word.is_below(*OF_THE_MACHINE):
+            problem = f"finished runs stand in for all stages that have it ({', '.join(one.name for one in having)})"
+            raise ConfigError(problem, where=str(word), remedy="Leave it out")
+        if having:
             continue
         if word.group:
             remedy = f"Write stages.NAME.{word} to change one all the same"
