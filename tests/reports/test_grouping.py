@@ -93,6 +93,18 @@ def test_a_command_is_named_only_where_it_tells_rows_apart(tmp_path):
     assert [group.label for group in groups_of(tmp_path)] == ["mate · train", "mate · evaluate"]
 
 
+def test_chains_whose_finished_stages_differ_by_their_seed_are_repeats(tmp_path):
+    for name, seed, rate in (("a", 1, 1), ("b", 2, 1), ("c", 1, 2)):
+        stage = build_run(tmp_path / "stages" / name, seed=seed, config={"optimizer": {"lr": rate}})
+        stages = {"cell_selection": {"run": str(stage)}}
+        build_run(tmp_path / "chains" / name, task="pointr", metrics={"test/em": seed / 10}, config={"stages": stages})
+    found = groups_of(tmp_path / "chains")
+    assert [group.label for group in found] == ["mate · cell_selection=a", "mate · cell_selection=c"]
+    assert (found[0].summary("test/em").count, found[0].summary("test/em").high) == (2, 0.2)
+    (tmp_path / "stages" / "b" / "config.yaml").unlink()  # nothing is known of it any more
+    assert len(groups_of(tmp_path / "chains")) == 3
+
+
 def test_what_a_pipeline_repeats_of_its_stage_counts_once(tmp_path):
     for seed, score in ((1, 0.2), (2, 0.4)):
         pipeline = build_run(tmp_path / str(seed), task="pointr", seed=seed, metrics={"dev/hits@1": score})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from mate_cli.metrics.specs.names import BASELINE
 from mate_cli.reports.compare.statistics import Statistic, Summary, is_finite, summarize
-from mate_cli.reports.runs.load import LoadedRun
-from mate_cli.runs.names import REPEATED, is_ignored
+from mate_cli.reports.runs.load import LoadedRun, read_flat_config
+from mate_cli.runs.names import REPEATED, is_ignored, of_stage
 
 FIELDS = ("dataset", "model", "attention", "init", "task", "command")
 IGNORED = REPEATED
@@ -123,19 +123,38 @@ def group_runs(
 
 
 def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[LoadedRun]]]:
-    """Splits runs whose settings differ; each part comes with the settings that set it apart."""
-    differing = differing_settings([settings(run, ignored) for run in runs])
+    """Splits runs whose settings differ; each part comes with the settings that set it apart.
+
+    Finished runs that stand in for a stage are as good as one another where they are repeats themselves.
+    """
+    every = [settings(run, ignored) for run in runs]
+    repeated: dict[object, str] = {}
+    for run, own in zip(runs, every, strict=True):
+        for key, inner in stand_ins(run).items():
+            if key in own:
+                own[key] = repeated.setdefault((key, frozenset(kept(inner, ignored).items())), own[key])
+    differing = differing_settings(every)
     parts: dict[tuple[str, ...], list[LoadedRun]] = {}
-    for run in runs:
-        own = settings(run, ignored)
+    for run, own in zip(runs, every, strict=True):
         parts.setdefault(tuple(own.get(key, ABSENT) for key in differing), []).append(run)
     return [(dict(zip(differing, values, strict=True)), part) for values, part in parts.items()]
 
 
 def settings(run: LoadedRun, ignored: Sequence[str]) -> dict[str, str]:
     """Returns a run's configuration without the ignored keys; its overrides where config.yaml is missing."""
-    every = dict(run.config) or dict(override_pairs(run))
-    return {key: value for key, value in every.items() if not is_ignored(key, ignored)}
+    return kept(run.config or dict(override_pairs(run)), ignored)
+
+
+def kept(config: Mapping[str, str], ignored: Sequence[str]) -> dict[str, str]:
+    """Returns a flat configuration without the ignored keys."""
+    return {key: value for key, value in config.items() if not is_ignored(key, ignored)}
+
+
+def stand_ins(run: LoadedRun) -> dict[str, Mapping[str, str]]:
+    """Returns the configurations of the finished runs that stand in for stages, as far as they can be read."""
+    folders = {key: Path(folder) for key, folder in run.config.items() if of_stage(key)[1] == "run"}
+    found = {key: read_flat_config(folder / "config.yaml", []) for key, folder in folders.items()}
+    return {key: config for key, config in found.items() if config}
 
 
 def override_pairs(run: LoadedRun) -> Iterable[tuple[str, str]]:
@@ -153,13 +172,14 @@ def differing_settings(all_settings: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tuple[LoadedRun, ...]:
-    """Keeps the runs whose metrics count; of several runs with one seed, the one that started last."""
+    """Keeps the runs whose metrics count; of several with one seed, theirs and of stand-ins, the one started last."""
     counted = [run for run in runs if count_all or run.status == "finished"]
     if not by_seed:
         return tuple(counted)
-    latest: dict[str, LoadedRun] = {}
+    latest: dict[tuple[str, ...], LoadedRun] = {}
     for run in sorted(counted, key=lambda run: run.text("started")):
-        latest[run.text("seed") or run.name] = run
+        inner = (config.get("seed", "") for config in stand_ins(run).values())
+        latest[run.text("seed") or run.name, *inner] = run
     return tuple(run for run in counted if run in latest.values())
 
 
