@@ -43,6 +43,30 @@ def test_encodings_read_back_equal_those_written(examples, serializer, tmp_path)
     assert split.cuts.tolist() == [encoding.cut.tolist() for encoding in fresh]
 
 
+def test_questions_of_a_table_are_encoded_together_and_come_back_in_their_own_order(
+    examples, serializer, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("mate_cli.data.loading.cache.CHUNK", 4)
+    tables = [example.table for example in examples[:3]]
+    apart = [replace(one, table=tables[place % 3]) for place, one in enumerate(examples[:12])]
+    wide = replace(tables[0], header=(Cell("x"),) * 300, rows=((Cell("y"),) * 300,))
+    apart[5] = replace(apart[5], table=wide)
+    chunks = []
+
+    def encode(some, encode=serializer.encode):
+        chunks.append([id(example.table) for example in some])
+        return encode(some)
+
+    monkeypatch.setattr(TapasSerializer, "encode", lambda _, some: encode(some))
+    split = encode_split(apart, serializer, tmp_path, "dev")
+    assert [len(set(chunk)) for chunk in chunks] == [1, 1, 2]
+    assert split.example_ids == [example.example_id for example in apart]
+    assert list(split.failures) == [apart[5].example_id]
+    left = [*apart[:5], *apart[6:]]
+    assert [split[place].example_id for place in range(11)] == [example.example_id for example in left]
+    assert split.lengths.tolist() == [len(one) for one in encode(left)]
+
+
 def test_what_is_read_back_has_the_types_that_losses_take(examples, serializer, tmp_path):
     answers = (replace(examples[0].answer, aggregation="sum", label=1), examples[1].answer)
     known = [replace(example, answer=answer) for example, answer in zip(examples, answers, strict=False)]

@@ -29,10 +29,11 @@ from mate_cli.tokenization.layout import OF_NODES, TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 CHUNK = 128
-"""Examples that are tokenised together, so that each distinct text is tokenised once."""
+"""Examples that are tokenised together, so that each distinct text is tokenised once; those of a table come together."""
 
 FEATURES = Features(
     {
+        "place": Value("int32"),  # among the examples
         "example_id": Value("string"),
         "failure": Value("string"),
         "input_ids": ArrowSequence(Value("int32")),
@@ -61,17 +62,18 @@ SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1, "unc
 
 
 class EncodedSplit:
-    """Encodings of a split in the order of its examples, memory-mapped.
+    """Encodings of a split in the order of its examples, whatever the order in the file; memory-mapped.
 
     Attributes:
         cuts: what was cut from each table, [N, 4], see `CUTS`; [0, 4] where the serializer does not count.
     """
 
     def __init__(self, dataset: Dataset) -> None:
-        self.example_ids: list[str] = list(dataset["example_id"])
-        failures = list(dataset["failure"])
-        self.failures = {name: reason for name, reason in zip(self.example_ids, failures, strict=True) if reason}
-        self.rows = [row for row, reason in enumerate(failures) if not reason]
+        order = np.argsort(list(dataset["place"]))
+        names, failures = list(dataset["example_id"]), list(dataset["failure"])
+        self.example_ids: list[str] = [names[row] for row in order]
+        self.failures: dict[str, str] = {names[row]: failures[row] for row in order if failures[row]}
+        self.rows = [int(row) for row in order if not failures[row]]
         self._dataset = dataset.with_format("numpy")
         offsets = dataset.with_format("arrow")[:]["input_ids"].combine_chunks() if len(dataset) else None
         lengths = np.asarray(offsets.value_lengths()) if offsets is not None else np.zeros(0, int)
@@ -85,13 +87,13 @@ class EncodedSplit:
     @property
     def uncut_tokens(self) -> dict[str, int]:
         """How many tokens each example would have if nothing were cut, by name; without those that nobody counted."""
-        pairs = zip(self.example_ids, self._dataset["uncut_tokens"], strict=True)
+        pairs = zip(self._dataset["example_id"], self._dataset["uncut_tokens"], strict=True)
         return {name: int(count) for name, count in pairs if count}
 
     def __getitem__(self, index: int) -> TableEncoding:
         """The encoding at `index`, counting only examples that could be encoded."""
         row = self._dataset[self.rows[index]]
-        row.pop("failure")
+        del row["place"], row["failure"]
         known = {name: values for name in OPTIONAL if len(values := row.pop(name))}
         encoding = TableEncoding(**row, **known)
         return replace(encoding, **_in_shape(encoding, known))
@@ -112,7 +114,7 @@ def encode_split(examples: Sequence[TableExample], serializer: Serializer, folde
     Raises:
         DataError: the folder cannot be written.
     """
-    path = folder.expanduser() / f"{digest_of(examples, serializer.fingerprint)}.arrow"
+    path = folder.expanduser() / f"{digest_of(examples, f'{serializer.fingerprint}|{list(FEATURES)}')}.arrow"
     if not path.exists():
         try:
             _write(examples, serializer, path, name)
@@ -136,11 +138,14 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
     empty = {name: np.zeros(0, _dtype(kind)) for name, kind in FEATURES.items() if not isinstance(kind, Value)}
     with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", delay=0.5, disable=None) as bar:
-        for start in range(0, len(examples), CHUNK):
-            chunk = examples[start : start + CHUNK]
-            for encoding in serializer.encode(chunk):
+        order = _by_table(examples)
+        for start in range(0, len(order), CHUNK):
+            places = order[start : start + CHUNK]
+            chunk = [examples[place] for place in places]
+            for place, encoding in zip(places, serializer.encode(chunk), strict=True):
+                named = {"place": place, "example_id": encoding.example_id}
                 if isinstance(encoding, EncodingFailure):
-                    yield {"example_id": encoding.example_id, "failure": encoding.reason, **empty, **SCALARS}
+                    yield {**named, "failure": encoding.reason, **empty, **SCALARS}
                 else:
                     arrays = {name: getattr(encoding, name) for name in empty}
                     given = {
@@ -148,8 +153,14 @@ def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -
                         for name, array in arrays.items()
                     }
                     scalars = {name: getattr(encoding, name) for name in SCALARS}
-                    yield {"example_id": encoding.example_id, "failure": "", **given, **scalars}
+                    yield {**named, "failure": "", **given, **scalars}
             bar.update(len(chunk))
+
+
+def _by_table(examples: Sequence[TableExample]) -> list[int]:
+    """The places of examples, those of a table one after the other: what is worked out for it then serves them all."""
+    first: dict[int, int] = {}
+    return sorted(range(len(examples)), key=lambda place: first.setdefault(id(examples[place].table), place))
 
 
 def _dtype(kind: ArrowSequence) -> np.dtype:
