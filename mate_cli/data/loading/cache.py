@@ -29,7 +29,7 @@ from mate_cli.tokenization.layout import OF_NODES, TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 CHUNK = 128
-"""Examples that are tokenised together, so that each distinct text is tokenised once; those of a table come together."""
+"""Examples that are tokenised together, those of a table one after the other, so that a text is tokenised once."""
 
 FEATURES = Features(
     {

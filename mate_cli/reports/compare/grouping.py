@@ -178,8 +178,8 @@ def repeats(runs: Sequence[LoadedRun], count_all: bool, *, by_seed: bool) -> tup
         return tuple(counted)
     latest: dict[tuple[str, ...], LoadedRun] = {}
     for run in sorted(counted, key=lambda run: run.text("started")):
-        inner = (config.get("seed", "") for config in stand_ins(run).values())
-        latest[run.text("seed") or run.name, *inner] = run
+        inner = [config.get("seed", "") for config in stand_ins(run).values()]
+        latest[(run.text("seed") or run.name, *inner)] = run
     return tuple(run for run in counted if run in latest.values())
 
 
