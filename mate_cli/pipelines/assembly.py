@@ -58,6 +58,8 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
         torch.set_num_threads(cfg.hardware.threads)
     torch.manual_seed(cfg.seed)
     check_label(cfg)
+    if "vocab_size" in cfg.model:
+        raise ConfigError("follows from the tokenizer", where="model.vocab_size", remedy="Leave it out")
     serializer = build_serializer(cfg)
     build_task = instantiate(cfg.task, _partial_=True)
     backend: AttentionBackend = instantiate(cfg.attention)

@@ -120,6 +120,8 @@ CLASSES_SEE = {
     "optimizer.lr=-1": "optimizer.lr: must be greater than 0 (got -1).",
     "optimizer.betas=[0.9]": "optimizer.betas.1: is missing.",
     "scheduler.warmup=ten": "scheduler.warmup: must be a number (got 'ten').",
+    "+model.hiden_dropout=0.1": "model.hiden_dropout: unknown key. Did you mean model.hidden_dropout?",
+    "model.hidden_dropout=abc": "model.hidden_dropout: must be a number (got 'abc').",
     "task.loss=em": "task.loss: must be 'marginal_likelihood', 'hard_em' or 'binary' (got 'em').",
 }
 """The same, of what only the signature of a class tells."""

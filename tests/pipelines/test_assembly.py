@@ -28,6 +28,11 @@ def test_inputs_longer_than_the_network_takes(overrides, message):
         parts_of(["experiment=quickstart_cells", *overrides])
 
 
+def test_the_size_of_the_vocabulary_is_not_typed():
+    with pytest.raises(ConfigError, match=r"model\.vocab_size: follows from the tokenizer"):
+        parts_of(["experiment=quickstart_cells", "+model.vocab_size=3"])
+
+
 def parts_of(words):
     config: RunConfig = run_config(words)
     return assemble(config, instantiate(config.data))

@@ -122,7 +122,22 @@ class Parameters(NamedTuple):
 
     @classmethod
     def of(cls, target: Callable[..., object]) -> Parameters:
-        """Read the signature of a class or function."""
+        """Read the signature of a class or function; the `**options` of a class are what the class above it takes."""
+        found = cls._of_one(target)
+        if not (found.takes_any and inspect.isclass(target)):
+            return found
+        with_constructor = [base for base in target.__mro__ if "__init__" in vars(base)]
+        for above in with_constructor[1:-1]:
+            taken = cls._of_one(above)
+            names = dict.fromkeys([*found.names, *taken.names])
+            found = cls([*names], taken.hints | found.hints, taken.takes_any)
+            if not found.takes_any:
+                break
+        return found
+
+    @classmethod
+    def _of_one(cls, target: Callable[..., object]) -> Parameters:
+        """Read what stands in one signature."""
         parameters = inspect.signature(target).parameters.values()
         named = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
         try:
