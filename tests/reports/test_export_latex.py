@@ -41,6 +41,11 @@ def test_answers_have_the_columns_of_the_papers_table(tmp_path):
     parts = r" & \multicolumn{2}{c}{In-Table} & \multicolumn{2}{c}{In-Passage} & \multicolumn{2}{c}{Total}"
     assert heads == [f"{parts}{parts} & \\\\"]
     assert r"\begin{table*}" in text
+    assert (
+        text.count(r"\resizebox{\ifdim\width>\linewidth")
+        == text.count(r"\end{tabular}}")
+        == text.count(r"\begin{table")
+    )
     assert "Model & EM & F1 & EM & F1 & EM & F1 & EM & F1 & EM & F1 & EM & F1 & $n$" in text
 
 

@@ -37,11 +37,14 @@ SAID: dict[Mark, str] = {
     "worse": "$^{*}$: $p < 0.05$.",
 }
 WIDE = 7
+FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+"""Begins what is made smaller where it is wider than the column."""
 
 
 def report_latex(report: Report) -> str:
     """Writes the tables of every section, all splits beside each other; what must be known as comments."""
-    parts = ["\n".join([r"% Needs \usepackage{booktabs}.", *(f"% {sentences([note])}" for note in report.notes)])]
+    notes = [f"% {sentences([note])}" for note in report.notes]
+    parts = ["\n".join([r"% Needs \usepackage{booktabs,graphicx}.", *notes])]
     for _, section in report_sections(report, wide=True):
         parts += [view_latex(view, report) for view in section.tables]
         parts += ["\n".join(f"% {sentences([note])}" for note in section.said)] if section.said else []
@@ -75,7 +78,7 @@ def headings(view: View, kept: Sequence[int]) -> list[str]:
             rf"\multicolumn{{{span}}}{{c}}{{{escaped(name)}}}" if name else " & " * (span - 1) for name, span in spans
         )
         lines += [" & ".join(["", *heads]).rstrip() + r" \\", rules(spans)]
-    heads = (escaped(view.columns[place].heading.replace("\n", " ")) for place in kept)
+    heads = (escaped(view.columns[place].heading.replace("\n", ", ")) for place in kept)
     shown = ("$n$" if head == "n" else head for head in heads)
     return [*lines, " & ".join([escaped("Model" if view.head == "Configuration" else view.head), *shown]) + r" \\"]
 
@@ -100,7 +103,7 @@ def cell_latex(cell: ViewCell) -> str:
 
 
 def environment(columns: str, body: Sequence[str], caption: str, name: str) -> str:
-    """Wraps the lines of a table; a wide one spans both columns of a page."""
+    """Wraps the lines of a table; a wide one spans both columns of a page, and none is wider."""
     kind = "table*" if len(columns) > WIDE + 1 else "table"
     label = "".join(letter if letter.isalnum() else " " for letter in name.lower()).split()
     return "\n".join(
@@ -108,11 +111,12 @@ def environment(columns: str, body: Sequence[str], caption: str, name: str) -> s
             rf"\begin{{{kind}}}[t]",
             r"\centering",
             r"\small",
+            FITTED,
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             *body,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             rf"\caption{{{caption}}}",
             rf"\label{{tab:{'-'.join(label)}}}",
             rf"\end{{{kind}}}",
