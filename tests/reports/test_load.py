@@ -20,6 +20,18 @@ def test_every_run_is_found_once_with_its_config(tmp_path):
     assert {run.config["optimizer.lr"] for run in loaded.runs} == {"5e-05"}
 
 
+def test_links_to_runs_are_followed_and_no_run_counts_twice(tmp_path):
+    build_run(tmp_path / "outputs" / "a")
+    build_run(tmp_path / "outputs" / "b", seed=2)
+    chosen = tmp_path / "chosen"
+    chosen.mkdir()
+    (chosen / "first").symlink_to(tmp_path / "outputs" / "a")
+    (chosen / "again").symlink_to(tmp_path / "outputs" / "a")
+    (chosen / "round").symlink_to(chosen)
+    assert [run.name for run in load_runs([chosen]).runs] == [str(chosen / "again")]
+    assert len(load_runs([chosen, tmp_path / "outputs"]).runs) == 2
+
+
 def test_a_folder_that_is_a_run_counts(tmp_path):
     run = build_run(tmp_path / "run")
     assert [found.folder for found in load_runs([run]).runs] == [run]

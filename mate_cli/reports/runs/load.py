@@ -143,9 +143,12 @@ def nothing_found(asked: list[Path], warnings: list[str]) -> str:
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Yields every folder at or below root that holds a record.json, sorted, parents first."""
-    for folder, inner, files in os.walk(root):
-        inner[:] = sorted(name for name in inner if name not in NEVER_RUNS)
+    """Yields every folder at or below root that holds a record.json, sorted, parents first; links are followed once."""
+    known = {root.resolve()}
+    for folder, inner, files in os.walk(root, followlinks=True):
+        named = {name: Path(folder, name).resolve() for name in sorted(inner) if name not in NEVER_RUNS}
+        inner[:] = [name for name, place in named.items() if place not in known]
+        known.update(named.values())
         if "record.json" in files:
             yield Path(folder)
 
