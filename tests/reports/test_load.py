@@ -40,8 +40,9 @@ def test_a_folder_that_is_a_run_counts(tmp_path):
 def test_stages_know_their_pipeline(tmp_path):
     pipeline = build_run(tmp_path / "pipeline", task="pointr")
     build_run(pipeline / "cell_selection")
+    build_run(pipeline / "row_ranking")  # a selector too, told apart by its name
     tasks = [run.setting("task") for run in load_runs([tmp_path]).runs]
-    assert tasks == ["pointr", "cell_selection in pointr"]
+    assert tasks == ["pointr", "cell_selection in pointr", "row_ranking in pointr"]
 
 
 def test_a_pattern_finds_folders_and_no_run_twice(tmp_path):

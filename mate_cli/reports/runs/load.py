@@ -68,9 +68,7 @@ class LoadedRun:
     def setting(self, key: str) -> str:
         """Returns a record entry, or the configuration value with this dotted key, empty when neither exists."""
         if key == "task" and self.parent is not None:
-            return (
-                f"{self.text('task') or self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
-            )
+            return f"{self.folder.name} in {self.parent.setting('task') or self.parent.folder.name}"
         return self.text(key) or self.config.get(key, "")
 
 
