@@ -126,8 +126,8 @@ class Parameters(NamedTuple):
         found = cls._of_one(target)
         if not (found.takes_any and inspect.isclass(target)):
             return found
-        with_constructor = [base for base in target.__mro__ if "__init__" in vars(base)]
-        for above in with_constructor[1:-1]:
+        with_constructor = [base for base in target.__mro__ if inspect.isfunction(vars(base).get("__init__"))]
+        for above in with_constructor[1:]:
             taken = cls._of_one(above)
             names = dict.fromkeys([*found.names, *taken.names])
             found = cls([*names], taken.hints | found.hints, taken.takes_any)
