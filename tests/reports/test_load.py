@@ -30,6 +30,9 @@ def test_links_to_runs_are_followed_and_no_run_counts_twice(tmp_path):
     (chosen / "round").symlink_to(chosen)
     assert [run.name for run in load_runs([chosen]).runs] == [str(chosen / "again")]
     assert len(load_runs([chosen, tmp_path / "outputs"]).runs) == 2
+    (tmp_path / "outputs" / "above").symlink_to(tmp_path)
+    names = [run.name for run in load_runs([tmp_path / "outputs"]).runs]
+    assert names == [str(tmp_path / "outputs" / name) for name in "ab"]  # by their own names
 
 
 def test_a_folder_that_is_a_run_counts(tmp_path):

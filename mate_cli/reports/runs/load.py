@@ -141,14 +141,18 @@ def nothing_found(asked: list[Path], warnings: list[str]) -> str:
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Yields every folder at or below root that holds a record.json, sorted, parents first; links are followed once."""
-    known = {root.resolve()}
-    for folder, inner, files in os.walk(root, followlinks=True):
-        named = {name: Path(folder, name).resolve() for name in sorted(inner) if name not in NEVER_RUNS}
-        inner[:] = [name for name, place in named.items() if place not in known]
-        known.update(named.values())
-        if "record.json" in files:
-            yield Path(folder)
+    """Yields every folder at or below root that holds a record.json, sorted, parents first; then those behind links."""
+    waiting, known = [root], set[Path]()
+    while waiting:
+        start = waiting.pop(0)
+        if start.resolve() in known:
+            continue
+        for folder, inner, files in os.walk(start):
+            known.add(Path(folder).resolve())
+            inner[:] = sorted(name for name in inner if name not in NEVER_RUNS)
+            waiting += [place for name in inner if (place := Path(folder, name)).is_symlink()]
+            if "record.json" in files:
+                yield Path(folder)
 
 
 def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> LoadedRun | None:
