@@ -68,7 +68,6 @@ def recorded(run: Run) -> Iterator[None]:
         record.status = "finished"
     except (Interrupted, KeyboardInterrupt) as error:
         record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
-        print(f"interrupted; to go on, type the same again with resume={run.folder.path}")
         raise KeyboardInterrupt from error
     except BaseException as error:
         known = ranks.cause(error)

@@ -61,6 +61,10 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
         else:
             _train(plan, run, system, job)
         return run
+    except KeyboardInterrupt:
+        if folder is None:  # a stage goes on with the whole
+            print(f"interrupted; to go on, type the same again with resume={run.folder.path}")
+        raise
     finally:
         release(run.folder.path)
 

@@ -136,7 +136,7 @@ def test_what_is_done_is_skipped(chain, tmp_path, capsys):
 
 
 @pytest.mark.long
-def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch):
+def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, capsys):
     whole = TableStream.__getitem__
 
     def until_five(stream, number):
@@ -151,6 +151,7 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch):
     monkeypatch.undo()
     (folder,) = tmp_path.glob("train/hybridqa_mate_from_scratch/*")
     assert [record(folder / name)["status"] for name in (".", "masked_lm")] == ["interrupted"] * 2
+    assert capsys.readouterr().out.count("type the same again") == 1  # the whole is gone on with, not the stage
     assert not (folder / "questions").exists()
     assert main([*words, "resume=last"]) == 0
     assert record(folder / "masked_lm")["resumed"] == 1
