@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +93,23 @@ def test_processes_share_the_very_batches_of_every_step(lengths, ranks, steps, d
     assert {len(sampler) for sampler in shares} == {schedule.total_batches}
     in_turn = [batch for batches in zip(*shares, strict=True) for batch in batches]
     assert in_turn == alone[first * ranks :]
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_processes_get_about_as_many_tokens_in_every_step(ranks):
+    lengths = np.random.default_rng(0).integers(20, 384, 1600)
+
+    def waiting(micro_batch: int) -> float:
+        """The longest share of each step by the mean one, over all steps."""
+        schedule = Schedule(16, micro_batch, 96, ranks)
+        samplers = [LengthGroupedBatches(lengths.tolist(), schedule, 1, rank) for rank in range(ranks)]
+        padded = np.array([[micro_batch * max(lengths[batch]) for batch in sampler] for sampler in samplers])
+        shares = padded.reshape(ranks, 96, schedule.accumulate).sum(2)
+        return shares.max(0).sum() / shares.mean(0).sum()
+
+    once = 16 // ranks
+    assert waiting(once // 2) < 1 + (waiting(once) - 1) / 2
+    assert waiting(1) < 1.08
 
 
 @pytest.mark.parametrize(("ranks", "micro_batch"), [(1, 8), (2, 8), (4, 8), (8, 4), (3, 8), (32, 1)])

@@ -118,7 +118,11 @@ class LengthGroupedBatches(Sampler[list[int]]):
         size = WINDOW * self.schedule.batch_size
         chosen = self._stream(window * size, (window + 1) * size)
         by_length = chosen[np.argsort(self.lengths[chosen], kind="stable")]
-        order = np.random.default_rng((self.seed, 1, window)).permutation(size // self.schedule.micro_batch)
+        drawn = np.random.default_rng((self.seed, 1, window)).permutation(size // self.schedule.micro_batch)
+        steps = np.sort(drawn.reshape(WINDOW, -1))
+        # Up in length and down again: processes that take turns get a step's long and short ones alike.
+        half = steps.shape[1] // 2
+        order = np.hstack([steps[:, :half], steps[:, half:][:, ::-1]]).ravel()
         return [batch.tolist() for batch in by_length.reshape(len(order), -1)[order]]
 
     def _stream(self, begin: int, end: int) -> np.ndarray:
