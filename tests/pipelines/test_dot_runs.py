@@ -61,7 +61,7 @@ def assert_same_training(ours: Path, theirs: Path) -> None:
         first, second = (load_file(path / f"checkpoints/{name}.safetensors") for path in (ours, theirs))
         torch.testing.assert_close(first, second, rtol=0, atol=2e-5)
     first, second = (json.loads((path / "record.json").read_text())["metrics"] for path in (ours, theirs))
-    assert first == pytest.approx(second)
+    assert first == pytest.approx(second, abs=1e-5)  # margins are means of 32-bit logits
 
 
 @pytest.fixture(scope="module")
