@@ -151,7 +151,8 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, caps
     monkeypatch.undo()
     (folder,) = tmp_path.glob("train/hybridqa_mate_from_scratch/*")
     assert [record(folder / name)["status"] for name in (".", "masked_lm")] == ["interrupted"] * 2
-    assert capsys.readouterr().out.count("type the same again") == 1  # the whole is gone on with, not the stage
+    advice = [line for line in capsys.readouterr().out.splitlines() if "type the same again" in line]
+    assert advice == [f"interrupted; to go on, type the same again with resume={folder}"]  # the whole, not the stage
     assert not (folder / "questions").exists()
     assert main([*words, "resume=last"]) == 0
     assert record(folder / "masked_lm")["resumed"] == 1
