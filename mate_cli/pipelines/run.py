@@ -43,7 +43,7 @@ class Run:
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
         """The run in a folder, with the time that it has taken so far."""
-        clock = Clock(max(record.wall_seconds, seconds_so_far(folder)))
+        clock = Clock(seconds_so_far(folder, record))
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 

@@ -85,11 +85,17 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
-def seconds_so_far(folder: RunFolder) -> float:
-    """Wall time at the last row of a run that may have been killed; 0 for a new run."""
+def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
+    """Wall time of a run that may have been killed: that of its record, its last row or its stages, whichever is most.
+
+    Raises:
+        RunError: the record of a stage is damaged.
+    """
     path = folder.path / "metrics.jsonl"
     rows = read_rows(path) if path.exists() else []
-    return max((row["time"] for row in rows if "time" in row), default=0.0)
+    stages = [RunFolder(found.parent) for found in folder.path.glob("*/record.json")]
+    in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
+    return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if "time" in row))
 
 
 class WandbTracker:

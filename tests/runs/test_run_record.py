@@ -1,5 +1,6 @@
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import MagicMock
 
@@ -10,7 +11,7 @@ from mate_cli.errors import CheckpointError, RunError
 from mate_cli.runs.folders import find_resumable, first_difference, flat_keys, new_folder
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.tracking import MetricsFile, WandbTracker, read_rows
+from mate_cli.runs.tracking import MetricsFile, WandbTracker, read_rows, seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
@@ -40,6 +41,17 @@ def test_a_summary_has_metrics_and_costs():
         "cost/peak_memory_mb": 0.0,
         "cost/examples_per_second": 3.0,
     }
+
+
+def test_the_time_of_killed_parts_counts_and_so_does_that_of_stages(tmp_path):
+    whole, killed = RunFolder(tmp_path), RunFolder(tmp_path / "reading")
+    assert seconds_so_far(whole, record()) == 0
+    RunFolder(tmp_path / "selection").write_record(replace(record(), wall_seconds=60.0))
+    killed.write_record(record())
+    killed.write_text("metrics.jsonl", '{"step": 1, "time": 20.0}\n{"step": 2, "time": 30.0}\n{"st')
+    assert seconds_so_far(killed, record()) == 30
+    assert seconds_so_far(whole, record()) == 90
+    assert seconds_so_far(whole, replace(record(), wall_seconds=100.0)) == 100
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"command": "train"}', '{"nonsense": 1}'])
