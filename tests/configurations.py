@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, open_dict
 
 from mate_cli.cli.config.schema import SCHEMAS
-from mate_cli.cli.config.validate import resolved, validate
+from mate_cli.cli.config.validate import plain_problems, resolved, target_problems, validate
 from mate_cli.cli.config.words import parameters_for_sweeper
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
@@ -83,6 +83,25 @@ def choices(word: str) -> list[str]:
     if override.is_interval_sweep():
         return [f"{key}={override.value().start}", f"{key}={override.value().end}"]
     return [f"{key}={value}" for value in override.sweep_string_iterator()] if override.is_sweep_override() else [word]
+
+
+def negative_numbers(config: DictConfig) -> tuple[set[str], list[str]]:
+    """The keys of `mate train` that hold a number, and those refused once all of these numbers are negative."""
+    keys: set[str] = set()
+
+    def negated(value: object, key: str) -> object:
+        if isinstance(value, dict):
+            return {name: negated(part, f"{key}.{name}" if key else name) for name, part in value.items()}
+        if isinstance(value, list):
+            return [negated(part, key) for part in value]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value
+        keys.add(key)
+        return type(value)(-1)
+
+    values = negated(resolved(config), "")
+    problems = [*plain_problems(values, "train"), *target_problems(values)]
+    return keys, [problem.partition(": ")[0] for problem in problems]
 
 
 def run_config(words: Sequence[str]) -> RunConfig:

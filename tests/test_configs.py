@@ -6,7 +6,7 @@ import itertools
 import shutil
 
 import pytest
-from configurations import choosable_classes, composed, files, problem, targets
+from configurations import choosable_classes, composed, files, negative_numbers, problem, targets
 
 from mate_cli.cli.config.validate import validate
 from mate_cli.cli.config_dir import config_dir
@@ -43,6 +43,16 @@ def test_the_small_scale_and_the_debug_presets_fit_every_experiment(file):
     assert config.trainer.limit_train == 8
     if file != "experiment/hybridqa_lexical.yaml":  # it has no words that MiniLM could know
         validate(config, "train")
+
+
+@pytest.mark.parametrize(
+    "file",
+    [pytest.param(file, marks=[] if place % 6 == 0 else pytest.mark.long) for place, file in enumerate(EXPERIMENTS)],
+)
+def test_a_negative_number_is_refused_wherever_it_stands(file):
+    keys, refused = negative_numbers(composed(ROOT, "train", [file.removesuffix(".yaml").replace("/", "=")]))
+    assert len(keys) > 10
+    assert {key for key in keys if not any(f"{one}.".startswith(f"{key}.") for one in refused)} == set()
 
 
 def test_a_preset_to_overfit():

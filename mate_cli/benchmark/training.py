@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 from torch import nn
 
 from mate_cli.benchmark.attention import timed_plan
@@ -36,7 +36,7 @@ from mate_cli.lit_modules.optimization.adamw import AdamW
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellSelectionHead
-from mate_cli.models.layers.encoder import SelfAttention
+from mate_cli.models.layers.encoder import Dropout, SelfAttention
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 
 CLIP = 10.0
@@ -69,7 +69,7 @@ class TrainingBenchmark(EncoderBenchmark):
     orders: list[Order]
     batch_size: PositiveInt
     steps: PositiveInt
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)]
+    attention_dropout: Dropout
 
     def __iter__(self) -> Iterator[Figures]:
         """Measure.

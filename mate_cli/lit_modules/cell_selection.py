@@ -17,6 +17,7 @@ from mate_cli.metrics.parts import by_subset
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits, CellSelectionHead, chosen_above_zero
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import Label
@@ -60,7 +61,7 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         encoder: TableEncoder,
         loss: Literal["marginal_likelihood", "hard_em", "binary"] = "marginal_likelihood",
         drop_ambiguous: bool = False,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dropout: Dropout = 0.1,
         keep: Annotated[int, Field(ge=5)] = 10,
     ) -> None:
         super().__init__(encoder)

@@ -1,9 +1,6 @@
 """Choose the right option of a question about a text: ReClor, LogiQA."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
-
-from pydantic import Field
 
 from mate_cli.data.guesses import majority_label
 from mate_cli.lit_modules.base import Selection, Training
@@ -11,6 +8,7 @@ from mate_cli.lit_modules.candidate_choice import Choice, Choosing
 from mate_cli.metrics.parts import by_parts
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.candidates import OptionHead
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import ChoiceExample
 
 
@@ -27,7 +25,7 @@ class OptionChoice(Choosing[ChoiceExample]):
     monitor = "dev/accuracy"
     label = "options"
 
-    def __init__(self, encoder: TableEncoder, *, dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1) -> None:
+    def __init__(self, encoder: TableEncoder, *, dropout: Dropout = 0.1) -> None:
         super().__init__(encoder)
         self.add_heads(lambda one: OptionHead(one.size.hidden_size, dropout))
 

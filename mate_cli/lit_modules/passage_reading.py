@@ -8,6 +8,7 @@ from pydantic import Field
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.references import exact_match_of_any, score_reading
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
@@ -29,7 +30,7 @@ class PassageReading(SpanReading):
         encoder: TableEncoder,
         max_span_length: Annotated[int, Field(gt=0)] = 30,
         no_answer: bool = False,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dropout: Dropout = 0.1,
         *,
         serializer: SpanSerializer,
     ) -> None:

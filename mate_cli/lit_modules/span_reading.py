@@ -18,6 +18,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.span import SpanHead
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
@@ -57,7 +58,7 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         encoder: TableEncoder,
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dropout: Dropout = 0.1,
         no_answer: bool = False,
         negatives: Annotated[int, Field(ge=0)] = 0,
         *,

@@ -19,6 +19,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.sql_head import SqlHead, schema_shapes
 from mate_cli.models.heads.tree_decoder import DecoderSize
 from mate_cli.models.heads.tree_search import Search, best_derivations
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import queries_match
 from mate_cli.sql.example import SchemaExample
@@ -70,7 +71,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         attention_width: Annotated[int, Field(gt=0)] = 256,
         readout_width: Annotated[int, Field(gt=0)] = 1024,
         heads: Annotated[int, Field(gt=0)] = 8,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.6,
+        dropout: Dropout = 0.6,
     ) -> None:
         super().__init__(encoder)
         size = DecoderSize(action_width, type_width, state_width, attention_width, heads, readout_width, dropout)

@@ -20,6 +20,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.denotation import answer_texts
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tokenization.layout import SUMMARY_ROW, TableBatch
@@ -112,7 +113,7 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         label_weighting: LabelWeighting = "released",
         max_rows: Annotated[int, Field(gt=1)] = 64,
         max_columns: Annotated[int, Field(gt=1)] = 32,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dropout: Dropout = 0.1,
     ) -> None:
         super().__init__(encoder)
         self.train_poolers(aggregation != "none")

@@ -19,6 +19,7 @@ from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
 from mate_cli.models.heads.token_scores import TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
+from mate_cli.models.mate import RowHeadRatio
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
 from mate_cli.tokenization.serializers.positions import renumbered
 
@@ -52,7 +53,7 @@ class Dot(TableEncoder):
         select: Literal["tokens", "columns"] = "tokens",
         learn: Literal["joint", "pruning", "both"] = "joint",
         first: bool = False,
-        row_head_ratio: float | None = None,
+        row_head_ratio: RowHeadRatio | None = None,
         **options: Any,
     ) -> None:
         shape = encoder_size(size)

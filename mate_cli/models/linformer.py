@@ -4,9 +4,10 @@ Source: Wang et al., "Linformer: Self-Attention with Linear Complexity", 2020; t
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -50,8 +51,8 @@ class Linformer(TableEncoder):
         size: str | EncoderSize,
         *,
         attention: AttentionBackend | None = None,
-        length: int,
-        slots: int = 256,
+        length: Annotated[int, Field(gt=0)],
+        slots: Annotated[int, Field(gt=0)] = 256,
         sharing: Sharing = "key_value",
         **options: Any,
     ) -> None:

@@ -3,13 +3,18 @@
 Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", EMNLP 2021.
 """
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
+
+RowHeadRatio = Annotated[float, Field(ge=0, le=1)]
+"""The share of row heads."""
 
 
 class Mate(TableEncoder):
@@ -20,7 +25,12 @@ class Mate(TableEncoder):
     """
 
     def __init__(
-        self, size: str | EncoderSize, *, attention: AttentionBackend, row_head_ratio: float = 0.5, **options: Any
+        self,
+        size: str | EncoderSize,
+        *,
+        attention: AttentionBackend,
+        row_head_ratio: RowHeadRatio = 0.5,
+        **options: Any,
     ) -> None:
         def spec(shape: EncoderSize) -> LayerSpec:
             return LayerSpec(RowColumnHeads(shape.num_heads, row_head_ratio), attention)

@@ -4,9 +4,10 @@ Source: MATE paper, section 5 (the slots and their relations; the code was not r
 Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything else).
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend
@@ -55,8 +56,8 @@ class TableEtc(TableEncoder):
         size: str | EncoderSize,
         *,
         attention: AttentionBackend | None = None,
-        radius: int = 84,
-        max_distance: int = 12,
+        radius: Annotated[int, Field(ge=0)] = 84,
+        max_distance: Annotated[int, Field(gt=0)] = 12,
         **options: Any,
     ) -> None:
         if radius < 0 or max_distance < 1:

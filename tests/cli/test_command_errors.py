@@ -118,6 +118,7 @@ CLASSES_SEE = {
     "task._target_=mate_cli.__version__": "task._target_: mate_cli.__version__ is neither a class nor a function.",
     "+optimizer.lrr=3": "optimizer.lrr: unknown key. Did you mean optimizer.lr?",
     "optimizer.lr=-1": "optimizer.lr: must be greater than 0 (got -1).",
+    "model.hidden_dropout=2": "model.hidden_dropout: must be less than 1 (got 2).",
     "optimizer.betas=[0.9]": "optimizer.betas.1: is missing.",
     "scheduler.warmup=ten": "scheduler.warmup: must be a number (got 'ten').",
     "+model.hiden_dropout=0.1": "model.hiden_dropout: unknown key. Did you mean model.hidden_dropout?",

@@ -17,6 +17,7 @@ from mate_cli.lit_modules.losses.candidates import binary
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.evidence import MixtureHead, MixtureOutput
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import Label
 
@@ -42,7 +43,7 @@ class EvidenceEntailment(Entailment):
         self,
         encoder: TableEncoder,
         double_softmax: bool = False,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dropout: Dropout = 0.1,
         keep: Annotated[int, Field(ge=1)] = 5,
     ) -> None:
         TableTask.__init__(self, encoder)

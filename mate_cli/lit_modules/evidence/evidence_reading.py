@@ -22,6 +22,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import Coordinates, EvidenceExample, TableExample
 from mate_cli.tokenization.evidence.labels import ANSWER_KINDS
 from mate_cli.tokenization.layout import TableBatch
@@ -64,7 +65,7 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         answer_kinds: bool = True,
         supporting_sentences: bool = True,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dropout: Dropout = 0.1,
         *,
         serializer: SpanSerializer,
     ) -> None:

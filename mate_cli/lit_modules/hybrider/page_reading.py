@@ -10,6 +10,7 @@ from mate_cli.data.links import link_examples
 from mate_cli.data.page_reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.targets import reading_pairs, target_of
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
@@ -28,7 +29,7 @@ class PageReading(SpanReading):
         encoder: TableEncoder,
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dropout: Dropout = 0.1,
         *,
         serializer: SpanSerializer,
         cache: Path | None = None,

@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from mate_cli.lit_modules.optimization.rates import Factors
 
+Beta = Annotated[float, Field(ge=0, lt=1)]
+"""How much of a moment stays at every step."""
+
 
 @dataclass(frozen=True)
 class AdamW:
@@ -21,7 +24,7 @@ class AdamW:
 
     lr: Annotated[float, Field(gt=0)] = 1e-5
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     eps: Annotated[float, Field(gt=0)] = 1e-6
     factors: Factors | None = None
 

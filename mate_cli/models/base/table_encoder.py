@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Annotated, ClassVar, Protocol
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from mate_cli.attention.base import AttentionBackend, Planner
@@ -14,7 +15,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
-from mate_cli.models.layers.encoder import Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
+from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 
@@ -72,9 +73,9 @@ class TableEncoder(nn.Module):
         *,
         vocab_size: int = 30522,
         activation: str = "gelu",
-        hidden_dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_epsilon: float = LAYER_NORM_EPSILON,
+        hidden_dropout: Dropout = 0.1,
+        attention_dropout: Dropout = 0.1,
+        layer_norm_epsilon: Annotated[float, Field(gt=0)] = LAYER_NORM_EPSILON,
         gradient_checkpointing: bool = False,
         token_types: Collection[str] = tuple(TOKEN_TYPES),
         lexical_features: bool = False,

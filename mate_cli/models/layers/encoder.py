@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
@@ -49,6 +50,8 @@ class LayerSpec:
         return (self.layer or EncoderLayer)(size, self, options)
 
 
+Dropout = Annotated[float, Field(ge=0, lt=1)]
+"""The probability of dropping a number."""
 Norm = Literal["post", "pre", "none"]
 """Where a layer has its LayerNorms: after each sum LN(x + f(x)), before each sub-layer x + f(LN(x)), or nowhere."""
 
@@ -65,8 +68,8 @@ class LayerOptions:
     """
 
     activation: str = "gelu"
-    hidden_dropout: float = 0.1
-    attention_dropout: float = 0.1
+    hidden_dropout: Dropout = 0.1
+    attention_dropout: Dropout = 0.1
     norm: Norm = "post"
     omega: bool = False
     projection_bias: bool = True

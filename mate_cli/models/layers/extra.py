@@ -14,7 +14,7 @@ from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.initialization.schemes import Deepened, draw, scheme_named
-from mate_cli.models.layers.encoder import Encoder, LayerOptions, LayerSpec, Norm
+from mate_cli.models.layers.encoder import Dropout, Encoder, LayerOptions, LayerSpec, Norm
 from mate_cli.tokenization.layout import TableBatch
 
 
@@ -46,9 +46,9 @@ class Extra:
     inner: Annotated[int, Field(gt=0)] = 2048
     scheme: str = "dt_fixup"
     norm: Norm | None = None
-    input_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.4
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    input_dropout: Dropout = 0.4
+    dropout: Dropout = 0.1
+    attention_dropout: Dropout = 0.1
     activation: str = "gelu"
     projection_bias: bool = True
     mu_source: Literal["pre_map", "input"] = "pre_map"
