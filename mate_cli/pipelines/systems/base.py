@@ -81,7 +81,7 @@ class System(ABC):
         self.compared_by = compared_by
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse stages among which one is missing.
+        """Refuse stages among which one that is named is missing.
 
         Raises:
             ConfigError: naming it.
@@ -91,6 +91,12 @@ class System(ABC):
                 f"{type(self).__name__} needs {', '.join(missing)}; the stages are {', '.join(names)}",
                 where="stages",
                 remedy="Name them so, or choose another system",
+            )
+        if self.compared_by not in (None, *names):
+            raise ConfigError(
+                f"no stage is called {self.compared_by!r}",
+                where="system.compared_by",
+                remedy=f"Choose from {', '.join(names)}",
             )
 
     @abstractmethod
