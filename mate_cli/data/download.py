@@ -49,7 +49,6 @@ def fetch_all(files: Sequence[RemoteFile], root: Path) -> None:
     Raises:
         DataError: a file cannot be fetched, or its content is not what its checksum says.
     """
-    root.mkdir(parents=True, exist_ok=True)
     for file in files:
         fetch(file, root)
 
@@ -68,7 +67,6 @@ def fetch(file: RemoteFile, root: Path) -> Path:
                 f"differs from the release ({expected})", where=str(target), remedy="Move it away and download again"
             )
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
     _receive(file.url, part)
     found = checksum(part, expected or "sha256:")
@@ -129,6 +127,7 @@ def _receive_once(url: str, part: Path) -> None:
         resumed = response.status_code == requests.codes.partial_content
         length = int(response.headers.get("Content-Length", 0))
         start = have if resumed else 0
+        part.parent.mkdir(parents=True, exist_ok=True)  # not before: an empty folder would pass for a release
         bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None)
         with part.open("ab" if resumed else "wb") as stream, bar:
             for block in response.iter_content(CHUNK):

@@ -103,6 +103,14 @@ def test_giving_up_keeps_the_part_and_says_how_to_go_on(server, tmp_path):
     assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
 
 
+def test_no_folder_is_made_where_nothing_arrives(server, tmp_path):
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(DataError, match="no network"):
+        fetch_all([RemoteFile(server.url, "inner/file.bin", SHA256)], tmp_path / "root")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_path, monkeypatch):
     monkeypatch.setattr(download, "SILENT", 0.1)
     server.cuts, server.stalls = [20_000] * download.ATTEMPTS, True

@@ -91,7 +91,9 @@ def test_extra_train_is_appended_to_train_only(root, tmp_path):
             HybridQA(root, extra_train=[absent]).examples("train")
         with pytest.raises(DataError, match=r"absent.*no such file of questions"):
             HybridQA(root, extra_train=[absent]).check_extra()
-    HybridQA(tmp_path / "not fetched yet", extra_train=["absent"], download="auto").check_extra()
+    (tmp_path / "empty").mkdir()
+    for fetched_later in ("not fetched yet", "empty"):
+        HybridQA(tmp_path / fetched_later, extra_train=["absent"], download="auto").check_extra()
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".bz2"])

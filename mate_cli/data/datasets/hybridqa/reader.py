@@ -153,7 +153,7 @@ class HybridQA(Release):
         Raises:
             DataError: naming the first.
         """
-        for name in map(str, self.extra_train if self.root.is_dir() else ()):
+        for name in map(str, self.extra_train if self._found_splits() else ()):
             path, own = self._extra_path(name), _in_release(name)
             if not path.is_file() and not (own and self._has(own)):
                 raise _no_such_file(path)
