@@ -16,9 +16,10 @@ SMALL = ["data=sample", "model.size=tiny", "init.tokenizer=sample", "encoding.ma
 
 
 def here(cache: Path) -> Here:
-    """This machine, with a cache of its own."""
+    """This machine, with a cache of its own, and outputs in it."""
     config = run_config(SMALL)
-    return Here(config.hardware, config.paths.model_copy(update={"cache": str(cache)}))
+    paths = config.paths.model_copy(update={"cache": str(cache), "outputs": str(cache / "outputs")})
+    return Here(config.hardware, paths)
 
 
 def finished_run(folder: Path, words: list[str], **record) -> Path:

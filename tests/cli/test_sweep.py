@@ -243,6 +243,19 @@ def test_a_job_whose_plan_is_wrong_leaves_the_others_alone(jobs, capsys, monkeyp
     assert "2 jobs: 1 failed, 1 finished" in shown
 
 
+@pytest.mark.parametrize("own", [(), ("mine.txt",)])
+def test_a_mistake_in_every_job_leaves_nothing_behind(jobs, own, tmp_path, capsys):
+    folder = tmp_path / "outputs" / "sweeps" / "one"
+    for name in own:
+        folder.mkdir(parents=True)
+        (folder / name).touch()
+    assert main(["train", "-m", "seeed=1,2", f"hydra.sweep.dir={folder}"]) == 2
+    assert capsys.readouterr().err == "error: seeed: unknown key. Did you mean seed=1?\n"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [*own]
+    assert folder.exists() == bool(own)
+    assert not jobs
+
+
 @pytest.mark.long
 def test_rows_say_what_a_grid_cannot(jobs, mine):
     rows = "'experiment=quickstart model=sat', 'experiment=quickstart_cells'"

@@ -96,7 +96,7 @@ def test_the_same_questions_give_the_same_table_in_any_order():
 def test_the_difference_is_of_means_over_seeds_on_common_questions(tmp_path):
     hits = {"mate_1": [1.0] * 30, "mate_2": [1.0] * 15 + [0.0] * 15, "tapas_1": [0.0] * 40}
     (one,) = compare_with(build(tmp_path, hits), METRIC, "tapas").differences
-    assert (one.label, one.questions, one.seeds) == ("mate", 30, 2)
+    assert (one.label, one.questions, one.runs) == ("mate", 30, 2)
     assert one.score == one.difference == pytest.approx(0.75)
     assert one.low < 0.75 < one.high
     assert one.is_significant
@@ -249,7 +249,7 @@ def test_the_table_in_json(tmp_path):
         "high": -1.0,
         "p": 0,
         "questions": 30,
-        "seeds": 1,
+        "runs": 1,
     }
 
 

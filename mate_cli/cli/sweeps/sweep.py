@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ def run_sweep(start: Callable[[], object]) -> int:
         if files and not mistake:
             print_summary(files, problem)
     if mistake:
+        remove_unbegun(files)
         raise MateError(mistake)
     return 0 if all_well(files) and not problem else 1
 
@@ -80,6 +82,16 @@ def run_sweep(start: Callable[[], object]) -> int:
 def job_files(folder: Path | None) -> list[Path]:
     """The files of a sweep's jobs, in order of their numbers."""
     return sorted((folder / "jobs").glob("*.json"), key=lambda path: int(path.stem)) if folder else []
+
+
+def remove_unbegun(files: Sequence[Path]) -> None:
+    """Remove what a sweep that began no job has written, and the folders that are empty without it."""
+    jobs = files[0].parent
+    for file in (*files, jobs.parent / "multirun.yaml"):
+        file.unlink(missing_ok=True)
+    with suppress(OSError):  # a folder of the user's holds other things
+        for folder in (jobs, *jobs.parents[:2]):
+            folder.rmdir()
 
 
 def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, program: Sequence[str]) -> float | None:

@@ -51,7 +51,7 @@ class Difference:
         high: upper end.
         p: two-sided.
         questions: how many both have.
-        seeds: runs behind the configuration's scores.
+        runs: how many are behind its scores.
     """
 
     label: str
@@ -61,7 +61,7 @@ class Difference:
     high: float
     p: float
     questions: int
-    seeds: int
+    runs: int
 
     @property
     def is_significant(self) -> bool:
@@ -113,7 +113,8 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
 def notes(found: Sequence[Difference], others: int) -> list[str]:
     """Says how the differences were judged, and how many could not be."""
-    lines = [f"{METHOD}, {RESAMPLES:,} samples; scores are means over seeds"] if found else []
+    averaged = "scores are means over runs; p is of questions alone, not of seeds"
+    lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if found else []
     if len(found) > 1:
         lines.append(f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} would be the bound")
     if others > len(found):
@@ -156,8 +157,8 @@ def tested_difference(group: Configuration, reference: dict[ScoredQuestion, floa
         return None
     own = np.array([scores[question] for question in common])
     found = paired_bootstrap(own - np.array([reference[question] for question in common]))
-    seeds = len(scored_seeds(group, metric))
-    return Difference(group.label, float(own.mean()), *found, questions=len(common), seeds=seeds)
+    runs = len(scored_seeds(group, metric))
+    return Difference(group.label, float(own.mean()), *found, questions=len(common), runs=runs)
 
 
 def paired_bootstrap(

@@ -8,7 +8,7 @@ from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell
 
 PLACE = 20
-COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "Questions", "Seeds")))
+COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "Questions", "Runs")))
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
@@ -37,7 +37,7 @@ def difference_row(one: Difference, found: Significance) -> Row:
             ViewCell(between, difference, ends=ends),
             ViewCell(p_text(one.p), one.p, detail=mark or "not clear"),
             ViewCell(f"{one.questions:,}", one.questions),
-            ViewCell(str(one.seeds), one.seeds),
+            ViewCell(str(one.runs), one.runs),
         ),
     )
 
