@@ -29,6 +29,7 @@ from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 
+SPLITS = ("train", "dev")
 Weight = Annotated[float, Field(ge=0)]
 
 
@@ -47,8 +48,6 @@ class ReadingMixture:
         damaged: see `Release`.
         name: of the mixture in commands and records.
     """
-
-    splits: tuple[str, ...] = ("train", "dev")
 
     def __init__(
         self,
@@ -76,6 +75,22 @@ class ReadingMixture:
         self._split: dict[str, list[TableExample]] = {}
         self.left_out: Counter[str] = Counter()
         """How many questions are left out because of others, by the reason; known once the train split was read."""
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Always train and dev, where all datasets are.
+
+        Raises:
+            DataError: a dataset is neither there nor to be fetched.
+        """
+        for name, source in self._sources.items():
+            try:
+                source.splits  # noqa: B018 - says what is missing
+            except DataError as error:
+                get = f"mate data download data={self.name} data.datasets={self.datasets}"
+                leave_out = f"; or leave it out: data.weights.{name}=0" if name not in self.dev else ""
+                raise DataError(error.problem, where=error.where, remedy=f"Type: {get}{leave_out}") from error
+        return SPLITS
 
     @property
     def data_module(self) -> type[TableDataModule]:

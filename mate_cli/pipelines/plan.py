@@ -129,12 +129,12 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
     chosen = folder or choose_folder(
         plan.resume, outputs, "train", plan.names.experiment, plan.values(), job, plan.name
     )
-    if _is_there(chosen) and (record := chosen.read_record()).status == "finished":
-        return chosen, record
+    if is_finished(chosen.path):
+        return chosen, chosen.read_record()
     hold(chosen.path)
     for place in (chosen.path, chosen.checkpoints, chosen.path / "predictions"):
         clear(place)
-    if not _is_there(chosen):
+    if not _is_there(chosen.path):
         settings = plan.overrides if plan.settings is None else plan.settings
         named = {"seed": plan.last.config.seed, "settings": settings, **asdict(plan.names)}
         record = RunRecord(command="train", overrides=plan.overrides, **named)
@@ -146,5 +146,10 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
     return chosen, record
 
 
-def _is_there(folder: RunFolder) -> bool:
-    return (folder.path / "record.json").exists()
+def is_finished(folder: Path) -> bool:
+    """Whether a folder has a run that is done."""
+    return _is_there(folder) and RunFolder(folder).read_record().status == "finished"
+
+
+def _is_there(folder: Path) -> bool:
+    return (folder / "record.json").exists()

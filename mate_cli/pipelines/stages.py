@@ -11,10 +11,11 @@ from pathlib import Path
 from hydra.utils import instantiate
 from rich.text import Text
 
+from mate_cli.data.datasets.catalogue import need_train
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluation import save_predictions
-from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, open_plan, standing_in
+from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, is_finished, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
@@ -75,6 +76,7 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
     if plan.taken:
         run.console.print(taken_table(plan))
     with recorded(run):
+        ranks.from_first(lambda: fetch_data(plan, run.folder.path))
         done = run_stages(plan, run, job)
         if system is None:
             if plan.before:
@@ -87,6 +89,17 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
             add_up_stages(run.record, done.runs, [*ranking, *system.stages])
             answer_all(run, system, done)
             print_results(run.console, run.folder, run.record)
+
+
+def fetch_data(plan: Plan, folder: Path) -> None:
+    """Look for the data of all stages that are not done, before the first of them trains; fetch what is not there.
+
+    Raises:
+        DataError: data are neither there nor to be fetched.
+    """
+    for stage in plan.stages:
+        if not stage.run and not is_finished(folder / stage.name):
+            need_train(instantiate(stage.config.data))
 
 
 def _heading(stage: str) -> Text:

@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from finished_runs import finished_run
 from table_releases import write
 
 from mate_cli.cli.app import main
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
-from mate_cli.errors import ConfigError
+from mate_cli.errors import ConfigError, DataError
+from mate_cli.pipelines.stages import fetch_data
 
 ANSWERING = ("row_ranking", "cell_selection", "span_reading")
 OTHERS = ("squadshifts", "nq_short", "tydiqa", "timeqa", "qamr")
@@ -81,6 +83,30 @@ def data(tmp_path_factory):
             paragraphs.append({"context": f"The river {number} flows to the sea.", "qas": [asked]})
         write(root / "squad" / file, json.dumps({"data": [{"title": "Rivers", "paragraphs": paragraphs}]}))
     return root
+
+
+@pytest.mark.parametrize("words", [[], ["stages.passage_reading.data.download=false"]], ids=["auto", "never"])
+def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, tmp_path, capsys, monkeypatch):
+    (tmp_path / "hybridqa").symlink_to(SAMPLE_ROOT)
+    monkeypatch.setattr("mate_cli.data.download.fetch_all", no_network)
+    words = [*SMALL, *words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]
+    assert main(["train", *words, f"paths.data={tmp_path}"]) == 2
+    assert "squad: there is no such folder" in (shown := capsys.readouterr().err)
+    assert f"Type: mate data download data=reading_mix data.datasets={tmp_path}" in shown
+    assert not list(tmp_path.glob("train/*/*/row_ranking"))
+
+
+def no_network(files, root):
+    raise DataError("no network")
+
+
+def test_data_of_a_finished_stage_are_not_needed_again(tmp_path):
+    plan = compose_plan([*SMALL, f"paths.data={tmp_path}", "data.download=false"])
+    (tmp_path / "hybridqa").symlink_to(SAMPLE_ROOT)
+    with pytest.raises(DataError, match="squad"):
+        fetch_data(plan, tmp_path)
+    finished_run(tmp_path / "passage_reading", [])
+    fetch_data(plan, tmp_path)
 
 
 @pytest.mark.long

@@ -109,10 +109,10 @@ def check_data(config: RunConfig) -> None:
     """
     from hydra.utils import instantiate
 
+    from mate_cli.data.datasets.catalogue import need_train
+
     if config.data.get("download") is False:
-        dataset = instantiate(config.data)
-        if "train" not in dataset.splits:
-            dataset.examples("train")  # says what is missing
+        need_train(instantiate(config.data))
     if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
         check()
 

@@ -29,7 +29,11 @@ class Dataset(Protocol):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that there are."""
+        """The splits that there are.
+
+        Raises:
+            DataError: the data are neither there nor to be fetched.
+        """
 
     def examples(self, split: str) -> list[TableExample]:
         """All questions of a split."""
@@ -99,6 +103,16 @@ class DatasetInfo:
         module, _, name = self.target.rpartition(".")
         reader = getattr(import_module(module), name)
         return cast(Dataset, reader(**options) if self.shipped else reader(root, **options))
+
+
+def need_train(dataset: Dataset) -> None:
+    """Refuse data to train on that are neither there nor to be fetched.
+
+    Raises:
+        DataError: saying what is missing.
+    """
+    if "train" not in dataset.splits:
+        dataset.examples("train")  # says what is missing
 
 
 def dataset_names() -> tuple[str, ...]:
