@@ -7,13 +7,16 @@ that a system joins with those of the others.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hydra.utils import instantiate
 from rich.text import Text
 
 from mate_cli.data.datasets.catalogue import need_train
+from mate_cli.data.loading.batching import check_shares
+from mate_cli.errors import known_cause
 from mate_cli.files.plain import to_yaml
-from mate_cli.pipelines.assembly import load_best
+from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import save_predictions
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, is_finished, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
@@ -76,7 +79,7 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
     if plan.taken:
         run.console.print(taken_table(plan))
     with recorded(run):
-        ranks.from_first(lambda: fetch_data(plan, run.folder.path))
+        ranks.from_first(lambda: look_ahead(plan, run.folder.path))
         done = run_stages(plan, run, job)
         if system is None:
             if plan.before:
@@ -91,15 +94,40 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
             print_results(run.console, run.folder, run.record)
 
 
-def fetch_data(plan: Plan, folder: Path) -> None:
-    """Look for the data of all stages that are not done, before the first of them trains; fetch what is not there.
+def look_ahead(plan: Plan, folder: Path) -> None:
+    """Look for what the stages that are not done need, before the first of them trains; fetch what is not there.
+
+    That is their data and, of all but the first, whose turn it is, word pieces, first weights and parts that fit.
 
     Raises:
-        DataError: data are neither there nor to be fetched.
+        MateError: something is neither there nor to be fetched, or does not fit.
     """
-    for stage in plan.stages:
-        if not stage.run and not is_finished(folder / stage.name):
-            need_train(instantiate(stage.config.data))
+    waiting = [stage for stage in plan.stages if not stage.run and not is_finished(folder / stage.name)]
+    for stage in waiting:
+        try:
+            need_train(dataset := instantiate(stage.config.data))
+            if stage is not waiting[0]:
+                check_shares(stage.config.trainer.batch_size, ranks.world_size())
+                assemble(without_stages(stage.config), dataset, load=not names_stage(stage.config.init, "checkpoint"))
+        except Exception as error:
+            known = known_cause(error)  # Hydra wraps what a class refuses that it builds
+            if known is None or len(waiting) == 1:
+                raise
+            where = ": ".join(filter(None, [f"stages.{stage.name}", known.where]))
+            raise type(known)(known.problem, where=where, remedy=known.remedy) from error
+
+
+def without_stages(config: RunConfig) -> RunConfig:
+    """A configuration that reads all rows where a stage is to rank them."""
+    encoding = dict(config.encoding)
+    if names_stage(encoding, "ranked_by"):
+        encoding |= {"ranked_by": None, "best_rows": None}
+    return config.model_copy(update={"encoding": encoding})
+
+
+def names_stage(part: Mapping[str, Any], key: str) -> bool:
+    """Whether a value of a configuration is the name of a stage, whose file or folder it will be."""
+    return str(part.get(key)).startswith(FROM_STAGE)
 
 
 def _heading(stage: str) -> Text:

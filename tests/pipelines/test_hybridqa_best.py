@@ -9,8 +9,8 @@ from table_releases import write
 from mate_cli.cli.app import main
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
-from mate_cli.errors import ConfigError, DataError
-from mate_cli.pipelines.stages import fetch_data
+from mate_cli.errors import ConfigError, DataError, MateError
+from mate_cli.pipelines.stages import look_ahead
 
 ANSWERING = ("row_ranking", "cell_selection", "span_reading")
 OTHERS = ("squadshifts", "nq_short", "tydiqa", "timeqa", "qamr")
@@ -91,9 +91,27 @@ def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, t
     monkeypatch.setattr("mate_cli.data.download.fetch_all", no_network)
     words = [*SMALL, *words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]
     assert main(["train", *words, f"paths.data={tmp_path}"]) == 2
-    assert "squad: there is no such folder" in (shown := capsys.readouterr().err)
+    assert f"{tmp_path / 'squad'}: there is no such" in (shown := capsys.readouterr().err)
     assert f"Type: mate data download data=reading_mix data.datasets={tmp_path}" in shown
     assert not list(tmp_path.glob("train/*/*/row_ranking"))
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("passage_reading.init.tokenizer=absent", "no vocabulary 'absent'"),
+        ("passage_reading.init.checkpoint=absent.safetensors", "absent.safetensors"),
+        ("passage_reading.encoding.max_tokens=9000", "encoding.max_tokens=9000 exceeds the"),
+        ("span_reading.encoding.max_tokens=9000", "encoding.max_tokens=9000 exceeds the"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_in_a_later_stage_is_told_before_the_first_trains(word, message, data, tmp_path):
+    kind = ["stages.passage_reading.init.kind=path"] * ("checkpoint" in word)
+    plan = compose_plan([*SMALL, f"paths.data={data}", f"paths.cache={tmp_path}", *kind, f"stages.{word}"])
+    with pytest.raises(MateError, match=message) as raised:
+        look_ahead(plan, tmp_path)
+    assert str(raised.value).startswith(f"stages.{word.partition('.')[0]}: ")
 
 
 def no_network(files, root):
@@ -104,9 +122,9 @@ def test_data_of_a_finished_stage_are_not_needed_again(tmp_path):
     plan = compose_plan([*SMALL, f"paths.data={tmp_path}", "data.download=false"])
     (tmp_path / "hybridqa").symlink_to(SAMPLE_ROOT)
     with pytest.raises(DataError, match="squad"):
-        fetch_data(plan, tmp_path)
+        look_ahead(plan, tmp_path)
     finished_run(tmp_path / "passage_reading", [])
-    fetch_data(plan, tmp_path)
+    look_ahead(plan, tmp_path)
 
 
 @pytest.mark.long
