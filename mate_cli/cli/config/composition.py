@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,31 +66,44 @@ def has_key(config: DictConfig, key: str) -> bool:
 
 @dataclass(frozen=True)
 class Composer:
-    """Composes configurations of `mate train`."""
+    """Composes configurations of `mate train`; those that it has composed it knows, for Hydra reads all files anew."""
 
     settings: tuple[str, ...]
+    known: dict[tuple[str, ...], Composed] = field(default_factory=dict)
 
     def compose(self, words: Sequence[str], name: str = COMMAND) -> Composed:
         """Let Hydra compose a configuration of overrides: of `mate train`, or what an experiment of `STAGES` says."""
-        config = compose(name, [*self.settings, *words], return_hydra_config=True)
-        choices = dict(config.hydra.runtime.choices)
-        with open_dict(config):
-            del config["hydra"]
-        return Composed(config, choices, list(words))
+        asked = (name, *words)
+        if asked not in self.known:
+            config = compose(name, [*self.settings, *words], return_hydra_config=True)
+            choices = dict(config.hydra.runtime.choices)
+            with open_dict(config):
+                del config["hydra"]
+            self.known[asked] = Composed(config, choices, list(words))
+        return self.known[asked]
+
+
+_open: dict[tuple[object, ...], Composer] = {}
 
 
 @contextmanager
 def composer(settings: Sequence[str], folder: Path | None) -> Iterator[Composer]:
     """Let Hydra compose outside its own main function, also during a sweep; the user's folder is `./conf` if None.
 
+    Within another one of the same settings and folder it is that one.
+
     Raises:
         ConfigError: there is no such folder.
     """
     if folder and not folder.is_dir():
         raise ConfigError("no such folder", where=f"--config-dir {folder}")
-    busy = GlobalHydra.instance().hydra
+    key, busy = (*settings, folder), GlobalHydra.instance().hydra
+    if key in _open:
+        yield _open[key]
+        return
     try:
         with hydra_here(folder) as path:
-            yield Composer((*path, *settings))
+            yield _open.setdefault(key, Composer((*path, *settings)))
     finally:
+        _open.pop(key, None)
         GlobalHydra.instance().hydra = busy

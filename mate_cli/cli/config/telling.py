@@ -23,12 +23,13 @@ def telling(plan: Plan, folder: Path | None = None) -> Plan:
     """The plan with its settings: what was typed of it without what changes nothing, values as they are read."""
     keys = {text: Word.parse(text).key for text in plan.overrides}
     asked = [text for text in plan.overrides if keys[text] != "experiment" and not is_ignored(keys[text])]
-    same, stages = plan, _untyped(plan, folder) if asked else []
-    for text in asked:
-        if any(stage.is_changed_by(Word.parse(text)) for stage in stages):
-            continue
-        if other := _same_plan(same, [one for one in same.overrides if one is not text], folder):
-            same, stages = other, _untyped(other, folder)
+    with composer([], folder):  # a word is mostly of one stage, and the others are composed once
+        same, stages = plan, _untyped(plan, folder) if asked else []
+        for text in asked:
+            if any(stage.is_changed_by(Word.parse(text)) for stage in stages):
+                continue
+            if other := _same_plan(same, [one for one in same.overrides if one is not text], folder):
+                same, stages = other, _untyped(other, folder)
     values = flat_keys(plan.values())
     return replace(plan, settings=[_read(Word.parse(text), values) for text in same.overrides])
 
