@@ -12,6 +12,7 @@ import yaml
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.train import config_text
+from mate_cli.cli.config.composition import composer
 from mate_cli.cli.config.plan import compose_plan
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError, MateError, RunError
@@ -77,6 +78,14 @@ def test_a_plain_run_is_one_stage_without_a_name():
     assert (stage.name, stage.config.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
     assert ("weight_decay" in stage.config.optimizer, stage.config.optimizer["extra"]) == (False, 2)
     assert plan.values() == stage.config.model_dump()
+
+
+def test_within_one_composer_the_same_is_composed_once():
+    with composer([], None) as outer, composer([], None) as inner, composer(["hydra.verbose=true"], None) as other:
+        assert inner.compose(["seed=2"]) is outer.compose(["seed=2"]) is not outer.compose(["seed=3"])
+        assert other is not outer
+    with composer([], None) as later:
+        assert later is not outer
 
 
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():
