@@ -7,7 +7,6 @@ that a system joins with those of the others.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hydra.utils import instantiate
 from rich.text import Text
@@ -95,23 +94,22 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
 
 
 def look_ahead(plan: Plan, folder: Path) -> None:
-    """Look for what the stages that are not done need, before the first of them trains; fetch what is not there.
+    """Look for what later stages need, before the first that is not done trains; fetch what is not there.
 
-    That is their data and, of all but the first, whose turn it is, word pieces, first weights and parts that fit.
+    That is their data, word pieces, first weights and parts that fit.
 
     Raises:
         MateError: something is neither there nor to be fetched, or does not fit.
     """
     waiting = [stage for stage in plan.stages if not stage.run and not is_finished(folder / stage.name)]
-    for stage in waiting:
+    for stage in waiting[1:]:
         try:
             need_train(dataset := instantiate(stage.config.data))
-            if stage is not waiting[0]:
-                check_shares(stage.config.trainer.batch_size, ranks.world_size())
-                assemble(without_stages(stage.config), dataset, load=not names_stage(stage.config.init, "checkpoint"))
+            check_shares(stage.config.trainer.batch_size, ranks.world_size())
+            assemble(without_stages(stage.config), dataset, load=not names_stage(stage.config.init.get("checkpoint")))
         except Exception as error:
             known = known_cause(error)  # Hydra wraps what a class refuses that it builds
-            if known is None or len(waiting) == 1:
+            if known is None:
                 raise
             where = ": ".join(filter(None, [f"stages.{stage.name}", known.where]))
             raise type(known)(known.problem, where=where, remedy=known.remedy) from error
@@ -120,14 +118,14 @@ def look_ahead(plan: Plan, folder: Path) -> None:
 def without_stages(config: RunConfig) -> RunConfig:
     """A configuration that reads all rows where a stage is to rank them."""
     encoding = dict(config.encoding)
-    if names_stage(encoding, "ranked_by"):
+    if names_stage(encoding.get("ranked_by")):
         encoding |= {"ranked_by": None, "best_rows": None}
     return config.model_copy(update={"encoding": encoding})
 
 
-def names_stage(part: Mapping[str, Any], key: str) -> bool:
+def names_stage(value: object) -> bool:
     """Whether a value of a configuration is the name of a stage, whose file or folder it will be."""
-    return str(part.get(key)).startswith(FROM_STAGE)
+    return str(value).startswith(FROM_STAGE)
 
 
 def _heading(stage: str) -> Text:
@@ -186,8 +184,7 @@ def with_folders(config: RunConfig, done: Mapping[str, Run]) -> RunConfig:
 
 def _named(value: object, done: Mapping[str, Run]) -> Run | None:
     """The finished stage that a value names."""
-    text = str(value)
-    return done.get(text.removeprefix(FROM_STAGE)) if text.startswith(FROM_STAGE) else None
+    return done.get(str(value).removeprefix(FROM_STAGE)) if names_stage(value) else None
 
 
 def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequence[str]) -> None:
