@@ -13,10 +13,11 @@ from mate_cli.errors import ConfigError
 from mate_cli.metrics.exact_match import EM
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap
+from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap, welch_p
 from mate_cli.reports.export.data_files import report_json
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.export.markdown import report_markdown
+from mate_cli.reports.format import NOTHING
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.runs.load import load_runs
 from mate_cli.reports.sections.significance import p_text
@@ -100,6 +101,41 @@ def test_the_difference_is_of_means_over_seeds_on_common_questions(tmp_path):
     assert one.score == one.difference == pytest.approx(0.75)
     assert one.low < 0.75 < one.high
     assert one.is_significant
+
+
+def test_the_p_of_seeds_is_of_their_means_on_common_questions(tmp_path):
+    hits = {"mate_1": [1.0] * 30, "mate_2": [1.0] * 24 + [0.0] * 6}
+    hits |= {"tapas_1": [1.0] * 12 + [0.0] * 28, "tapas_2": [1.0] * 9 + [0.0] * 31, "tapas_3": [0.0] * 40}
+    (one,) = compare_with(build(tmp_path, hits), METRIC, "tapas").differences
+    means, others = np.array([1.0, 0.8]), np.array([0.4, 0.3, 0.0])
+    errors = means.var(ddof=1) / 2, others.var(ddof=1) / 3
+    freedom = sum(errors) ** 2 / (errors[0] ** 2 + errors[1] ** 2 / 2)  # Welch and Satterthwaite
+    t = (means.mean() - others.mean()) / math.sqrt(sum(errors))
+    assert one.seeds_p == pytest.approx(2 * stats.t.sf(t, freedom))
+
+
+def test_configurations_that_differ_by_seeds_alone_are_found_apart_as_often_as_promised():
+    scores = np.random.default_rng(11).normal(0.7, 0.01, (600, 2, 3))
+    assert 0.01 < np.mean([(welch_p(*pair) or 1) < 0.05 for pair in scores]) < 0.065
+
+
+@pytest.mark.parametrize(("scores", "others"), [([0.7], [0.6, 0.5]), ([0.7, 0.6], [0.5]), ([0.7, 0.7], [0.6, 0.6])])
+def test_seeds_that_cannot_say_have_no_p(scores, others):
+    assert welch_p(scores, others) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "seeds", "known"), [((1, 1), (1, 2), True), ((1, 2), (1, 2), False), ((1, 1), (1, 1), False)]
+)
+def test_runs_that_are_joined_are_no_repeats(tmp_path, sizes, seeds, known):
+    for model, wrong in (("mate", 5), ("tapas", 15)):
+        for number, (size, seed) in enumerate(zip(sizes, seeds, strict=True)):
+            config = {"model": {"size": size}}
+            run = build_run(tmp_path / f"{model}{number}", model=model, seed=seed, config=config, metrics={METRIC: 0.5})
+            write_rows(run, [question_row(row, hits=float(row >= wrong + number)) for row in range(30)])
+    groups = group_runs(load_runs([tmp_path]).runs, by=["model"])
+    (one,) = compare_with(groups, METRIC, "tapas").differences
+    assert (one.runs, one.seeds_p is not None) == (2, known)
 
 
 def build(root, hits):
@@ -206,8 +242,8 @@ def test_the_table_in_the_terminal(tested, capsys):
         .splitlines()
     )
     assert [line.split() for line in lines if line.startswith(("tapas", "sat"))] == [
-        ["sat", "96.7", "-3.3", "-10.0", "to", "0.0", "0.63", "30", "1"],
-        ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", "30", "1"],
+        ["sat", "96.7", "-3.3", "-10.0", "to", "0.0", "0.63", NOTHING, "30", "1"],
+        ["tapas", "0.0", "*-100.0", "-100.0", "to", "-100.0", "<0.001", NOTHING, "30", "1"],
     ]
     text = " ".join(" ".join(lines).split())
     assert "0.025 would be the bound" in text
@@ -223,17 +259,17 @@ def test_scores_by_size_of_the_table_are_in_the_paper_without_a_word_on_seeds(te
 def test_the_page_the_paper_and_the_notes_have_the_same_tests(tested, tmp_path):
     page = render_page(tested, tmp_path).partition('<section id="significance">')[2].partition("</section>")[0]
     assert [[*re.findall(r">([^<>]+)<", row)] for row in page.partition("<tbody>")[2].split("</tr>")[:2]] == [
-        ["sat", "96.7", "\u22123.3", "\u221210.0 to 0.0", "0.63", " not clear", "30", "1"],
-        ["tapas", "0.0", "\u2212100.0", "\u2212100.0 to \u2212100.0", "&lt;0.001", " worse", "30", "1"],
+        ["sat", "96.7", "\u22123.3", "\u221210.0 to 0.0", "0.63", " not clear", NOTHING, "30", "1"],
+        ["tapas", "0.0", "\u2212100.0", "\u2212100.0 to \u2212100.0", "&lt;0.001", " worse", NOTHING, "30", "1"],
     ]
     assert page.count('class="interval"') == 2
     latex = report_latex(tested)
-    assert r"sat & 96.7 & $-$3.3 & $-$10.0 to 0.0 & 0.63 & 30 & 1 \\" in latex
-    assert r"tapas & 0.0 & $-$100.0$^{*}$ & $-$100.0 to $-$100.0 & $<$0.001 & 30 & 1 \\" in latex
+    assert r"sat & 96.7 & $-$3.3 & $-$10.0 to 0.0 & 0.63 & -- & 30 & 1 \\" in latex
+    assert r"tapas & 0.0 & $-$100.0$^{*}$ & $-$100.0 to $-$100.0 & $<$0.001 & -- & 30 & 1 \\" in latex
     assert r"$^{*}$: $p < 0.05$." in latex
     markdown = report_markdown(tested)
-    assert "| sat | 96.7 | -3.3 | -10.0 to 0.0 | 0.63 | 30 | 1 |" in markdown
-    assert r"| tapas | 0.0 | **-100.0** | -100.0 to -100.0 | \<0.001 | 30 | 1 |" in markdown
+    assert "| sat | 96.7 | -3.3 | -10.0 to 0.0 | 0.63 | \u2013 | 30 | 1 |" in markdown
+    assert "| tapas | 0.0 | **-100.0** | -100.0 to -100.0 | \\<0.001 | \u2013 | 30 | 1 |" in markdown
     assert "Bold: p < 0.05." in markdown
 
 
@@ -248,6 +284,7 @@ def test_the_table_in_json(tmp_path):
         "low": -1.0,
         "high": -1.0,
         "p": 0,
+        "seeds_p": None,
         "questions": 30,
         "runs": 1,
     }

@@ -70,6 +70,12 @@ class Configuration:
         return summarize((value for value in values if value is not None), self.statistic)
 
     @property
+    def differ_by_seed(self) -> bool:
+        """Whether the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
+        runs = list(self.counted)
+        return len(split_by_settings(runs, IGNORED)) == 1 and len(repeats(runs, True, by_seed=True)) == len(runs)
+
+    @property
     def metric_names(self) -> set[str]:
         """The names of all metrics that count, baselines left out."""
         return {name for run in self.counted for name in run.metrics if not name.startswith(BASELINE)}

@@ -1,4 +1,4 @@
-"""Whether one configuration is better than another: a paired bootstrap over the questions both were asked."""
+"""Whether one configuration is better than another: by the questions both were asked, and by their seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mate_cli.errors import ConfigError
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_seeds, taken_apart
+from mate_cli.reports.compare.questions import question_scores, scored_seeds, taken_apart
 from mate_cli.reports.format import plural
 
 RESAMPLES = 10_000
@@ -21,6 +21,7 @@ FEWEST = 20
 """Below so many questions a bootstrap says nothing."""
 LEVEL = 0.05
 METHOD = "paired bootstrap over questions (Koehn 2004; two-sided p as in Berg-Kirkpatrick et al. 2012)"
+SEEDS_METHOD = "p of seeds: Welch's t-test between trainings, on these questions (Colas et al. 2019)"
 
 
 class Bootstrap(NamedTuple):
@@ -49,7 +50,8 @@ class Difference:
         difference: its mean less that of the reference.
         low: lower end of the 95 % interval of the difference.
         high: upper end.
-        p: two-sided.
+        p: two-sided, of the questions.
+        seeds_p: two-sided, of the seeds; None where they cannot say, see `welch_p`.
         questions: how many both have.
         runs: how many are behind its scores.
     """
@@ -60,6 +62,7 @@ class Difference:
     low: float
     high: float
     p: float
+    seeds_p: float | None
     questions: int
     runs: int
 
@@ -100,21 +103,22 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
     reference = find_group(groups, against, metric)
     if metric is None:
         return Significance("", reference.label, (), ("no run has a metric to compare yet",))
-    own = question_scores(reference, metric)
-    if not own:
+    if not question_scores(reference, metric):
         split, score, _ = taken_apart(metric)
         remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
         note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
         return Significance(metric, reference.label, (), (note,))
     others = [group for group in groups if group is not reference]
-    found = [one for group in others if (one := tested_difference(group, own, metric)) is not None]
+    found = [one for group in others if (one := tested_difference(group, reference, metric)) is not None]
     return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
 
 
 def notes(found: Sequence[Difference], others: int) -> list[str]:
     """Says how the differences were judged, and how many could not be."""
-    averaged = "scores are means over runs; p is of questions alone, not of seeds"
+    averaged = "scores are means over runs; p is of questions alone"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if found else []
+    if any(one.seeds_p is not None for one in found):
+        lines.append(SEEDS_METHOD)
     if len(found) > 1:
         lines.append(f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} would be the bound")
     if others > len(found):
@@ -149,16 +153,38 @@ def label_words(label: str) -> list[str]:
     return [word for word in label.casefold().split() if word != "·"]
 
 
-def tested_difference(group: Configuration, reference: dict[ScoredQuestion, float], metric: str) -> Difference | None:
-    """Compares a configuration with the scores of the reference; None below `FEWEST` common questions."""
-    scores = question_scores(group, metric)
-    common = [question for question in scores if question in reference]
+def tested_difference(group: Configuration, reference: Configuration, metric: str) -> Difference | None:
+    """Compares a configuration with the one of reference; None below `FEWEST` common questions."""
+    scores, others = (question_scores(one, metric) for one in (group, reference))
+    common = [question for question in scores if question in others]
     if len(common) < FEWEST:
         return None
     own = np.array([scores[question] for question in common])
-    found = paired_bootstrap(own - np.array([reference[question] for question in common]))
-    runs = len(scored_seeds(group, metric))
-    return Difference(group.label, float(own.mean()), *found, questions=len(common), runs=runs)
+    found = paired_bootstrap(own - np.array([others[question] for question in common]))
+    seeds = [scored_seeds(one, metric) for one in (group, reference)]
+    means = [[float(np.mean([seed[question][1] for question in common])) for seed in side] for side in seeds]
+    seeds_p = welch_p(*means) if group.differ_by_seed and reference.differ_by_seed else None
+    return Difference(group.label, float(own.mean()), *found, seeds_p, questions=len(common), runs=len(seeds[0]))
+
+
+def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
+    """How often seeds alone make means at least as different, in either direction, by Welch's t-test.
+
+    Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
+        algorithms" (Welch's t-test for few seeds of unlike spread).
+
+    Args:
+        scores: of one configuration, one per seed.
+        others: of another.
+
+    Returns:
+        None below two seeds on a side, and where the seeds of neither side differ.
+    """
+    if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) == 0:
+        return None
+    from scipy import stats  # half a second
+
+    return float(stats.ttest_ind(scores, others, equal_var=False).pvalue)
 
 
 def paired_bootstrap(
