@@ -44,7 +44,8 @@ def configuration(root: Path) -> Iterator[str]:
     yield "A command is composed of one file of each group; `GROUP=FILE` chooses, `key=value` changes a value."
     yield "`mate train experiment=... --cfg job` prints what a command comes to.\n"
     for file in sorted(root.glob("*.yaml")):
-        yield from described(file, f"mate {file.stem}", "##")
+        is_command = f"app_name: mate {file.stem}" in file.read_text(encoding="utf-8")
+        yield from described(file, f"mate {file.stem}" if is_command else "Every command", "##")
     groups = sorted({file.parent for file in root.rglob("*.yaml")} - {root}, key=lambda group: _place(group, root))
     for group in groups:
         yield f"\n## {group.relative_to(root).as_posix()}\n"
