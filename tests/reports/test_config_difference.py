@@ -40,6 +40,19 @@ def test_differences_name_each_value_and_who_has_it(tmp_path):
     ]
 
 
+def test_configurations_are_called_by_what_tells_who_has_which_value(tmp_path):
+    for number, (model, lr) in enumerate([("mate", 1e-5), ("mate", 5e-5), ("tapas", 1e-5), ("tapas", 5e-5)]):
+        config = {"optimizer": {"lr": lr}, "trainer": {"batch_size": 8 if model == "mate" else 4}}
+        config["encoding"] = {"max_tokens": 512 if lr == 1e-5 else 256, "sentences": 5 if lr == 1e-5 else 9}
+        build_run(tmp_path / str(number), model=model, config=config)
+    comparison = only(tmp_path)
+    assert comparison.labels[0] == "mate · lr=1e-05 · max_tokens=512 · +1 more"
+    assert [(one.key, one.text) for one in comparison.differences] == [
+        ("trainer.batch_size", "8: mate; 4: tapas"),
+        ("encoding.sentences", "5: lr=1e-05; 9: lr=5e-05"),
+    ]
+
+
 def test_what_the_name_says_or_another_class_cannot_have_is_no_difference(tmp_path):
     build_run(tmp_path / "a", config={"model": {"_target_": "m.Mate", "row_head_ratio": 0.5, "size": "minilm"}})
     build_run(

@@ -119,7 +119,9 @@ def test_configurations_that_differ_by_seeds_alone_are_found_apart_as_often_as_p
     assert 0.01 < np.mean([(welch_p(*pair) or 1) < 0.05 for pair in scores]) < 0.065
 
 
-@pytest.mark.parametrize(("scores", "others"), [([0.7], [0.6, 0.5]), ([0.7, 0.6], [0.5]), ([0.7, 0.7], [0.6, 0.6])])
+@pytest.mark.parametrize(
+    ("scores", "others"), [([0.7], [0.6, 0.5]), ([0.7, 0.6], [0.5]), ([0.3, 0.1 + 0.2], [0.6, 0.6])]
+)
 def test_seeds_that_cannot_say_have_no_p(scores, others):
     assert welch_p(scores, others) is None
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mate_cli.reports.compare.grouping import ABSENT, IGNORED, Configuration, settings, short_labels
+from mate_cli.reports.compare.grouping import (
+    ABSENT,
+    BETWEEN,
+    IGNORED,
+    Configuration,
+    setting_text,
+    settings,
+    short_labels,
+)
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.runs.names import of_stage
 
@@ -48,7 +56,7 @@ class Difference:
     @property
     def text(self) -> str:
         """The values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
-        return "; ".join(f"{value}: {listing(labels)}" for value, labels in self.values.items())
+        return "; ".join(f"{value}: {listing(names)}" for value, names in shortened(self.values).items())
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,7 @@ def differences(groups: Sequence[Configuration], labels: Sequence[str]) -> tuple
                 key in settled or key.endswith("._target_") or not replaced(key, settled, own)
             ):
                 values.setdefault(setting_shown(key, settled), []).append(label)
-        if len(values) > 1 and not is_named(key):
+        if len(values) > 1 and not is_named(key) and not is_said(key, values):
             found.append(Difference(key.removesuffix("._target_"), {v: tuple(names) for v, names in values.items()}))
     telling = list(TELLING)
     return tuple(sorted(found, key=lambda one: telling.index(one.key) if one.key in telling else len(telling)))
@@ -153,6 +161,31 @@ def is_named(key: str) -> bool:
     """Says whether the names of configurations tell this setting already, or it only proposes values for others."""
     own = of_stage(key)[1]
     return own in NAMED or own.startswith("init.")
+
+
+def is_said(key: str, values: Mapping[str, Sequence[str]]) -> bool:
+    """Says whether every name has the value of this setting in it; of a stage the name does not say of which."""
+    parts = [(setting_text(key, value), label.split(BETWEEN)) for value, labels in values.items() for label in labels]
+    return not of_stage(key)[0] and all(text in label for text, label in parts)
+
+
+def shortened(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+    """Names configurations by one part of their names, the model say, where that tells apart who has which value."""
+    parts = {label: label_parts(label) for labels in values.values() for label in labels}
+    for place in next(iter(parts.values())):
+        names = {
+            value: list(dict.fromkeys(parts[one].get(place, "") for one in labels)) for value, labels in values.items()
+        }
+        every = [name for found in names.values() for name in found]
+        if all(every) and len(set(every)) == len(every):
+            return names
+    return values
+
+
+def label_parts(label: str) -> dict[str | int, str]:
+    """Takes a name apart: settings by their key, the choices before them by their place."""
+    parts = enumerate(label.split(BETWEEN))
+    return {part.partition("=")[0] if "=" in part else place: part for place, part in parts}
 
 
 def has_stage(key: str, settled: Mapping[str, str]) -> bool:

@@ -19,6 +19,8 @@ SHOWN_DIFFERENCES, MOST_DIFFERENCES = 2, 4
 """Settings in a name; the greater number where fewer leave two configurations with one name."""
 ABSENT = "absent"
 """Stands for the value of a setting that a configuration does not have."""
+BETWEEN = " · "
+"""Stands between the parts of a name."""
 CHECKPOINT, TARGET = ".checkpoint", "._target_"
 RUN = ".run"
 """Ends the configuration keys of finished runs that stand in for stages."""
@@ -214,7 +216,7 @@ def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field
 def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
     """Names a configuration by some of its fields, each value said once, and at most so many differences."""
     names = dict.fromkeys(group.fields[key].replace("_", " ") or f"no {key}" for key in shown)
-    return " · ".join([*names, *short_differences(group.differences, most)])
+    return BETWEEN.join([*names, *short_differences(group.differences, most)])
 
 
 def telling_fields(groups: list[Configuration], varying: Sequence[str]) -> list[str]:

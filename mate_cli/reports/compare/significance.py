@@ -180,11 +180,12 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
     Returns:
         None below two seeds on a side, and where the seeds of neither side differ.
     """
-    if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) == 0:
+    if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) < 1e-9:
         return None
     from scipy import stats  # half a second
 
-    return float(stats.ttest_ind(scores, others, equal_var=False).pvalue)
+    sides = [(np.mean(side), np.std(side, ddof=1), len(side)) for side in (scores, others)]
+    return float(stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
 
 
 def paired_bootstrap(
