@@ -13,7 +13,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.metrics.exact_match import EM
 from mate_cli.reports.compare.grouping import group_runs
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap, welch_p
+from mate_cli.reports.compare.significance import compare_with, find_group, paired_bootstrap, paired_p, welch_p
 from mate_cli.reports.export.data_files import report_json
 from mate_cli.reports.export.latex import report_latex
 from mate_cli.reports.export.markdown import report_markdown
@@ -103,7 +103,7 @@ def test_the_difference_is_of_means_over_seeds_on_common_questions(tmp_path):
     assert one.is_significant
 
 
-def test_the_p_of_seeds_is_of_their_means_on_common_questions(tmp_path):
+def test_the_p_of_runs_is_of_their_means_on_common_questions(tmp_path):
     hits = {"mate_1": [1.0] * 30, "mate_2": [1.0] * 24 + [0.0] * 6}
     hits |= {"tapas_1": [1.0] * 12 + [0.0] * 28, "tapas_2": [1.0] * 9 + [0.0] * 31, "tapas_3": [0.0] * 40}
     (one,) = compare_with(build(tmp_path, hits), METRIC, "tapas").differences
@@ -111,7 +111,7 @@ def test_the_p_of_seeds_is_of_their_means_on_common_questions(tmp_path):
     errors = means.var(ddof=1) / 2, others.var(ddof=1) / 3
     freedom = sum(errors) ** 2 / (errors[0] ** 2 + errors[1] ** 2 / 2)  # Welch and Satterthwaite
     t = (means.mean() - others.mean()) / math.sqrt(sum(errors))
-    assert one.seeds_p == pytest.approx(2 * stats.t.sf(t, freedom))
+    assert one.runs_p == pytest.approx(2 * stats.t.sf(t, freedom))
 
 
 def test_configurations_that_differ_by_seeds_alone_are_found_apart_as_often_as_promised():
@@ -126,18 +126,34 @@ def test_seeds_that_cannot_say_have_no_p(scores, others):
     assert welch_p(scores, others) is None
 
 
+def test_differences_of_pairs_have_the_p_of_their_t():
+    differences = [0.02, 0.05, -0.01, 0.03]
+    t = np.mean(differences) / (np.std(differences, ddof=1) / 2)
+    assert paired_p(differences) == pytest.approx(2 * stats.t.sf(t, 3))
+    assert paired_p(differences[:1]) is paired_p([0.3, 0.1 + 0.2]) is None
+
+
 @pytest.mark.parametrize(
-    ("sizes", "seeds", "known"), [((1, 1), (1, 2), True), ((1, 2), (1, 2), False), ((1, 1), (1, 1), False)]
+    ("mate", "tapas", "known"),
+    [
+        ([(1, 1), (2, 1), (1, 2)], [(1, 2), (1, 1), (2, 1)], True),
+        ([(1, 1), (1, 2)], [(1, 1), (2, 1)], False),
+        ([(1, 1), (2, 1), (2, 1)], [(1, 1), (2, 1)], False),
+        ([(1, 1), (1, 1)], [(1, 1), (1, 1)], False),
+    ],
 )
-def test_runs_that_are_joined_are_no_repeats(tmp_path, sizes, seeds, known):
-    for model, wrong in (("mate", 5), ("tapas", 15)):
-        for number, (size, seed) in enumerate(zip(sizes, seeds, strict=True)):
-            config = {"model": {"size": size}}
+def test_runs_that_are_joined_are_paired_by_seed_and_settings(tmp_path, mate, tapas, known):
+    hits = {"mate": {(1, 1): 20, (2, 1): 25, (1, 2): 18}, "tapas": {(1, 1): 19, (2, 1): 21, (1, 2): 18, (2, 2): 9}}
+    for model, runs in (("mate", mate), ("tapas", tapas)):
+        for number, (size, seed) in enumerate(runs):
+            config = {"data": {"size": size}}
             run = build_run(tmp_path / f"{model}{number}", model=model, seed=seed, config=config, metrics={METRIC: 0.5})
-            write_rows(run, [question_row(row, hits=float(row >= wrong + number)) for row in range(30)])
+            right = hits[model][size, seed]
+            write_rows(run, [question_row(row, hits=float(row < right)) for row in range(30)])
     groups = group_runs(load_runs([tmp_path]).runs, by=["model"])
     (one,) = compare_with(groups, METRIC, "tapas").differences
-    assert (one.runs, one.seeds_p is not None) == (2, known)
+    assert one.runs == len(mate)
+    assert one.runs_p == (pytest.approx(stats.ttest_1samp([1, 4, 0], 0).pvalue) if known else None)
 
 
 def build(root, hits):
@@ -286,7 +302,7 @@ def test_the_table_in_json(tmp_path):
         "low": -1.0,
         "high": -1.0,
         "p": 0,
-        "seeds_p": None,
+        "runs_p": None,
         "questions": 30,
         "runs": 1,
     }

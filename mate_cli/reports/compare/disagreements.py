@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.questions import Cell, Prediction, ScoredQuestion, common_questions, scored_seeds
+from mate_cli.reports.compare.questions import Cell, Prediction, ScoredQuestion, common_questions, scored_runs
 
 SHOWN = 20
 """Questions that are shown where nobody asks for another number."""
@@ -59,12 +59,12 @@ def disagreements(groups: Sequence[Configuration], metric: str, most: int = SHOW
 
     Args:
         groups: the configurations; their order is that of the answers.
-        metric: see `scored_seeds`.
+        metric: see `scored_runs`.
         most: how many questions are returned at most.
     """
     asked: dict[ScoredQuestion, list[GivenAnswer]] = {}
     for group in groups:
-        seeds = scored_seeds(group, metric)
+        seeds = list(scored_runs(group, metric).values())
         for question in common_questions(seeds):
             asked.setdefault(question, []).append(_answer(group.label, [seed[question] for seed in seeds]))
     found = [Disagreement(question, tuple(answers)) for question, answers in asked.items()]

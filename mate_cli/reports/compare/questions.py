@@ -179,17 +179,17 @@ def _text(value: object) -> str:
     return "" if value is None else clean(value)
 
 
-def scored_seeds(group: Configuration, metric: str) -> list[Scored]:
-    """Lists what each run of a configuration that counts answered to the questions that it has a score for.
+def scored_runs(group: Configuration, metric: str) -> dict[LoadedRun, Scored]:
+    """Returns what each run of a configuration that counts answered to the questions that it has a score for.
 
     Args:
         group: the configuration.
         metric: its full name, such as `dev/hits@1`, or `dev/hits@1/table` for a part of the questions.
     """
     split, score, part = taken_apart(metric)
-    versions = [_version(run, split) for run in group.counted if metric in run.metrics]
-    seeds = [_scored(version, score, part) for version in versions if version]
-    return [seed for seed in seeds if seed]
+    versions = {run: _version(run, split) for run in group.counted if metric in run.metrics}
+    found = {run: _scored(version, score, part) for run, version in versions.items() if version}
+    return {run: scored for run, scored in found.items() if scored}
 
 
 @lru_cache(maxsize=128)
@@ -217,9 +217,9 @@ def question_scores(group: Configuration, metric: str) -> dict[ScoredQuestion, f
 
     Args:
         group: the configuration, of which the runs that count and have per-question scores are used.
-        metric: see `scored_seeds`.
+        metric: see `scored_runs`.
     """
-    seeds = scored_seeds(group, metric)
+    seeds = list(scored_runs(group, metric).values())
     return {question: statistics.fmean(seed[question][1] for seed in seeds) for question in common_questions(seeds)}
 
 

@@ -1,17 +1,18 @@
-"""Whether one configuration is better than another: by the questions both were asked, and by their seeds."""
+"""Whether one configuration is better than another: by the questions both were asked, and by their runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from mate_cli.errors import ConfigError
-from mate_cli.reports.compare.grouping import Configuration
-from mate_cli.reports.compare.questions import question_scores, scored_seeds, taken_apart
+from mate_cli.reports.compare.grouping import IGNORED, Configuration, differing_settings, settings
+from mate_cli.reports.compare.questions import ScoredQuestion, question_scores, scored_runs, taken_apart
 from mate_cli.reports.format import plural
+from mate_cli.reports.runs.load import LoadedRun
 
 RESAMPLES = 10_000
 CHUNK = 500
@@ -20,8 +21,12 @@ SEED = 20_040_725
 FEWEST = 20
 """Below so many questions a bootstrap says nothing."""
 LEVEL = 0.05
+SAME = 1e-9
+"""Scores as far apart are the same, but for the order of sums."""
 METHOD = "paired bootstrap over questions (Koehn 2004; two-sided p as in Berg-Kirkpatrick et al. 2012)"
-SEEDS_METHOD = "p of seeds: Welch's t-test between trainings, on these questions (Colas et al. 2019)"
+RUNS_METHOD = (
+    "p of runs: t-test between trainings on these questions (Welch's, Colas et al. 2019; of pairs where by joins)"
+)
 
 
 class Bootstrap(NamedTuple):
@@ -51,7 +56,7 @@ class Difference:
         low: lower end of the 95 % interval of the difference.
         high: upper end.
         p: two-sided, of the questions.
-        seeds_p: two-sided, of the seeds; None where they cannot say, see `welch_p`.
+        runs_p: two-sided, of the runs; None where they cannot say, see `welch_p` and `paired_p`.
         questions: how many both have.
         runs: how many are behind its scores.
     """
@@ -62,7 +67,7 @@ class Difference:
     low: float
     high: float
     p: float
-    seeds_p: float | None
+    runs_p: float | None
     questions: int
     runs: int
 
@@ -94,7 +99,7 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
 
     Args:
         groups: the configurations.
-        metric: what is compared, see `scored_seeds`.
+        metric: what is compared, see `scored_runs`.
         against: label of the configuration of reference, or words of it that no other label has.
 
     Raises:
@@ -117,8 +122,8 @@ def notes(found: Sequence[Difference], others: int) -> list[str]:
     """Says how the differences were judged, and how many could not be."""
     averaged = "scores are means over runs; p is of questions alone"
     lines = [f"{METHOD}, {RESAMPLES:,} samples; {averaged}"] if found else []
-    if any(one.seeds_p is not None for one in found):
-        lines.append(SEEDS_METHOD)
+    if any(one.runs_p is not None for one in found):
+        lines.append(RUNS_METHOD)
     if len(found) > 1:
         lines.append(f"p is not corrected for {len(found)} comparisons: {LEVEL / len(found):.2g} would be the bound")
     if others > len(found):
@@ -161,14 +166,35 @@ def tested_difference(group: Configuration, reference: Configuration, metric: st
         return None
     own = np.array([scores[question] for question in common])
     found = paired_bootstrap(own - np.array([others[question] for question in common]))
-    seeds = [scored_seeds(one, metric) for one in (group, reference)]
-    means = [[float(np.mean([seed[question][1] for question in common])) for seed in side] for side in seeds]
-    seeds_p = welch_p(*means) if group.differ_by_seed and reference.differ_by_seed else None
-    return Difference(group.label, float(own.mean()), *found, seeds_p, questions=len(common), runs=len(seeds[0]))
+    runs = [mean_scores(one, metric, common) for one in (group, reference)]
+    are_repeats = group.differ_by_seed and reference.differ_by_seed
+    p = welch_p(*(list(one.values()) for one in runs)) if are_repeats else paired_p(matched_differences(*runs))
+    return Difference(group.label, float(own.mean()), *found, p, questions=len(common), runs=len(runs[0]))
+
+
+def mean_scores(group: Configuration, metric: str, questions: Sequence[ScoredQuestion]) -> dict[LoadedRun, float]:
+    """Returns the mean score of each run that counts over some questions."""
+    every = scored_runs(group, metric)
+    return {run: float(np.mean([scored[one][1] for one in questions])) for run, scored in every.items()}
+
+
+def matched_differences(scores: Mapping[LoadedRun, float], others: Mapping[LoadedRun, float]) -> list[float]:
+    """Returns the differences between runs with the same seed and the same of what varies among either's runs.
+
+    None at all where some run has no such other, or two.
+    """
+    varying = [key for side in (scores, others) for key in differing_settings([settings(run, IGNORED) for run in side])]
+    sides: list[dict[tuple[str | None, ...], float]] = [
+        {(run.text("seed"), *map(settings(run, IGNORED).get, varying)): score for run, score in side.items()}
+        for side in (scores, others)
+    ]
+    if sides[0].keys() != sides[1].keys() or len(scores) + len(others) > 2 * len(sides[0]):
+        return []
+    return [score - sides[1][key] for key, score in sides[0].items()]
 
 
 def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
-    """How often seeds alone make means at least as different, in either direction, by Welch's t-test.
+    """How often other seeds alone make means at least as different, in either direction, by Welch's t-test.
 
     Source: Colas, Sigaud and Oudeyer 2019, "A hitchhiker's guide to statistical comparisons of reinforcement learning
         algorithms" (Welch's t-test for few seeds of unlike spread).
@@ -180,12 +206,28 @@ def welch_p(scores: Sequence[float], others: Sequence[float]) -> float | None:
     Returns:
         None below two seeds on a side, and where the seeds of neither side differ.
     """
-    if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) < 1e-9:
+    if min(len(scores), len(others)) < 2 or max(np.ptp(scores), np.ptp(others)) < SAME:
         return None
     from scipy import stats  # half a second
 
     sides = [(np.mean(side), np.std(side, ddof=1), len(side)) for side in (scores, others)]
     return float(stats.ttest_ind_from_stats(*sides[0], *sides[1], equal_var=False).pvalue)
+
+
+def paired_p(differences: Sequence[float]) -> float | None:
+    """How often other trainings alone make a mean difference at least as large, by the paired t-test.
+
+    Args:
+        differences: between two trainings each, of one number of examples and one seed, say.
+
+    Returns:
+        None below two pairs, and where all differ alike.
+    """
+    if len(differences) < 2 or np.ptp(differences) < SAME:
+        return None
+    from scipy import stats
+
+    return float(stats.ttest_1samp(differences, 0).pvalue)
 
 
 def paired_bootstrap(

@@ -15,7 +15,7 @@ from mate_cli.metrics.specs.names import SPLITS, MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.growth import growth_frame
 from mate_cli.reports.compare.main_metric import preference
-from mate_cli.reports.compare.questions import scored_seeds
+from mate_cli.reports.compare.questions import scored_runs
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.compare.tables import dataset_of
@@ -127,7 +127,7 @@ def margins(report: Report, dataset: str, split: str) -> Iterator[Margins]:
     """Yields what each configuration on a data set recorded of single questions, all its runs together."""
     for index, group in enumerate(report.groups):
         if dataset_of(group) == dataset:
-            seeds = scored_seeds(group, f"{split}/{SCORE_MARGIN.name}")
+            seeds = scored_runs(group, f"{split}/{SCORE_MARGIN.name}").values()
             values = tuple(value for seed in seeds for _, value in seed.values())
             if values:
                 yield Margins(group.label, index, values)

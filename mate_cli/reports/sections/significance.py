@@ -8,7 +8,7 @@ from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell
 
 PLACE = 20
-COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "p of seeds", "Questions", "Runs")))
+COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "p of runs", "Questions", "Runs")))
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
@@ -36,7 +36,7 @@ def difference_row(one: Difference, found: Significance) -> Row:
             ViewCell(spec.difference_text(one.difference), difference, mark=mark),
             ViewCell(between, difference, ends=ends),
             ViewCell(p_text(one.p), one.p, detail=mark or "not clear"),
-            ViewCell() if one.seeds_p is None else ViewCell(p_text(one.seeds_p), one.seeds_p),
+            ViewCell() if one.runs_p is None else ViewCell(p_text(one.runs_p), one.runs_p),
             ViewCell(f"{one.questions:,}", one.questions),
             ViewCell(str(one.runs), one.runs),
         ),
