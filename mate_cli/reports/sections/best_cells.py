@@ -1,0 +1,73 @@
+"""How often the best cell of a ranking stands in a right row, and in a right column."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import NamedTuple
+
+from mate_cli.metrics.hits_at_k import HITS
+from mate_cli.reports.compare.grouping import Configuration
+from mate_cli.reports.compare.questions import Questions, load_questions
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
+
+PLACE = 45
+TITLE = "Row and column of the best cell"
+COLUMNS = tuple(map(Column, ("Right row", "Right column", "Questions")))
+BEST = HITS[0]
+"""Runs with this score rank cells."""
+NOTES = (
+    "percent of the questions of which some cell holds the answer or links to it",
+    "a row is right in which such a cell stands, and so is a column",
+)
+
+
+class RightLines(NamedTuple):
+    """In which share of the questions the best cell stands in a right row, and in a right column."""
+
+    row: float
+    column: float
+    questions: int
+
+
+def report_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Returns the table of the split that the report ranks by, None where no run ranks cells."""
+    split = (report.metric or "dev/").partition("/")[0]
+    rows = tuple(row for group in report.groups if (row := group_row(group, split)))
+    return ReportSection("best-cells", TITLE, "Rows", (View(TITLE, COLUMNS, rows),), NOTES, split) if rows else None
+
+
+def group_row(group: Configuration, split: str) -> Row | None:
+    """Returns the shares of one configuration, None where it ranks no cells."""
+    runs = [run for run in group.counted if f"{split}/{BEST.name}" in run.metrics]
+    found = [lines for run in runs if (lines := right_lines(load_questions(run, split) or {}))]
+    if not found:
+        return None
+    rows, columns, counts = zip(*found, strict=True)
+    return Row(
+        group.label,
+        (share_cell(group, rows), share_cell(group, columns), ViewCell(f"{max(counts):,}", max(counts))),
+    )
+
+
+def right_lines(questions: Questions) -> RightLines | None:
+    """Looks where the best cells stand; None without a question that some cell answers."""
+    asked = [(made.chosen[:1], question.candidates) for question, made in questions.items() if question.candidates]
+    if not asked:
+        return None
+
+    def share(axis: int) -> float:
+        return fmean(bool(best) and best[0][axis] in {cell[axis] for cell in cells} for best, cells in asked)
+
+    return RightLines(share(0), share(1), len(asked))
+
+
+def share_cell(group: Configuration, shares: tuple[float, ...]) -> ViewCell:
+    """Returns a share over the runs, with its spread."""
+    summary = summarize(shares, group.statistic)
+    if summary is None:
+        return ViewCell()
+    spread = None if summary.spread is None else BEST.scale * summary.spread
+    written = "" if summary.spread is None else BEST.spread_text(summary.spread)
+    return ViewCell(BEST.text(summary.center), BEST.scale * summary.center, written, spread)
