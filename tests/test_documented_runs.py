@@ -17,6 +17,8 @@ ROWS = {
     "MATE, lexical features": ("mate", "true"),
     "TAPAS, lexical features": ("tapas", "true"),
     "MATE, without": ("mate", "false"),
+    "TAPAS, without": ("tapas", "false"),
+    "SAT, without": ("sat", "false"),
 }
 """Rows of the table of growth: the network, and `model.lexical_features`."""
 
