@@ -56,7 +56,7 @@ class Difference:
     @property
     def text(self) -> str:
         """The values in one line: `5e-05: mate and sat; 1e-05: tapas`."""
-        return "; ".join(f"{value}: {listing(names)}" for value, names in shortened(self.values).items())
+        return "; ".join(f"{value}: {listing(names)}" for value, names in told_apart(self.values).items())
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def is_said(key: str, values: Mapping[str, Sequence[str]]) -> bool:
     return not of_stage(key)[0] and all(text in label for text, label in parts)
 
 
-def shortened(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+def told_apart(values: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
     """Names configurations by one part of their names, the model say, where that tells apart who has which value."""
     parts = {label: label_parts(label) for labels in values.values() for label in labels}
     for place in next(iter(parts.values())):
