@@ -71,7 +71,7 @@ class Configuration:
         values = (run.number(key, inside) for run in self.counted)
         return summarize((value for value in values if value is not None), self.statistic)
 
-    @property
+    @cached_property
     def differ_by_seed(self) -> bool:
         """Whether the runs that count are repeats, each with a seed of its own; not all that `by` joins are."""
         runs = list(self.counted)

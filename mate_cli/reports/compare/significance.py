@@ -108,13 +108,14 @@ def compare_with(groups: Sequence[Configuration], metric: str | None, against: s
     reference = find_group(groups, against, metric)
     if metric is None:
         return Significance("", reference.label, (), ("no run has a metric to compare yet",))
-    if not question_scores(reference, metric):
+    own = question_scores(reference, metric)
+    if not own:
         split, score, _ = taken_apart(metric)
         remedy = f"mate evaluate run=<folder> split={split} writes them for a run of an older version"
         note = f"{reference.label} has no {score} for single questions of the {split} split: {remedy}"
         return Significance(metric, reference.label, (), (note,))
     others = [group for group in groups if group is not reference]
-    found = [one for group in others if (one := tested_difference(group, reference, metric)) is not None]
+    found = [one for group in others if (one := tested_difference(group, reference, own, metric)) is not None]
     return Significance(metric, reference.label, tuple(found), tuple(notes(found, len(others))))
 
 
@@ -158,9 +159,11 @@ def label_words(label: str) -> list[str]:
     return [word for word in label.casefold().split() if word != "·"]
 
 
-def tested_difference(group: Configuration, reference: Configuration, metric: str) -> Difference | None:
-    """Compares a configuration with the one of reference; None below `FEWEST` common questions."""
-    scores, others = (question_scores(one, metric) for one in (group, reference))
+def tested_difference(
+    group: Configuration, reference: Configuration, others: Mapping[ScoredQuestion, float], metric: str
+) -> Difference | None:
+    """Compares a configuration with the one of reference and its scores; None below `FEWEST` common questions."""
+    scores = question_scores(group, metric)
     common = [question for question in scores if question in others]
     if len(common) < FEWEST:
         return None

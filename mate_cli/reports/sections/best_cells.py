@@ -6,17 +6,19 @@ from statistics import fmean
 from typing import NamedTuple
 
 from mate_cli.metrics.hits_at_k import HITS
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.questions import Questions, load_questions
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import summarize
+from mate_cli.reports.sections.results import result_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
 PLACE = 45
 TITLE = "Row and column of the best cell"
 COLUMNS = tuple(map(Column, ("Right row", "Right column", "Questions")))
-BEST = HITS[0]
-"""Runs with this score rank cells."""
+BEST = MetricName.parse(f"dev/{HITS[0].name}")
+"""Runs with this score rank cells; shares are written as it is."""
 NOTES = (
     "percent of the questions of which some cell holds the answer or links to it",
     "a row is right in which such a cell stands, and so is a column",
@@ -40,20 +42,18 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
 def group_row(group: Configuration, split: str) -> Row | None:
     """Returns the shares of one configuration, None where it ranks no cells."""
-    runs = [run for run in group.counted if f"{split}/{BEST.name}" in run.metrics]
+    runs = [run for run in group.counted if f"{split}/{BEST.score}" in run.metrics]
     found = [lines for run in runs if (lines := right_lines(load_questions(run, split) or {}))]
     if not found:
         return None
     rows, columns, counts = zip(*found, strict=True)
-    return Row(
-        group.label,
-        (share_cell(group, rows), share_cell(group, columns), ViewCell(f"{max(counts):,}", max(counts))),
-    )
+    shares = [result_cell(BEST, summarize(line, group.statistic), "") for line in (rows, columns)]
+    return Row(group.label, (*shares, ViewCell(f"{max(counts):,}", max(counts))))
 
 
 def right_lines(questions: Questions) -> RightLines | None:
     """Looks where the best cells stand; None without a question that some cell answers."""
-    asked = [(made.chosen[:1], question.candidates) for question, made in questions.items() if question.candidates]
+    asked = [(made.cells[:1], question.candidates) for question, made in questions.items() if question.candidates]
     if not asked:
         return None
 
@@ -61,13 +61,3 @@ def right_lines(questions: Questions) -> RightLines | None:
         return fmean(bool(best) and best[0][axis] in {cell[axis] for cell in cells} for best, cells in asked)
 
     return RightLines(share(0), share(1), len(asked))
-
-
-def share_cell(group: Configuration, shares: tuple[float, ...]) -> ViewCell:
-    """Returns a share over the runs, with its spread."""
-    summary = summarize(shares, group.statistic)
-    if summary is None:
-        return ViewCell()
-    spread = None if summary.spread is None else BEST.scale * summary.spread
-    written = "" if summary.spread is None else BEST.spread_text(summary.spread)
-    return ViewCell(BEST.text(summary.center), BEST.scale * summary.center, written, spread)
