@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.files.door import reading
 from mate_cli.tables.formats.encoding import text_file
-from mate_cli.tables.read import LIMITS, SUFFIXES, open_table, valid
+from mate_cli.tables.limits import Limits
+from mate_cli.tables.read import SUFFIXES, open_table, valid
+from mate_cli.tables.read_options import ReadOptions
 
 QUESTION_COLUMNS = ("question", "statement")
 NOT_IN_FOLDERS = (".txt",)
@@ -81,7 +83,7 @@ def _text(file: Path, encoding: str | None) -> str:
     with reading(file, DataError, "questions cannot be read", "Check the file"):
         if file.exists() and not file.is_file():
             raise DataError("this is no file", where=str(file), remedy="Save the questions in one")
-        LIMITS.check_bytes(file, file.stat().st_size, whole=True)
+        Limits().check_bytes(file, file.stat().st_size, whole=True)
         return valid(text_file(file, encoding or "utf-8").read())
 
 
@@ -100,7 +102,7 @@ def _plain_list(file: Path, encoding: str | None) -> list[Asked]:
 
 
 def _of_table(file: Path, encoding: str | None) -> list[Asked]:
-    table = open_table(file, encoding=encoding or "utf-8")
+    table = open_table(file, ReadOptions(encoding=encoding or "utf-8"))
     names = [name.lower() for name in table.header]
     column = next((names.index(name) for name in QUESTION_COLUMNS if name in names), None)
     if column is None:

@@ -14,12 +14,12 @@ from mate_cli.tables.formats.delimited import read_delimited
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.formats.records import read_json, read_jsonl
 from mate_cli.tables.formats.spreadsheet import read_spreadsheet
-from mate_cli.tables.limits import Limits
+from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.survey import Survey
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 
-READERS: dict[str, Callable[..., Grid]] = {
+READERS: dict[str, Callable[[Path, ReadOptions], Grid]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt"), read_delimited),
     ".json": read_json,
     **dict.fromkeys((".jsonl", ".ndjson"), read_jsonl),
@@ -28,7 +28,6 @@ READERS: dict[str, Callable[..., Grid]] = {
 }
 """What reads a file, by how its name ends."""
 SUFFIXES = tuple(READERS)
-LIMITS = Limits()
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 CONTENTS = (
     (b"PK\x03\x04", ".xlsx", "a workbook"),
@@ -44,7 +43,7 @@ CONTENTS = (
 """How some files begin, whatever they are called: the reader for them, or none, and what they are."""
 
 
-def read_table(path: str | Path, sheet: str | None = None) -> tuple[Table, list[str]]:
+def read_table(path: str | Path, options: ReadOptions = AS_FOUND) -> tuple[Table, list[str]]:
     """Read a table whole.
 
     Returns:
@@ -54,28 +53,24 @@ def read_table(path: str | Path, sheet: str | None = None) -> tuple[Table, list[
         DataError: there is no such file, or no table in it.
         MissingDependencyError: what reads this kind is not installed.
     """
-    file = open_table(path, sheet)
+    file = open_table(path, options)
     return file.table(), file.notes
 
 
-def open_table(
-    path: str | Path, sheet: str | None = None, limits: Limits = LIMITS, encoding: str | None = None
-) -> TableFile:
+def open_table(path: str | Path, options: ReadOptions = AS_FOUND) -> TableFile:
     """Read a table into a store of rows, at the memory of a few rows; see `read_table`.
-
-    A sheet is named, or numbered from 1; without an encoding, text that has no mark of one is looked at.
 
     Raises:
         DataError: whatever is wrong with the file, or it is too large.
         MissingDependencyError: what reads this kind is not installed.
     """
     with reading(path, DataError, "this table cannot be read", "Open it where it was made, and save it again"):
-        return _open(Path(path).expanduser(), sheet, limits, encoding)
+        return _open(Path(path).expanduser(), options)
 
 
-def _open(path: Path, sheet: str | None, limits: Limits, encoding: str | None) -> TableFile:
-    grid = _grid(path, sheet, limits, encoding)
-    survey = Survey(path, grid, limits)
+def _open(path: Path, options: ReadOptions) -> TableFile:
+    grid = _grid(path, options)
+    survey = Survey(path, grid, options)
     lines: Iterator[list[str]] = (
         [_clean(cell) if cell else cell for cell in line] for line in survey.counted(grid.lines)
     )
@@ -87,7 +82,7 @@ def _open(path: Path, sheet: str | None, limits: Limits, encoding: str | None) -
     return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))
 
 
-def _grid(path: Path, sheet: str | None, limits: Limits, encoding: str | None) -> Grid:
+def _grid(path: Path, options: ReadOptions) -> Grid:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -97,17 +92,11 @@ def _grid(path: Path, sheet: str | None, limits: Limits, encoding: str | None) -
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or 'error').lower()}"
         raise DataError(problem, where=str(path), remedy="Check its name, and who may read it") from error
-    limits.check_bytes(path, found.st_size)
+    options.limits.check_bytes(path, found.st_size)
     if not start.strip(b" \t\r\n\0"):
         raise DataError("this file is empty", where=str(path), remedy="Give one with a header row and rows below it")
     suffix, notes = _kind(path, start)
-    reader = READERS[suffix]
-    if reader is read_spreadsheet:
-        grid = read_spreadsheet(path, sheet, limits)
-    elif reader is read_parquet:
-        grid = read_parquet(path, limits)
-    else:
-        grid = reader(path, limits, encoding)
+    grid = READERS[suffix](path, options)
     grid.notes[:0] = notes
     return grid
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.grid import Grid, listed, numbered
-from mate_cli.tables.limits import Limits
+from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
 
 LONGEST_CELL = 2_000
@@ -25,8 +25,8 @@ _WITH_POINT = re.compile(_UNIT.format(r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*|,\d{3})|\d
 class Survey:
     """Looks at every line once: stores it, and keeps account of what has to be said."""
 
-    def __init__(self, path: Path, grid: Grid, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
+        self.limits = options.limits
         self.path, self.grid, self.notes, self.rows, self.title = path, grid, grid.notes, RowStore(), ""
         self._widths: Counter[int] = Counter()
         self._lengths: Counter[int] = Counter()

@@ -15,6 +15,7 @@ from mate_cli.errors import DataError, MateError
 from mate_cli.tables.asked import find_tables, read_questions
 from mate_cli.tables.limits import Limits
 from mate_cli.tables.read import open_table
+from mate_cli.tables.read_options import ReadOptions
 
 SECONDS = 10
 
@@ -136,10 +137,10 @@ def test_what_is_too_large_is_refused_with_the_word_that_allows_it(name, tmp_pat
     file, make, message = LARGE[name]
     make(tmp_path / file)
     with pytest.raises(DataError, match=message):
-        open_table(tmp_path / file, limits=SMALL)
+        open_table(tmp_path / file, ReadOptions(limits=SMALL))
     if message.startswith("more than"):
         with pytest.raises(DataError, match=r"or raise limits\.[a-z]+"):
-            open_table(tmp_path / file, limits=SMALL)
+            open_table(tmp_path / file, ReadOptions(limits=SMALL))
 
 
 HUNDRED = b'<mergeCell ref="A1:J1000"/>' * 100

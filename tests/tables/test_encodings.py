@@ -8,6 +8,7 @@ from mate_cli.errors import ConfigError, DataError, MateError
 from mate_cli.tables.asked import Asked, read_questions
 from mate_cli.tables.formats.encoding import known_encoding
 from mate_cli.tables.read import open_table
+from mate_cli.tables.read_options import ReadOptions
 
 WORDS = {
     "ru": "имя город Москва Казань население Иван Пётр Юлия цена товар ещё всего январь улица Ленина Россия год",
@@ -52,7 +53,7 @@ def tables(draw, most_rows):
 
 def opened(folder, name, content, encoding=None):
     (folder / name).write_bytes(content)
-    return open_table(folder / name, encoding=encoding)
+    return open_table(folder / name, ReadOptions(encoding=encoding))
 
 
 def text_of(name, lines):

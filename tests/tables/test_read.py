@@ -15,6 +15,7 @@ from strategies import texts
 
 from mate_cli.errors import DataError, MateError, MissingDependencyError
 from mate_cli.tables.read import read_table
+from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.survey import LONGEST_CELL
 from mate_cli.tables.table import Table
 
@@ -338,9 +339,9 @@ def test_merged_areas_without_end_are_left_alone(tmp_path):
 def test_a_sheet_is_chosen_by_name_or_number(workbook):
     for sheet in ("other", "3"):
         with pytest.raises(DataError, match="a header but no row below it"):
-            read_table(workbook, sheet)
+            read_table(workbook, ReadOptions(sheet=sheet))
     with pytest.raises(DataError, match="Sheets here: cover, sales, other"):
-        read_table(workbook, "Sales")
+        read_table(workbook, ReadOptions(sheet="Sales"))
 
 
 def test_a_workbook_called_csv_is_a_workbook(workbook, tmp_path):

@@ -13,6 +13,7 @@ from mate_cli.errors import ConfigError
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
     from mate_cli.tables.answered import Session
+    from mate_cli.tables.read_options import ReadOptions
 
 CONFIG = "predict"
 SEVERAL = ("table", "question")
@@ -138,18 +139,31 @@ def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
         about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions)
         return answer_database(about, lambda: open_model(cfg.run, cfg.checkpoint, here, "databases"), say)
     from mate_cli.pipelines.inference.own_tables import Asking, answer_tables
-    from mate_cli.tables.formats.encoding import known_encoding
-    from mate_cli.tables.limits import Limits
 
     asking = Asking(
         tables=as_list(cfg.table),
         questions=questions,
         questions_file=cfg.questions,
-        sheet=None if cfg.sheet is None else str(cfg.sheet),
         conversation=cfg.conversation,
         abstain=cfg.abstain,
         output=cfg.output,
+        options=read_options(cfg),
+    )
+    return answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
+
+
+def read_options(cfg: Predict) -> ReadOptions:
+    """Make the settings of reading tables from what was typed.
+
+    Raises:
+        ConfigError: there is no such encoding.
+    """
+    from mate_cli.tables.formats.encoding import known_encoding
+    from mate_cli.tables.limits import Limits
+    from mate_cli.tables.read_options import ReadOptions
+
+    return ReadOptions(
+        sheet=None if cfg.sheet is None else str(cfg.sheet),
         encoding=None if cfg.text_encoding is None else known_encoding(cfg.text_encoding),
         limits=Limits(**cfg.limits.model_dump()),
     )
-    return answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)

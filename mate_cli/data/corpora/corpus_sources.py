@@ -15,6 +15,7 @@ from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_datase
 from mate_cli.errors import DataError, MateError
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.read import SUFFIXES, open_table
+from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Table
 
 INTERACTIONS = (".txtpb", ".txtpb.gz")
@@ -111,7 +112,7 @@ def _table_files(file: Path, source: str) -> Iterator[CorpusTable]:
         for one in read_shard(file):
             yield replace(one, source=one.source or source)
         return
-    opened = open_table(file, encoding="utf-8")  # nobody would see what was guessed of one among thousands
+    opened = open_table(file, ReadOptions(encoding="utf-8"))  # nobody would see what was guessed of one among thousands
     table = opened.table(range(min(len(opened), MOST_ROWS)))
     said = file.stem.replace("_", " ").replace("-", " ")
     yield CorpusTable.of(table, source, () if table.title else (said,))

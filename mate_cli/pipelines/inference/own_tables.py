@@ -23,8 +23,8 @@ from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
 from mate_cli.tables.denotation import compute, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import numbered
-from mate_cli.tables.limits import Limits
-from mate_cli.tables.read import LIMITS, open_table, valid
+from mate_cli.tables.read import open_table, valid
+from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.fitting.truncation import CUTS
@@ -50,23 +50,19 @@ class Asking:
         tables: files, folders or patterns.
         questions: about each of them.
         questions_file: a file of more, or None.
-        sheet: of workbooks, by name or number from 1; None for the first.
         conversation: questions build on the answers before them.
         abstain: answers with less confidence (0 to 1) are withheld; None for none.
         output: where answers are written, which is no table.
-        limits: the largest table that is read.
-        encoding: of files of text; None to find it out.
+        options: how tables are read; their encoding is also that of the questions.
     """
 
     tables: Sequence[str]
     questions: Sequence[str] = ()
     questions_file: str | None = None
-    sheet: str | None = None
     conversation: bool = False
     abstain: float | None = None
     output: str | None = None
-    limits: Limits = LIMITS
-    encoding: str | None = None
+    options: ReadOptions = AS_FOUND
 
 
 def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None) -> Session:
@@ -113,7 +109,7 @@ def _pairs(asking: Asking) -> dict[Path, list[str]]:
     if not all(map(str.strip, asking.questions)):
         raise ConfigError("is blank", where="question", remedy='Write question="..."')
     asked = [Asked(valid(question)) for question in asking.questions]
-    asked += read_questions(asking.questions_file, asking.encoding) if asking.questions_file else []
+    asked += read_questions(asking.questions_file, asking.options.encoding) if asking.questions_file else []
     beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
     # Questions and earlier answers may lie in the folder of the tables.
     others = {os.path.realpath(Path(file).expanduser()) for file in (asking.questions_file, asking.output) if file}
@@ -129,7 +125,7 @@ def _open_all(
     for path in paths:
         say(f"reading {path}")
         try:
-            files[path] = open_table(path, asking.sheet, asking.limits, asking.encoding)
+            files[path] = open_table(path, asking.options)
         except MateError as error:
             if len(paths) == 1:
                 raise

@@ -12,6 +12,7 @@ from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
+from mate_cli.tables.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from pyarrow import Array, RecordBatch
@@ -29,7 +30,7 @@ LONG = PIECE // AT_ONCE
 _INDEX = re.compile(r"__index_level_\d+__")
 
 
-def read_parquet(path: Path, limits: Limits) -> Grid:
+def read_parquet(path: Path, options: ReadOptions) -> Grid:
     """Open a Parquet file; the index that pandas may have saved is no column.
 
     Raises:
@@ -38,6 +39,7 @@ def read_parquet(path: Path, limits: Limits) -> Grid:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile, read_metadata
 
+    limits = options.limits
     try:
         metadata = read_metadata(path)
         limits.check_bytes(path, sum(_unpacked(chunk, width) for chunk, width in _chunks(metadata)))

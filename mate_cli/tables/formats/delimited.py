@@ -13,6 +13,7 @@ from pathlib import Path
 from mate_cli.tables.formats.encoding import SAMPLE, Text, text_file
 from mate_cli.tables.formats.grid import Grid, numbered
 from mate_cli.tables.limits import Limits
+from mate_cli.tables.read_options import ReadOptions
 
 DELIMITERS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "pipes"}
 NO_DELIMITER = "\x1f"
@@ -23,13 +24,13 @@ LONGEST_QUOTATION = 100
 _HINT = re.compile(r"sep=(.)\r?\n")
 
 
-def read_delimited(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
+def read_delimited(path: Path, options: ReadOptions) -> Grid:
     """Open a file of delimited text.
 
     Raises:
         DataError: it is not text.
     """
-    text = text_file(path, encoding)
+    limits, text = options.limits, text_file(path, options.encoding)
     notes = text.notes
     with text.open(newline="") as file:
         sample = file.read(SAMPLE)

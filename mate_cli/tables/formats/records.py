@@ -16,6 +16,7 @@ from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
+from mate_cli.tables.read_options import ReadOptions
 
 SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
 PIECE = 1 << 16
@@ -58,23 +59,23 @@ def _int(text: str) -> int | str:
     return int(text) if len(text) <= MOST_DIGITS else text
 
 
-def read_jsonl(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
+def read_jsonl(path: Path, options: ReadOptions) -> Grid:
     """Open a file with a JSON object or list per line.
 
     Raises:
         DataError: it is not text. A line that is not JSON is refused when it is read.
     """
-    text = text_file(path, encoding)
-    return _of_values(_values_of_lines(text, limits, _Decoder(text.notes)), path, text.notes)
+    text = text_file(path, options.encoding)
+    return _of_values(_values_of_lines(text, options.limits, _Decoder(text.notes)), path, text.notes)
 
 
-def read_json(path: Path, limits: Limits, encoding: str | None = None) -> Grid:
+def read_json(path: Path, options: ReadOptions) -> Grid:
     """Read a JSON file; the objects of a list are decoded one by one.
 
     Raises:
         DataError: it is not JSON, or holds no table.
     """
-    file = text_file(path, encoding)
+    limits, file = options.limits, text_file(path, options.encoding)
     notes = file.notes
     if _is_list(file):
         return _of_values(_values_of_list(file, limits.entry, _Decoder(notes)), path, notes)

@@ -17,6 +17,7 @@ from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.formats.number_format import formatted_date, formatted_number
 from mate_cli.tables.limits import MEGABYTE, Limits
+from mate_cli.tables.read_options import ReadOptions
 
 DAMAGED = "this workbook cannot be read", "Open it in a spreadsheet program and save it again"
 _MERGED = re.compile(rb'<mergeCell\s[^<>]{0,100}?ref="([A-Z]+)(\d+):([A-Z]+)(\d+)"')
@@ -40,20 +41,15 @@ Merged = dict[tuple[int, int], tuple[int, int]]
 """The first cell of each merged area by every cell of it; (row, column), both from 1."""
 
 
-def read_spreadsheet(path: Path, sheet: str | None, limits: Limits) -> Grid:
+def read_spreadsheet(path: Path, options: ReadOptions) -> Grid:
     """Open one sheet of a workbook; a value stands in every cell of its merged area.
-
-    Args:
-        path: the workbook.
-        sheet: name, or number from 1; the first one with a table when it is None.
-        limits: the largest workbook that is read.
 
     Raises:
         DataError: it is damaged, or has no such sheet.
         MissingDependencyError: openpyxl is not installed.
     """
     notes: list[str] = []
-    return Grid(_lines(path, sheet, notes, limits), notes=notes, omits_empty=True)
+    return Grid(_lines(path, options.sheet, notes, options.limits), notes=notes, omits_empty=True)
 
 
 def _open(file: BinaryIO, path: Path) -> Any:  # noqa: ANN401 - openpyxl has no types

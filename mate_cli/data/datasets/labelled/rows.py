@@ -14,6 +14,7 @@ from mate_cli.errors import MateError
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import spreadsheet_number, spreadsheet_text
 from mate_cli.tables.read import read_table
+from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Cell, Table
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -130,7 +131,7 @@ class RowTables:
     def _read(self, name: str, row: LabelledRow) -> Table:
         path = self._find(name, row.folder)
         try:
-            return replace(read_table(path, row.text("sheet") or None)[0], table_id=name)
+            return replace(read_table(path, ReadOptions(sheet=row.text("sheet") or None))[0], table_id=name)
         except MateError as error:
             raise RowError(f"its table cannot be used: {error}") from error
 
