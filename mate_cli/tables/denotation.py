@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from decimal import Decimal
 
 from mate_cli.tables.example import AGGREGATIONS, Coordinates
-from mate_cli.tables.numbers import as_float32, convert_to_float, numeric_values
-from mate_cli.tables.table import Table
+from mate_cli.tables.numbers import as_float32, convert_to_float
+from mate_cli.tables.table import Table, find_table_formats
 
 Denotation = tuple[str | float, ...]
 
@@ -27,13 +28,15 @@ def denotation_of(aggregation: str, cells: Coordinates, table: Table) -> Denotat
     """
     if aggregation not in AGGREGATIONS:
         raise ValueError(f"no aggregation is called {aggregation!r}; there are {', '.join(AGGREGATIONS)}")
-    texts = [table.rows[row][column].text for row, column in dict.fromkeys(cells)]
+    chosen = tuple(dict.fromkeys(cells))
     if aggregation == "count":
-        return (float(len(texts)),)
-    numbers = [_number(text) for text in texts]
+        return (float(len(chosen)),)
+    numbers = [_cell_number(table, row, column) for row, column in chosen]
     known = [number for number in numbers if number is not None]
-    if aggregation == "none" or not texts or len(known) < len(texts):
-        return tuple(_value(text) for text in texts)
+    if aggregation == "none" or len(known) < max(len(numbers), 1):
+        texts = [table.rows[row][column].text.lower() for row, column in chosen]
+        pairs = zip(texts, numbers, strict=True)
+        return tuple(text if number is None or math.isnan(number) else number for text, number in pairs)
     return (sum(known) / (len(known) if aggregation == "average" else 1),)
 
 
@@ -77,10 +80,9 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _value(text: str) -> str | float:
-    """A text's number, else its lower case; NaN is no number here."""
-    number = _number(text)
-    return text.lower() if number is None or math.isnan(number) else number
+def _cell_number(table: Table, row: int, column: int) -> float | None:
+    text = table.rows[row][column].text
+    return table.formats[column].read_number(text) if table.formats else _number(text)
 
 
 WORDS_FOR_ALL = re.compile(
@@ -90,9 +92,6 @@ WORDS_FOR_ALL = re.compile(
 )
 """Words of questions whose answer may depend on every row."""
 
-AFFIXES = " €£¥%"
-"""What stands beside numbers without changing them."""
-
 
 def needs_all_rows(question: str, aggregation: str) -> bool:
     """Whether rows that were not looked at may change the answer."""
@@ -100,27 +99,24 @@ def needs_all_rows(question: str, aggregation: str) -> bool:
 
 
 def compute(aggregation: str, cells: Coordinates, table: Table) -> float | None:
-    """The sum, average or count of cells, also of $1,204, 12.5% and 3 km.
+    """Work out the sum, average or count of cells that people wrote, such as $1,204, (12.5) or 3 km.
 
-    None where there is nothing to compute, or it is beyond all numbers.
+    None where there is nothing to compute, a cell is no number, or the result is beyond all numbers.
     """
-    texts = [table.rows[row][column].text for row, column in dict.fromkeys(cells)]
+    chosen = tuple(dict.fromkeys(cells))
     if aggregation == "count":
-        return float(len(texts))
-    numbers = [number for number in map(number_in, texts) if number is not None]
-    if aggregation == "none" or not texts or len(numbers) < len(texts):
+        return float(len(chosen))
+    formats = table.formats or find_table_formats(table)
+    numbers = [formats[column].read_number(table.rows[row][column].text) for row, column in chosen]
+    known = [Decimal(repr(number)) for number in numbers if number is not None]
+    if aggregation == "none" or not known or len(known) < len(numbers):
         return None
-    try:
-        return math.fsum(numbers) / (len(numbers) if aggregation == "average" else 1)
-    except OverflowError:
-        return None
+    value = float(sum(known) / (len(known) if aggregation == "average" else 1))
+    return value if math.isfinite(value) else None
 
 
-def number_in(text: str) -> float | None:
-    """The number that a cell is, else the only one in it; None where there is none or several."""
-    try:
-        number = convert_to_float(text.replace("$", "").strip(AFFIXES))
-    except ValueError:
-        found = [value for value in numeric_values(text) if isinstance(value, float)]
-        return (-found[0] if text.startswith("-") and found[0] > 0 else found[0]) if len(found) == 1 else None
-    return number if math.isfinite(number) else None
+def find_units(cells: Coordinates, table: Table) -> tuple[str, ...]:
+    """The different currencies and units of cells, "" for none beside a percent sign; fewer than two do no harm."""
+    formats = table.formats or find_table_formats(table)
+    units = dict.fromkeys(formats[column].read_unit(table.rows[row][column].text) for row, column in cells)
+    return tuple(unit for unit in units if unit or "%" in units)

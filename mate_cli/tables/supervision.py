@@ -26,6 +26,15 @@ number; several cells hold a text of it, which only the strict mode refuses; two
 Form = Callable[[str], Hashable]
 
 
+def read_tapas_number(text: str) -> float | None:
+    """Read a text as TAPAS reads answers; None where it is no finite number."""
+    try:
+        number = convert_to_float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 _FORMS: tuple[Form, ...] = (str, str.lower, tokenize_string, wtq_normalize)
 """Normal forms in which a cell may equal an answer, the closest one first."""
 
@@ -65,7 +74,9 @@ class CellFinder:
         return self._places[form]
 
 
-def supervise(answer: Answer, cells: CellFinder, mode: Mode) -> Answer:
+def supervise(
+    answer: Answer, cells: CellFinder, mode: Mode, read_number: Callable[[str], float | None] = read_tapas_number
+) -> Answer:
     """Derive from an answer's texts what a network can learn from: coordinates, a number, or both.
 
     A stated number counts as the only text, unless the only text is that number already. A number that is not
@@ -75,6 +86,7 @@ def supervise(answer: Answer, cells: CellFinder, mode: Mode) -> Answer:
         answer: as the dataset states it.
         cells: the finder of the example's table.
         mode: with "none" the answer is left as it is.
+        read_number: reads a text as a number, by TAPAS's rules or by those of people's tables.
 
     Returns:
         The answer; where nothing can be learnt from it, it has neither coordinates nor number, and its source is
@@ -82,13 +94,13 @@ def supervise(answer: Answer, cells: CellFinder, mode: Mode) -> Answer:
     """
     if mode == "none":
         return answer
-    texts = _texts(answer)
+    texts = _texts(answer, read_number)
     bare = replace(answer, texts=texts, coordinates=(), number=None, aggregation=None)
     if not texts:
         return replace(bare, source=NO_TEXT)
     strict = mode == "remove_all_strict"
     coordinates, reason = cells.find(texts, strict)
-    number = _number(texts)
+    number = read_number(texts[0]) if len(texts) == 1 else None
     if (strict and reason in (SEVERAL, SHARED)) or (not coordinates and number is None):
         return replace(bare, source=reason)
     return replace(bare, coordinates=coordinates, number=number)
@@ -103,20 +115,11 @@ def _objection(found: Sequence[Sequence[tuple[int, int]]], strict: bool) -> str:
     return SHARED if len(set(everywhere)) < len(everywhere) else ""
 
 
-def _texts(answer: Answer) -> tuple[str, ...]:
+def _texts(answer: Answer, read_number: Callable[[str], float | None]) -> tuple[str, ...]:
     if answer.number is None:
         return answer.texts
-    stated, parsed = as_float32(answer.number), _number(answer.texts)
+    stated = as_float32(answer.number)
+    parsed = read_number(answer.texts[0]) if len(answer.texts) == 1 else None
     if parsed is not None and as_float32(parsed) == stated:
         return answer.texts
     return (str(int(stated)) if stated.is_integer() else str(stated),)
-
-
-def _number(texts: Sequence[str]) -> float | None:
-    if len(texts) != 1:
-        return None
-    try:
-        number = convert_to_float(texts[0])
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

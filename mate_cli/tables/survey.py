@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
 from mate_cli.errors import DataError
+from mate_cli.tables.column_format import ColumnEvidence, find_formats
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
@@ -17,22 +17,17 @@ LONGEST_CELL = 2_000
 """Characters that are kept of a cell: far more than a network reads."""
 TITLE_LINES = 10
 """The header is looked for in so many lines."""
-_UNIT = r"[-+]?[$€£]?\s?{}\s?[%€$£]?"
-_WITH_COMMA = re.compile(_UNIT.format(r"(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,}))"))
-_WITH_POINT = re.compile(_UNIT.format(r"(?:\d{1,3}(?:,\d{3})+(?:\.\d*|,\d{3})|\d+\.(?:\d{1,2}|\d{4,})|\d{4,}\.\d+)"))
 
 
 class Survey:
     """Looks at every line once: stores it, and keeps account of what has to be said."""
 
     def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
-        self.limits = options.limits
+        self.options, self.limits = options, options.limits
         self.path, self.grid, self.notes, self.rows, self.title = path, grid, grid.notes, RowStore(), ""
         self._widths: Counter[int] = Counter()
         self._lengths: Counter[int] = Counter()
-        self._used: set[int] = set()
-        self._commas: set[int] = set()
-        self._points: set[int] = set()
+        self._evidence: defaultdict[int, ColumnEvidence] = defaultdict(ColumnEvidence)
         self._blank = self._number = self._cut = self._last_filled = 0
         self._longest = (0, 0, 0)
 
@@ -78,11 +73,9 @@ class Survey:
         self._last_filled = self._number
         for column, text in enumerate(line):
             if text:
-                self._used.add(column)
+                self._evidence[column].add(text)
                 if len(text) > LONGEST_CELL:
                     line[column] = self._cut_cell(text, column)
-                elif "," in text or "." in text:
-                    self._look_at_number(text, column)
         self._widths[len(line)] += 1
         self._lengths[length] += 1
         self.rows.add(self._number, line)
@@ -91,13 +84,6 @@ class Survey:
         self._cut += 1
         self._longest = max(self._longest, (len(text), self._number, column))
         return text[:LONGEST_CELL]
-
-    def _look_at_number(self, text: str, column: int) -> None:
-        """Note what tells decimal commas from decimal points; 1,234 and 1.234 tell nothing."""
-        if _WITH_COMMA.fullmatch(text):
-            self._commas.add(column)
-        elif _WITH_POINT.fullmatch(text):
-            self._points.add(column)
 
     def finish(self, header: list[str]) -> TableFile:
         """Name the columns and say what was done.
@@ -115,14 +101,14 @@ class Survey:
         if self.grid.header is None:
             self._say_what_is_ragged(len(header), width)
         header = [*header, *[""] * (width - len(header))]
-        columns = tuple(c for c in range(width) if header[c] or c in self._used)
+        columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
         names = self._names([header[column] for column in columns])
         self._say_the_rest(width, columns, names)
-        commas = frozenset(self._commas - self._points)
-        if commas:
-            shown = listed(repr(name) for column, name in zip(columns, names, strict=True) if column in commas)
-            self.notes.append(f"Decimal commas were read as points in {shown}.")
-        return TableFile(self.path, names, self.rows, columns, commas, self.notes, self.title)
+        for column in self.grid.numeric:
+            self._evidence[column].is_typed = True
+        formats, notes = find_formats(names, [self._evidence[column] for column in columns], self.options)
+        self.notes += notes
+        return TableFile(self.path, names, self.rows, columns, formats, self.notes, self.title)
 
     def _say_what_is_ragged(self, header: int, width: int) -> None:
         shorter = sum(count for length, count in self._lengths.items() if length < header)

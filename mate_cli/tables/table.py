@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
+from mate_cli.tables.column_format import ColumnFormat, collect_evidence, find_formats
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 
 
@@ -26,6 +28,7 @@ class Table:
         header: one cell per column.
         rows: body rows, row 0 being the first row below the header.
         passages: text of each linked passage, by link.
+        formats: how each column writes numbers; none for tables of datasets, whose numbers TAPAS's rules read.
     """
 
     table_id: str
@@ -36,6 +39,7 @@ class Table:
     section_text: str = ""
     intro: str = ""
     passages: Mapping[str, str] = field(default_factory=dict)
+    formats: tuple[ColumnFormat, ...] = ()
 
     @classmethod
     def from_pandas(cls, frame: Any, *, title: str = "", table_id: str = "table") -> Table:  # noqa: ANN401
@@ -55,10 +59,27 @@ class Table:
         ]
         header = tuple(Cell(str(name)) for name in whole.columns)
         rows = tuple(tuple(map(Cell, row)) for row in zip(*texts, strict=True))
-        return cls(table_id, header, rows, title=title)
+        numeric = {place for place, column in enumerate(columns) if all(map(is_number, column.dropna()))}
+        table = cls(table_id, header, rows, title=title)
+        return replace(table, formats=find_table_formats(table, numeric))
 
     def cells(self) -> Iterator[tuple[int, int, Cell]]:
         """Yield (row, column, cell) of the body, row by row; both indices start at 0."""
         for row_index, row in enumerate(self.rows):
             for column_index, cell in enumerate(row):
                 yield row_index, column_index, cell
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a number itself, and no text of one."""
+    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+
+
+def find_table_formats(table: Table, numeric: Collection[int] = ()) -> tuple[ColumnFormat, ...]:
+    """Decide how the columns of a table that people wrote state numbers; in `numeric` ones, values are no texts."""
+    names = [cell.text for cell in table.header]
+    columns = [
+        collect_evidence((row[column].text for row in table.rows), is_typed=column in numeric)
+        for column in range(len(names))
+    ]
+    return find_formats(names, columns)[0]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mate_cli.tables.column_format import ColumnFormat
 from mate_cli.tables.table import Cell, Table
 
 IN_MEMORY = 1 << 20
@@ -59,7 +60,7 @@ class TableFile:
         header: a name for each of C columns; no two are alike.
         rows: the body rows that are not blank, each with at most as many cells as the file has columns.
         columns: which cells of a row belong to the header's columns.
-        decimal_commas: those of them whose numbers are written as 1.234,5.
+        formats: how each of them writes numbers.
         notes: what was done on reading, as plain sentences.
         title: a line that stood alone above the table.
     """
@@ -68,7 +69,7 @@ class TableFile:
     header: tuple[str, ...]
     rows: RowStore
     columns: tuple[int, ...]
-    decimal_commas: frozenset[int] = frozenset()
+    formats: tuple[ColumnFormat, ...]
     notes: list[str] = field(default_factory=list)
     title: str = ""
 
@@ -88,16 +89,8 @@ class TableFile:
         rows = self if places is None else map(self.row, places)
         kept = range(len(self.header)) if columns is None else columns
         header, *body = (tuple(Cell(row[column]) for column in kept) for row in (self.header, *rows))
-        return Table(self.path.name, header, tuple(body), title=self.title)
+        formats = tuple(self.formats[column] for column in kept)
+        return Table(self.path.name, header, tuple(body), title=self.title, formats=formats)
 
     def _row(self, cells: Sequence[str]) -> tuple[str, ...]:
-        row = (cells[column] if column < len(cells) else "" for column in self.columns)
-        if not self.decimal_commas:
-            return tuple(row)
-        pairs = zip(self.columns, row, strict=True)
-        return tuple(with_point(text) if column in self.decimal_commas else text for column, text in pairs)
-
-
-def with_point(text: str) -> str:
-    """Turn 1.234,5 into 1234.5."""
-    return text.replace(".", "").replace(",", ".") if "," in text else text
+        return tuple(cells[column] if column < len(cells) else "" for column in self.columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.tables.denotation import compute, needs_all_rows, number_in, number_text
+from mate_cli.tables.denotation import compute, needs_all_rows, number_text
 from mate_cli.tables.formats.number_format import formatted_number
 from mate_cli.tables.table import Cell, Table
 
@@ -39,11 +39,6 @@ def test_what_is_beyond_all_numbers_is_no_answer(aggregation):
 def test_a_number_beyond_all_numbers_is_shown_as_spreadsheets_do(value, kind):
     assert formatted_number(value, kind) == "#NUM!"
     assert formatted_number(1e300, kind) != "#NUM!"
-
-
-@pytest.mark.parametrize(("text", "number"), [("1 to 3", None), ("nan", None), ("", None), ("€ 7", 7), ("-3 km", -3)])
-def test_a_cell_is_a_number_where_it_holds_one(text, number):
-    assert number_in(text) == number
 
 
 @pytest.mark.parametrize(

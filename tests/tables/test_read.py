@@ -130,13 +130,13 @@ RUSSIAN = "имя,город\nИван,Москва\nПётр,Казань\nЮл
 HANDLED = {
     "semicolons and decimal commas": (
         "name;price\nA;1,5\nB;1.204,25\n",
-        [["name", "price"], ["A", "1.5"], ["B", "1204.25"]],
-        ["Columns are parted by semicolons.", "Decimal commas were read as points in 'price'."],
+        [["name", "price"], ["A", "1,5"], ["B", "1.204,25"]],
+        ["Columns are parted by semicolons.", "Decimal commas: 'price' (otherwise write decimal=.)."],
     ),
-    "thousands are no decimals": (
+    "points and commas": (
         'n,v\na,"1,204"\nb,"2,10"\nc,3.5\n',
         [["n", "v"], ["a", "1,204"], ["b", "2,10"], ["c", "3.5"]],
-        [],
+        ["No numbers in 'v': decimal points and commas are mixed. Write decimal=, or decimal=."],
     ),
     "pipes": ("a|b\n1|2\n", [["a", "b"], ["1", "2"]], ["Columns are parted by pipes."]),
     "a hint of Excel": ("sep=;\na;b\n1;2\n", [["a", "b"], ["1", "2"]], ["Columns are parted by semicolons."]),
@@ -149,11 +149,11 @@ HANDLED = {
     ),
     "letters that many encodings share": (
         "Straße;Anteil\nKölner Straße in München;12,5%\nZürcher Straße in Düsseldorf;7,25 %\n".encode("cp1252"),
-        [["Straße", "Anteil"], ["Kölner Straße in München", "12.5%"], ["Zürcher Straße in Düsseldorf", "7.25 %"]],
+        [["Straße", "Anteil"], ["Kölner Straße in München", "12,5%"], ["Zürcher Straße in Düsseldorf", "7,25 %"]],
         [
             guessed("cp1252"),
             "Columns are parted by semicolons.",
-            "Decimal commas were read as points in 'Anteil'.",
+            "Decimal commas: 'Anteil' (otherwise write decimal=.).",
         ],
     ),
     "cp1251": (

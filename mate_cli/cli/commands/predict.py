@@ -25,6 +25,9 @@ TEXTS = (
     "questions",
     "sheet",
     "text_encoding",
+    "locale",
+    "decimal",
+    "thousands",
     "run",
     "checkpoint",
     "input",
@@ -156,14 +159,20 @@ def read_options(cfg: Predict) -> ReadOptions:
     """Make the settings of reading tables from what was typed.
 
     Raises:
-        ConfigError: there is no such encoding.
+        ConfigError: there is no such encoding, locale or mark.
     """
+    from mate_cli.tables.column_format import read_decimal
     from mate_cli.tables.formats.encoding import known_encoding
     from mate_cli.tables.limits import Limits
     from mate_cli.tables.read_options import ReadOptions
 
-    return ReadOptions(
+    options = ReadOptions(
         sheet=None if cfg.sheet is None else str(cfg.sheet),
         encoding=None if cfg.text_encoding is None else known_encoding(cfg.text_encoding),
+        locale=cfg.locale,
+        decimal=cfg.decimal,
+        thousands=cfg.thousands,
         limits=Limits(**cfg.limits.model_dump()),
     )
+    read_decimal(options)
+    return options

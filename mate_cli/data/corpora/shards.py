@@ -115,7 +115,7 @@ def from_row(row: Mapping[str, Any]) -> CorpusTable:
         if len(line) == len(header)
     )
     passages = {passage["link"]: passage["text"] for passage in row.get("passages") or ()}
-    texts = {name: row.get(name) or "" for name in TEXTS}
+    texts: dict[str, Any] = {name: row.get(name) or "" for name in TEXTS}
     table = Table(texts.pop("table_id"), header, body, passages=passages, **texts)
     return CorpusTable.of(table, row.get("source") or "", tuple(row.get("texts") or ()), row.get("key") or "")
 

@@ -20,7 +20,7 @@ from mate_cli.pipelines.inference.opened import Model
 from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
 from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
-from mate_cli.tables.denotation import compute, needs_all_rows, number_text
+from mate_cli.tables.denotation import compute, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import numbered
 from mate_cli.tables.read import open_table, valid
@@ -225,6 +225,9 @@ def _filled(answered: TableQuestion, selection: Selection | None, text: str, ver
         )
     if selection.aggregation in ("sum", "average") and selection.cells and value is None:
         warnings.append(f"Not all chosen cells are numbers, so there is no {selection.aggregation}.")
+    units = find_units(selection.cells, table) if selection.aggregation in ("sum", "average") else ()
+    if len(units) > 1 and value is not None:
+        warnings.append(f"The {selection.aggregation} mixes units: {', '.join(unit or 'no unit' for unit in units)}.")
     return replace(
         answered,
         text=_text(selection, table, text) if value is None else number_text(value, ","),

@@ -70,7 +70,7 @@ class RowFitter:
         whole = Whole(file)
         too_large = len(file) > self.rows or len(file.header) > self.columns
         is_cut = [True] * len(asked) if too_large else self._is_cut(whole.seen.table, asked)
-        index = RowIndex(file.header, asked, file) if any(is_cut) else None
+        index = RowIndex(file.header, file.formats, asked, file) if any(is_cut) else None
         pairs = zip(asked, is_cut, strict=True)
         seen = [self._choose(file, one, index) if index and cut else whole.seen for one, cut in pairs]
         return seen * len(questions) if together else seen

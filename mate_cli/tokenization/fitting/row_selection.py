@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mate_cli.tables.column_format import ColumnFormat
 from mate_cli.tables.numbers import Date, numeric_values
 from mate_cli.tokenization.expansion import SentenceIndex
 
@@ -29,9 +30,7 @@ NUMERIC_SHARE = 0.5
 _MONTHS = "january february march april may june july august september october november december"
 MONTHS = tuple(_MONTHS.split())
 _TERM = re.compile(r"\d{4}-\d\d(?:-\d\d)?\b|\d[\d,]*(?:\.\d+)?|[^\W\d_]\w+")
-_DATE = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
 _WITH_DIGITS = re.compile(r"\S*\d\S*")
-_AFFIXES = " $€£¥%+"
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,15 @@ class RowChoice:
 class RowIndex:
     """Ranks the rows of a table for some questions; only what these ask for is kept of each row."""
 
-    def __init__(self, header: Sequence[str], questions: Iterable[str], rows: Iterable[Sequence[str]]) -> None:
+    def __init__(
+        self,
+        header: Sequence[str],
+        formats: Sequence[ColumnFormat],
+        questions: Iterable[str],
+        rows: Iterable[Sequence[str]],
+    ) -> None:
         self._header = [frozenset(map(_singular, _terms(name))) for name in header]
-        self._names = list(header)
+        self._names, self._formats = list(header), formats
         self._numbers: dict[str, int] = {}
         wanted: set[int] = set()
         for question in questions:
@@ -89,9 +94,9 @@ class RowIndex:
     def _read(self, row: Sequence[str]) -> str:
         """The terms of a row that questions have, as one text."""
         for column, values in self._values.items():
-            values.append(comparable(row[column]))
+            values.append(self._formats[column].read_sortable(row[column]))
         known = self._numbers
-        found = [known[term] for term in _findable(" \n".join(row)) if term in known]
+        found = [known[term] for term in _findable(" \n".join(map(_with_point, row, self._formats))) if term in known]
         self._seen.update(found)
         return " ".join(map(_code, found))
 
@@ -129,17 +134,6 @@ def matching_shares(question: str, rows: Sequence[Sequence[str]]) -> np.ndarray:
     return np.array([[not wanted.isdisjoint(_findable(cell)) for cell in row] for row in rows]).mean(0)
 
 
-def comparable(text: str) -> float:
-    """A cell as one number that can be compared, dates by their days; NaN where it is none."""
-    date = _DATE.match(text)
-    if date:
-        return float(int(date[1]) * 10_000 + int(date[2]) * 100 + int(date[3] or 0))
-    try:
-        return float(text.strip(_AFFIXES).replace(",", ""))
-    except ValueError:
-        return np.nan
-
-
 def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int) -> list[int]:
     """Take rows, the best first, until the next one exceeds the budget; at least one, back in the table's order.
 
@@ -152,6 +146,12 @@ def fit_rows(order: Iterable[int], costs: Iterable[int], budget: int, most: int)
             break
         taken.append(int(place))
     return sorted(taken)
+
+
+def _with_point(text: str, written: ColumnFormat) -> str:
+    """A cell, and its number as questions write it where the column has decimal commas."""
+    number = written.read_number(text) if written.decimal == "," else None
+    return text if number is None else f"{text} {abs(number):.6f}"
 
 
 def _findable(text: str) -> list[str]:

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from mate_cli.tables.numbers import Value, numeric_values
-from mate_cli.tables.numeric_columns import column_ranks, column_values, relations
+from mate_cli.tables.numbers import Value, as_float32, numeric_values
+from mate_cli.tables.numeric_columns import CONSOLIDATION_FRACTION, column_ranks, column_values, relations
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import expanded
 from mate_cli.tokenization.fitting.exact_match_pruning import TableStems
@@ -65,8 +65,18 @@ class TableFacts:
     @cached_property
     def numbers(self) -> dict[int, dict[int, Value]]:
         """The numeric columns: value by row, by column. All rows of the table count."""
-        columns = ((column, column_values(row[column].text for row in self.table.rows)) for column in range(self.width))
+        columns = ((column, self._read_column(column)) for column in range(self.width))
         return {column: values for column, values in columns if values}
+
+    def _read_column(self, column: int) -> dict[int, Value]:
+        """The numbers that people wrote, where the column has enough of them, else what TAPAS's rules read."""
+        texts = [row[column].text for row in self.table.rows]
+        if self.table.formats:
+            numbers = map(self.table.formats[column].read_number, texts)
+            values: dict[int, Value] = {row: number for row, number in enumerate(numbers) if number is not None}
+            if values and len(values) >= CONSOLIDATION_FRACTION * len(texts):
+                return values
+        return column_values(texts)
 
     @cached_property
     def ranks(self) -> np.ndarray:
@@ -100,7 +110,8 @@ class TableFacts:
             return None
         bits = np.zeros(len(self.parts), dtype=np.int32)
         for column, values in self.numbers.items():
-            for row, relation in relations(asked, values).items():
+            rounded = {row: as_float32(value) if isinstance(value, float) else value for row, value in values.items()}
+            for row, relation in relations(asked, rounded).items():
                 if row < len(self.rows):
                     bits[(row + 1) * self.width + column] = relation
         return bits

@@ -6,17 +6,18 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.labelled.rows import NAMES, LabelledRow, RowError, RowTables, example_of
+from mate_cli.data.datasets.labelled.rows import NAMES, LabelledRow, RowError, RowTables, example_of, read_stated_number
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, TableExample
-from mate_cli.tables.supervision import CellFinder, supervise
+from mate_cli.tables.supervision import CellFinder, Mode, supervise
 from mate_cli.tables.text import candidate_cells, table_matches
 
 FEW_TABLES = 10
@@ -130,7 +131,8 @@ class LabelledRows(Release):
             return replace(example, answer=_held(answer, example))
         finder = self._finders.setdefault(id(table), CellFinder(table))
         stated = answer.aggregation
-        found = supervise(answer, finder, "remove_all_strict" if strict else "remove_all")
+        mode: Mode = "remove_all_strict" if strict else "remove_all"
+        found = supervise(answer, finder, mode, partial(read_stated_number, table=table))
         return replace(example, answer=replace(found, aggregation=stated))
 
     @staticmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any
 
 from mate_cli.data.archive import read_file
 from mate_cli.errors import MateError
+from mate_cli.tables.column_format import ColumnFormat, format_of
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import spreadsheet_number, spreadsheet_text
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
-from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.table import Cell, Table, find_table_formats, is_number
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "question_id"),
@@ -181,7 +181,11 @@ def inline_table(value: object) -> Table:
         raise RowError(f"row {long} of the table has {len(rows[long])} cells under {len(header)} headers")
     texts = [[spreadsheet_text(one).strip() for one in line] + [""] * (len(header) - len(line)) for line in lines]
     top, *body = (tuple(map(Cell, line)) for line in texts)
-    return Table(name, top, tuple(body))
+    table = Table(name, top, tuple(body))
+    numeric = {
+        column for column in range(len(header)) if any(is_number(row[column]) for row in rows if column < len(row))
+    }
+    return replace(table, formats=find_table_formats(table, numeric))
 
 
 def with_passages(table: Table, passages: Sequence[Mapping[str, Any]]) -> Table:
@@ -251,7 +255,7 @@ def example_of(row: LabelledRow, name: str, tables: RowTables) -> TableExample:
 
 def _answer(row: LabelledRow, table: Table) -> Answer | None:
     texts, cells = row.texts("answer"), _coordinates(row, table)
-    label, number = _label(row), _number(row)
+    label, number = _label(row), _number(row, table)
     aggregation = row.text("aggregation").lower() or None
     if aggregation is not None and aggregation not in AGGREGATIONS:
         raise RowError(f"aggregation is {aggregation}, not one of {', '.join(AGGREGATIONS)}")
@@ -284,12 +288,16 @@ def _label(row: LabelledRow) -> int | None:
     return LABELS[text]
 
 
-def _number(row: LabelledRow) -> float | None:
+def _number(row: LabelledRow, table: Table) -> float | None:
     text = row.text("number")
-    try:
-        number = float(text) if text else None
-    except ValueError as error:
-        raise RowError(f"number is {text}") from error
-    if number is not None and not math.isfinite(number):
-        raise RowError("number is no number, or too large")
-    return number
+    number = read_stated_number(text, table) if text else None
+    if text and number is None:
+        raise RowError(f"number is {text}, which is no number, or too large")
+    return number / 100 if number is not None and "%" in text else number
+
+
+def read_stated_number(text: str, table: Table) -> float | None:
+    """Read the number of an answer: as its table writes numbers, else as the text alone is read; None for no number."""
+    marks = {one.decimal for one in table.formats} - {""}
+    as_in_table = ColumnFormat(decimal=marks.pop()).read_number(text) if len(marks) == 1 else None
+    return format_of([text]).read_number(text) if as_in_table is None else as_in_table
