@@ -38,7 +38,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _POWER = re.compile(r"(?<=10)[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 
 _NUMBER = r"\d(?:[\d.,' ]*\d)?"
-_EXPONENT = r"(?:[eE][+-]?\d{1,3}| ?[x*] ?10\^?[+-]?\d{1,3})"
+_EXPONENT = r"(?:[eE][+-]?\d{1,3}| ?[x*] ?10(?:\^[+-]?|[+-])\d{1,3})"
 _CORE = re.compile(
     rf"(?P<half>(?:\d+ ?)?[¼-¾⅐-⅞])(?!\d)"
     rf"|(?P<whole>\d+) (?P<over>\d+)/(?P<under>[1-9]\d*)(?![\d/])"
@@ -118,7 +118,7 @@ def parse_amount(text: str) -> Amount | None:
         return amount._replace(digits=repr(int(whole or 0) + unicodedata.numeric(sign)), is_fraction=True)
     if core["over"]:
         value = int(core["whole"]) + int(core["over"]) / int(core["under"])
-        return amount._replace(digits=repr(value), is_fraction=True) if value < int(core["whole"]) + 1 else None
+        return amount._replace(digits=repr(value), is_fraction=True) if value <= int(core["whole"]) + 1 else None
     if core["lone"]:
         return amount._replace(digits=repr(int(core["lone"]) / int(core["part"])), is_lone_fraction=True)
     exponent = core["exponent"] or ""

@@ -52,7 +52,7 @@ class ColumnFormat:
         decimal: the decimal mark; "" where nothing in the column is a number.
         thousands: the only mark between groups of digits; None for any that fits.
         minus_in_parentheses: (12) is -12.
-        units: words behind numbers that are units here.
+        unit: a word behind numbers that is a unit here, besides the known ones.
         fractions: 1/2 is a half.
         day_first: 01/02/2024 is in February; None where nothing says.
     """
@@ -60,7 +60,7 @@ class ColumnFormat:
     decimal: str = "."
     thousands: str | None = None
     minus_in_parentheses: bool = False
-    units: frozenset[str] = frozenset()
+    unit: str = ""
     fractions: bool = False
     day_first: bool | None = None
 
@@ -93,7 +93,7 @@ class ColumnFormat:
         if amount is None:
             return None
         is_number = (
-            (is_certain_unit(amount) or (amount.unit in self.units and not amount.attached))
+            (is_certain_unit(amount) or (amount.unit == self.unit and not amount.attached))
             and (self.fractions or not amount.is_lone_fraction)
             and (self.minus_in_parentheses or not amount.parentheses or _is_surely_minus(amount))
         )
@@ -154,7 +154,8 @@ class ColumnEvidence:
             for is_first, part in ((True, "first"), (False, "second")):
                 self.days_above_12[is_first] += int(date[part]) > 12
         if amount is not None:
-            self.units[amount.unit] += not is_certain_unit(amount) and not amount.attached
+            if not is_certain_unit(amount):
+                self.units["" if amount.attached else amount.unit] += 1
             self.parentheses += amount.parentheses
             self.years_in_parentheses += _YEAR_IN_PARENTHESES.fullmatch(text) is not None
 
@@ -163,7 +164,14 @@ class ColumnEvidence:
         """At least half of the cells are numbers in some way of writing."""
         fractions = self.kinds[FRACTION] + self.kinds[LONE_FRACTION] * (self.kinds[FRACTION] > 0)
         numbers = self.integers + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in _MARKED)
+        numbers -= 0 if self.unit else self.units.total()
         return numbers > 0 and numbers >= MIN_NUMERIC_SHARE * self.filled
+
+    @property
+    def unit(self) -> str:
+        """The word behind most of the numbers that have a word of no known unit; "" where they differ."""
+        unit, count = max(self.units.items(), key=lambda pair: pair[1], default=("", 0))
+        return unit if 2 * count > self.units.total() else ""
 
     @property
     def is_named_by_digits(self) -> bool:
@@ -283,12 +291,11 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str) -> s
 def _format_of(column: ColumnEvidence, decimal: str, thousands: str | None) -> ColumnFormat:
     bare = column.integers + sum(column.kinds[kind] for kind in (*_MARKED, PLAIN)) - column.parentheses
     only_years = column.years_in_parentheses == column.parentheses and column.years == bare
-    unknown = column.units.total()
     return ColumnFormat(
         decimal=decimal,
         thousands=thousands,
         minus_in_parentheses=column.is_dense and not only_years,
-        units=frozenset(unit for unit, count in column.units.items() if column.is_dense and 2 * count >= unknown > 0),
+        unit=column.unit if column.is_dense else "",
         fractions=column.kinds[FRACTION] > 0,
         day_first=_is_day_first(column.days_above_12),
     )
