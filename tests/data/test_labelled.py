@@ -1,6 +1,8 @@
 """Labelled questions of one's own, as people write them down."""
 
 import json
+from pathlib import Path
+from typing import NamedTuple
 
 import datasets
 import pytest
@@ -9,12 +11,20 @@ from mate_cli.cli.app import main
 from mate_cli.data.datasets.labelled.files import LabelledFiles
 from mate_cli.data.datasets.labelled.hub import HubDataset
 from mate_cli.errors import DataError
+from mate_cli.metrics.denotation_accuracy import right_denotations
+
+MATE_TESTS = Path(__file__).parents[1]
 
 LISTS = [["region", "sales"], ["north", 1204], ["south", 870.0], ["west", None]]
 OBJECTS = [{"region": "north", "sales": 1204}, {"region": "south", "sales": 870.0}, {"region": "west"}]
 PARTS = {"header": LISTS[0], "rows": LISTS[1:]}
 ASKED = {"question": "who sold most?", "table": LISTS}
 CSV = "region,sales\nnorth,1204\nsouth,870\n"
+
+
+class Selection(NamedTuple):
+    cells: tuple
+    aggregation: str
 
 
 def lines(path, rows):
@@ -186,3 +196,33 @@ def test_files_that_are_missing_are_named_before_anything_is_built(tmp_path, mon
     assert "nope.jsonl" in capsys.readouterr().err
     assert main(["train", "data=files"]) == 2
     assert "no file is named. Set data.train=FILE" in capsys.readouterr().err
+
+
+LABEL_CASES = MATE_TESTS / "tables" / "cases" / "25_labels_as_people_write_them"
+
+
+@pytest.mark.parametrize(
+    ("file", "numbers"),
+    [("q_num.csv", [2074]), ("q_num.xlsx", [2074, 0.125]), ("q_mixed.csv", [None, None, 3.5])],
+)
+def test_numbers_of_answers_are_read_as_people_write_them(file, numbers):
+    if file.endswith(".xlsx"):
+        pytest.importorskip("openpyxl")
+    examples = LabelledFiles(root=LABEL_CASES, train=file, dev_share=0).examples("train")
+    assert [example.answer.number for example in examples] == numbers
+
+
+@pytest.mark.parametrize(("answer", "number"), [("1.204,50", 1204.5), ("1.204", 1204), ("1204.5", 1204.5)])
+def test_an_answer_is_read_as_its_table_writes_numbers(tmp_path, answer, number):
+    (tmp_path / "t.csv").write_text("artikel;preis\na;1.000,50\nb;204,00\n", encoding="utf-8")
+    (example,) = read(tmp_path, {"question": "zusammen?", "table": "t.csv", "answer": answer, "aggregation": "sum"})
+    assert example.answer.number == number
+    assert right_denotations({"rows-1": Selection(((0, 1), (1, 1)), "sum")}, {"rows-1": example}) == {
+        "rows-1": number == 1204.5
+    }
+
+
+def test_one_question_is_a_training_split_alone(tmp_path):
+    data = LabelledFiles(root=tmp_path, train=lines(tmp_path / "rows.jsonl", [{**ASKED, "answer": "north"}]))
+    assert data.splits == ("train",)
+    assert not data.check().problems

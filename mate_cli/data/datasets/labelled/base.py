@@ -94,7 +94,11 @@ class LabelledRows(Release):
         return self._in_turn([self._supervised(example, strict=split == "train") for example in examples])
 
     def _found_splits(self) -> tuple[str, ...]:
-        return tuple(split for split, place in self.split_files.items() if self.is_there(place))
+        places = {split: place for split, place in self.split_files.items() if self.is_there(place)}
+        train = places.get("train")
+        if train is not None and places.get("dev") == train and len(self._read_place(train)[0]) == 1:
+            del places["dev"]  # one question cannot be parted
+        return tuple(places)
 
     def _read_place(self, place: str) -> tuple[list[TableExample], list[Problem]]:
         if place not in self._parsed:
