@@ -36,16 +36,6 @@ def test_no_circles(imports):
         pytest.fail(" <- ".join(circle.args[1]))
 
 
-def test_one_meaning_per_public_name():
-    """Files of one folder may share names where they do the same in their own way, as each command has its `run`."""
-    folders = defaultdict(set)
-    for file in (ROOT / "mate_cli").rglob("*.py"):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-                folders[node.name].add(file.parent.relative_to(ROOT).as_posix())
-    assert {name: sorted(where) for name, where in folders.items() if len(where) > 1} == {}
-
-
 def test_no_room_has_more_than_fifteen_files():
     files = [file for file in (ROOT / "mate_cli").rglob("*.py") if file.name != "__init__.py"]
     rooms = Counter(file.parent.relative_to(ROOT).as_posix() for file in files)

@@ -8,10 +8,10 @@ from itertools import chain, islice
 from pathlib import Path
 
 from mate_cli.errors import DataError
-from mate_cli.tables.column_format import ColumnEvidence, find_formats
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
+from mate_cli.tables.values.column_format import ColumnEvidence, find_formats
 
 LONGEST_CELL = 2_000
 """Characters that are kept of a cell: far more than a network reads."""

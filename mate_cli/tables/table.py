@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from mate_cli.tables.column_format import ColumnFormat, collect_evidence, find_formats
 from mate_cli.tables.formats.cell_text import spreadsheet_text
+from mate_cli.tables.values.column_format import ColumnFormat, collect_evidence, find_formats
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mate_cli.tables.column_format import ColumnFormat
 from mate_cli.tables.table import Cell, Table
+from mate_cli.tables.values.column_format import ColumnFormat
 
 IN_MEMORY = 1 << 20
 """Bytes of rows that are kept in memory; with more, all of them go to a temporary file."""

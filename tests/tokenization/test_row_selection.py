@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tables.column_format import format_of
+from mate_cli.tables.values.column_format import format_of
 from mate_cli.tokenization.fitting.row_selection import RowIndex, fit_rows, matching_shares, question_terms
 
 HEADER = ("region", "month", "sales", "note")

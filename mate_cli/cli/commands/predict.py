@@ -161,10 +161,10 @@ def read_options(cfg: Predict) -> ReadOptions:
     Raises:
         ConfigError: there is no such encoding, locale or mark.
     """
-    from mate_cli.tables.column_format import read_decimal
     from mate_cli.tables.formats.encoding import known_encoding
     from mate_cli.tables.limits import Limits
     from mate_cli.tables.read_options import ReadOptions
+    from mate_cli.tables.values.column_format import read_decimal
 
     options = ReadOptions(
         sheet=None if cfg.sheet is None else str(cfg.sheet),

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from mate_cli.tables.answered import TableQuestion
 from mate_cli.tables.formats.grid import listed
+from mate_cli.tables.table import find_table_formats
 
 MOST_TEXTS = 10
 EVEN = 0.5
 """A confidence below which an answer is more likely wrong than right."""
-_NUMBER = re.compile(r"[-+(]?\s?[$€£¥]?\s?\d[\d.,]*\s?[%$€£¥)]?")
 COMPUTED = {"sum": "sum of", "average": "average of", "count": "count of"}
 
 
@@ -68,13 +67,18 @@ def _count(shown: Sequence[int | None]) -> int:
 
 def numeric_columns(answered: TableQuestion, shown: TableWindow) -> list[bool]:
     """Of each shown column, whether all that is shown of it is numbers; people like those on the right."""
-    rows = [answered.table.rows[row] for row in shown.rows if row is not None]
-    return [column is not None and _all_numbers(row[column].text for row in rows) for column in shown.columns]
-
-
-def _all_numbers(texts: Iterable[str]) -> bool:
-    filled = [text for text in texts if text]
-    return bool(filled) and all(map(_NUMBER.fullmatch, filled))
+    table = answered.table
+    formats = table.formats or find_table_formats(table)
+    texts = [
+        [table.rows[row][column].text for row in shown.rows if row is not None] if column is not None else []
+        for column in shown.columns
+    ]
+    return [
+        column is not None
+        and any(cells)
+        and all(formats[column].read_number(text) is not None for text in cells if text)
+        for column, cells in zip(shown.columns, texts, strict=True)
+    ]
 
 
 def _best_first(answered: TableQuestion) -> list[tuple[int, int]]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mate_cli.tables.column_format import ColumnFormat
 from mate_cli.tables.numbers import Date, numeric_values
+from mate_cli.tables.values.column_format import ColumnFormat
 from mate_cli.tokenization.expansion import SentenceIndex
 
 _GREATEST = "most highest largest greatest biggest maximum max top best latest last newest longest"

@@ -10,12 +10,12 @@ from typing import Any
 
 from mate_cli.data.archive import read_file
 from mate_cli.errors import MateError
-from mate_cli.tables.column_format import ColumnFormat, format_of
 from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExample
 from mate_cli.tables.formats.cell_text import spreadsheet_number, spreadsheet_text
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Cell, Table, find_table_formats, is_number
+from mate_cli.tables.values.column_format import ColumnFormat, format_of
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "question_id"),

@@ -11,7 +11,7 @@ import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
-from mate_cli.tables.number_words import (
+from mate_cli.tables.values.number_words import (
     CURRENCIES,
     CURRENCY_SIGNS,
     DATE_WORDS,

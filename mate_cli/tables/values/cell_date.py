@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from mate_cli.tables.number_words import MONTHS
+from mate_cli.tables.values.number_words import MONTHS
 
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)?"
 _TIME = rf"(?:[ T,]+(?P<h>\d{{1,2}}):(?P<min>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))? ?(?P<half>[AaPp]\.?[Mm]\.?)?{_ZONE})?"

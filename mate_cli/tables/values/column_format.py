@@ -13,11 +13,18 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from mate_cli.errors import ConfigError
-from mate_cli.tables.cell_date import NUMERIC_DATE, read_date
-from mate_cli.tables.cell_number import Amount, find_decimal_marks, is_currency, parse_amount, read_digits, simplify
-from mate_cli.tables.formats.grid import listed
-from mate_cli.tables.number_words import COMMA_LANGUAGES, COMMA_LOCALES, KNOWN_UNITS, POINT_LOCALES
+from mate_cli.tables.formats.grid import listed, numbered
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
+from mate_cli.tables.values.cell_date import NUMERIC_DATE, read_date
+from mate_cli.tables.values.cell_number import (
+    Amount,
+    find_decimal_marks,
+    is_currency,
+    parse_amount,
+    read_digits,
+    simplify,
+)
+from mate_cli.tables.values.number_words import COMMA_LANGUAGES, COMMA_LOCALES, KNOWN_UNITS, POINT_LOCALES
 
 MIN_NUMERIC_SHARE = 0.5
 """Readings that may be wrong, such as decimal commas, need at least this share of numbers in a column."""
@@ -328,5 +335,6 @@ def _write_notes(
     for name, column, one in zip(names, columns, formats, strict=True):
         other = {".": COMMA, ",": POINT}.get(one.decimal, "")
         if column.kinds[other] and column.is_dense and not column.is_typed:
-            notes.append(f"No number in {name!r}: {column.examples[other]!r} ({column.kinds[other]:,} such cells).")
+            count = numbered(column.kinds[other], "cell")
+            notes.append(f"Unlike the rest of {name!r}, {count} such as {column.examples[other]!r} is read as text.")
     return notes

@@ -1,0 +1,1 @@
+"""Numbers and dates as people write them in cells, decided by the whole column."""
