@@ -1,11 +1,10 @@
-"""The floors of pyproject.toml hold, no two files need each other, names have one meaning, and rooms are small."""
+"""The floors of pyproject.toml hold, no two files need each other, and rooms are small."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
