@@ -13,6 +13,8 @@ from finished_runs import finished_run
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands.predict import arguments
+from mate_cli.lit_modules.base import Selection
+from mate_cli.lit_modules.table_qa import TableQA
 
 SALES = [
     ["region", "month", "sales"],
@@ -259,3 +261,41 @@ def test_nothing_to_predict(capsys):
 )
 def test_sentences_and_names_need_no_quotes(typed, given):
     assert arguments(typed) == given
+
+
+def test_a_locale_can_be_typed_and_is_checked(run, tmp_path, capsys):
+    table = write(tmp_path / "t.csv", [["menge"], ["1.204"], ["2.150"]])
+    assert predict(f"run={run}", f"table={table}", "question=which?", "locale=de") == 0
+    assert predict(f"run={run}", f"table={table}", "question=which?", "locale=german please") == 2
+    assert "'german please' is no locale" in capsys.readouterr().err
+    assert predict(f"run={run}", f"table={table}", "question=which?", "decimal=;") == 2
+    assert "is no decimal mark" in capsys.readouterr().err
+
+
+def test_decimal_commas_are_said_and_texts_stay(run, tmp_path, capsys):
+    table, output = write(tmp_path / "t.csv", [["Preis"], ["1.204,50"], ["12,5"]]), tmp_path / "a.json"
+    assert predict(f"run={run}", f"table={table}", "question=which?", f"output={output}") == 0
+    assert [cell["text"] for cell in answers(output)[0]["cells"]] == ["1.204,50", "12,5"]
+    assert "Decimal commas: 'Preis' (otherwise write decimal=.)." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("cells", "answer", "warning"),
+    [
+        (["$5", "€7"], "12", "The sum mixes units: $, €."),
+        (["$5", "(7)"], "-2", None),
+        (["5", "#DIV/0!"], None, "Not all chosen cells are numbers, so there is no sum."),
+    ],
+)
+def test_sums_of_cells_are_as_people_mean_them(run, tmp_path, monkeypatch, capsys, cells, answer, warning):
+    chosen = Selection(((0, 0), (1, 0)), (1.0, 1.0), 1.0, aggregation="sum")
+    monkeypatch.setattr(TableQA, "selection", lambda *_: chosen)
+    table, output = write(tmp_path / "t.csv", [["v"], *([cell] for cell in cells)]), tmp_path / "a.json"
+    assert predict(f"run={run}", f"table={table}", "question=sum?", f"output={output}") == 0
+    (found,) = answers(output)
+    assert (found["warnings"], warning is None or warning in capsys.readouterr().out) == (
+        [warning] * bool(warning),
+        True,
+    )
+    if found["value"] is not None:
+        assert found["answer"] == answer
