@@ -28,11 +28,11 @@ PointR + TAPAS          80.1      89.5      91.4         –         –        
 PointR + SAT            77.9      87.4      90.3         –         –         –
 PointR + Linformer      77.1      86.5      90.0         –         –         –
 PointR + TableETC       51.1      72.0      78.9         –         –         –
+- row heads             78.3      87.7      90.3         –         –         –
+- col heads             77.8      87.1      90.0         –         –         –
+- ambiguous             76.7      84.2      86.6         –         –         –
+- sparse pretrain       75.5      86.5      89.9         –         –         –
 Hybrider (large)        68.5         –         –         –         –         –
-MATE, ablation 1        78.3      87.7      90.3         –         –         –
-MATE, ablation 2        77.8      87.1      90.0         –         –         –
-MATE, ablation 3        75.5      86.5      89.9         –         –         –
-MATE, ablation 4        76.7      84.2      86.6         –         –         –
 
 Cost and status
                            Examples        Wall   Peak
@@ -58,7 +58,7 @@ Best of each column with a star (*).
 Median ± half the interquartile range over n finished seeds.
 Published rows, never marked, come from other sizes of models, other amounts of
 training data and whole official splits: Eisenschlos et al. (2021), tables 5 and
-6; HybridQA repository, list of results.
+6.
 """  # noqa: RUF001
 
 

@@ -225,7 +225,7 @@ def test_a_small_screen_shows_the_most_urgent_first(tmp_path, follow):
 def test_tables_are_in_parts_where_they_have_no_room(tmp_path):
     levels = ("", "/easy", "/medium", "/hard", "/extra")
     metrics = {f"{split}/exact_set_match{level}": 0.4 for split in ("dev", "test") for level in levels}
-    build_run(tmp_path / "a", metrics=metrics, dataset="spider")
+    build_run(tmp_path / "a", metrics=metrics, dataset="mine")
     tables = list(watch_tables(build_report([tmp_path]), Console(width=60)))
     assert all(natural_width(table, Console()) <= 60 for table in tables[1:])
     assert len(tables) > 4
