@@ -1,9 +1,12 @@
 """Experiments train at the settings of the reference, number by number; small scales replace what fits large models."""
 
+import csv
 import json
 import shlex
+from pathlib import Path
 
 import pytest
+import yaml
 from configurations import composed
 from golden import tapas
 from omegaconf import OmegaConf
@@ -175,3 +178,19 @@ def test_a_small_scale_leaves_dot_something_to_prune(name):
     assert (config.model.size, config.model.pruner.size) == ("minilm", "minilm:1")
     assert (config.init.kind, config.init.inner) == ("minilm", None)
     assert (config.optimizer.lr, config.trainer.batch_size, config.model.lexical_features) == (1e-4, 16, True)
+
+
+with Path(__file__).with_name("paper_settings.csv").open(encoding="utf-8", newline="") as table:
+    SETTINGS = list(csv.DictReader(table))
+"""Every number that a paper gives for training, with its section, by the experiment and the key that hold it."""
+
+
+@pytest.mark.parametrize("experiment", list(dict.fromkeys(row["experiment"] for row in SETTINGS)))
+def test_settings_are_those_that_the_papers_print(experiment):
+    config = composed(config_dir(), "train", shlex.split(f"experiment={experiment}"))
+    for row in (row for row in SETTINGS if row["experiment"] == experiment):
+        found, printed = OmegaConf.select(config, row["key"]), yaml.safe_load(row["value"])
+        printed = float(printed) if isinstance(printed, str) and "e-" in printed else printed
+        if row["paper"] == "DoT" and isinstance(printed, float):
+            printed = pytest.approx(printed, rel=0.05)  # the paper prints one or two digits of TAPAS's settings
+        assert found == printed, f"{row['key']} is {found}; {row['paper']}, {row['section']}, has {printed}"
