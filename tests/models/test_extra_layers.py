@@ -15,6 +15,7 @@ from mate_cli.attention.patterns.full import Full
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
+from mate_cli.models.initialization import schemes
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.initialization.schemes import (
     SCHEMES,
@@ -163,6 +164,12 @@ def test_admin_weighs_by_what_was_added_before():
     with asking(model):
         (inputs,) = model.extra_inputs(batch)
     assert omegas[0][0] ** 2 == pytest.approx(inputs.var(-1, correction=0).mean().item(), rel=1e-5)
+
+
+def test_admins_omega_is_the_root_of_the_variances_before(monkeypatch):
+    """Liu et al. 2020: omega_i^2 is the sum of the variances of the input and of what sub-layers 1 to i-1 add."""
+    monkeypatch.setattr(schemes, "_variances", lambda *_: [4.0, 5.0, 7.0, 9.0, 1.0])
+    assert SCHEMES["admin"].measure(None, [], []) == [2.0, 3.0, 4.0, 5.0]
 
 
 @pytest.mark.parametrize("source", ["pre_map", "input"])

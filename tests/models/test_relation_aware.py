@@ -12,6 +12,8 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.lit_modules.sql_parsing import SqlParsing
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.heads.sql_head import ScoredSteps
+from mate_cli.models.heads.tree_decoder import Scores, Steps
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.initialization.schemes import mu_of
 from mate_cli.models.layers.extra import Extra
@@ -135,6 +137,15 @@ def test_the_loss_is_that_of_every_action(encodings):
             rules, chosen = scored.scores.rules[row, step], scored.scores.columns[row, step, :columns]
             expected -= rules[rule] if rule >= 0 else 0.8 * chosen[column] + 0.2 * chosen.mean()
         torch.testing.assert_close(found[row], expected)
+
+
+def test_columns_share_among_those_of_their_own_schema():
+    """Schemas of one and of three columns in one batch; the share of a padded column counts nowhere."""
+    columns = torch.tensor([[True, False, False], [True, True, True]])
+    scores = Scores(torch.zeros(2, 1, 1), torch.tensor([[[-1.0, -50.0, -50.0]], [[-1.0, -2.0, -3.0]]]))
+    steps = Steps(torch.full((2, 1), -1), torch.tensor([[0], [2]]), frontier=None)
+    found = derivation_loss(ScoredSteps(steps, scores, columns), 0.2)
+    torch.testing.assert_close(found, torch.tensor([1.0, 0.8 * 3.0 + 0.2 * 2.0]))
 
 
 @pytest.mark.long
