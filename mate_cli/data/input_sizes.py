@@ -23,7 +23,7 @@ MOST_EXAMPLES = 1000
 SENTENCES = 5
 LENGTHS = (512, 1024, 2048)
 LONG = 11_000
-"""Word pieces that nine of ten inputs with whole passages exceed in the paper."""
+"""Word pieces with which the paper would cover nine of ten inputs with whole passages, or a little more."""
 
 
 @dataclass(frozen=True)

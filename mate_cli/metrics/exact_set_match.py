@@ -1,6 +1,6 @@
 """Exact-set match of queries, by how hard they are, and what is wrong with those that do not match.
 
-Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup), section 4.4 and table 6, but for the
+Source: Yu et al. 2018 (Spider), the official script; Xu et al. 2021 (DT-Fixup), section 5.4 and table 6, but for the
 matches that the script misses, which only people find.
 """
 

@@ -1,6 +1,6 @@
 """Hits at k: how often one of the k best cells is a cell that holds the answer.
 
-Source: Eisenschlos et al. 2021 (MATE), section 5; google-research/tapas counts every question with an answer.
+Source: Eisenschlos et al. 2021 (MATE), section 7; google-research/tapas counts every question with an answer.
 """
 
 from collections.abc import Collection, Mapping, Sequence

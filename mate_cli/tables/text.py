@@ -109,7 +109,7 @@ def candidate_cells(table: Table, answer_text: str) -> list[tuple[int, int]]:
     An answer without any word left after normalisation ("The", "?") has no candidates; in the reference it
     would match every cell.
 
-    Source: the MATE paper, section 4.2 (candidates of the marginal likelihood).
+    Source: the MATE paper, section 4.1 (candidates of the marginal likelihood).
     """
     needle = normalize_for_candidates(answer_text)
     if not needle:

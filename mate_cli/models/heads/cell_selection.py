@@ -1,6 +1,6 @@
 """A score for every cell of a table.
 
-Source: MATE paper, section 4.2; google-research/tapas, `tapas_classifier_model_utils` (token logits, cell means).
+Source: MATE paper, section 4.1; google-research/tapas, `tapas_classifier_model_utils` (token logits, cell means).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """How much each token of a table matters to its question, and which of them are kept.
 
 Source: Krichene et al., "DoT: An Efficient Double Transformer for NLP tasks with tables", Findings of ACL 2021, section
-3; google-research/tapas, `utils/table_pruning.py`.
+2; google-research/tapas, `utils/table_pruning.py`.
 """
 
 from collections.abc import Mapping
