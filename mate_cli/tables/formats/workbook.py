@@ -1,0 +1,229 @@
+"""The parts of an .xlsx file, read by an XML parser as a stream; Transitional and Strict, with prefixes and without.
+
+Source: ECMA-376 part 1, sections 18.2 (workbooks), 18.3 (sheets), 18.4 (shared strings), 18.8 (styles); part 2 (parts).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+from xml.parsers import expat
+
+from mate_cli.errors import DataError
+from mate_cli.tables.formats.number_format import BUILTIN, GENERAL, format_number, format_text, parse_number
+from mate_cli.tables.limits import Limits
+
+Element = tuple[str, dict[str, str], str]
+"""Local name, attributes and text of an XML element."""
+_CHUNK = 1 << 16
+MAX_DEPTH = 50
+"""XML elements in each other."""
+SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
+OTHERS = (
+    ("xl/workbook.bin", "a binary Excel workbook (.xlsb)", SAVE_AS),
+    ("content.xml", "an OpenDocument file (.ods)", SAVE_AS),
+    ("index/document.iwa", "an Apple Numbers or Pages document", SAVE_AS),
+    ("word/document.xml", "a Word document (.docx)", "Copy the table into a spreadsheet program, and save it as .xlsx"),
+    ("ppt/presentation.xml", "a PowerPoint document (.pptx)", "Save the table as CSV or .xlsx"),
+)
+"""A part by which other documents in archives are known, what they are, and what to do."""
+_ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+_PLACE = re.compile("([A-Z]{1,3})([0-9]{1,7})")
+
+
+class Sheet(NamedTuple):
+    """A sheet of a workbook."""
+
+    name: str
+    part: str
+    is_hidden: bool
+
+
+class Workbook:
+    """An .xlsx file: its sheets, and their rows as texts.
+
+    Args:
+        path: the file.
+        limits: the largest one that is read.
+
+    Raises:
+        DataError: it is something else, or larger.
+    """
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self.path, self.limits = path, limits
+        self._archive = zipfile.ZipFile(path)
+        parts = self._archive.infolist()
+        limits.check_bytes(path, sum(part.file_size for part in parts))
+        self._parts = {part.filename.replace("\\", "/").lower(): part for part in parts}
+        root = next((part for kind, part in self._related("").values() if kind == "officeDocument"), "")
+        if root.lower() not in self._parts or root.endswith(".bin"):
+            raise self._foreign()
+        related = self._related(root)
+        named = {kind: part for kind, part in related.values()}
+        self.sheets, self._date1904 = list[Sheet](), False
+        for name, attributes, _ in self._elements(root):
+            if name == "workbookPr":
+                self._date1904 = attributes.get("date1904") in ("1", "true")
+            elif name == "sheet":
+                place = next(value for key, value in attributes.items() if key.endswith(":id"))
+                kind, part = related.get(place, ("", ""))
+                if kind == "worksheet":
+                    self.sheets.append(Sheet(attributes["name"], part, attributes.get("state", "visible") != "visible"))
+        self._texts = [
+            unescape(text) for name, _, text in self._elements(named.get("sharedStrings", "")) if name == "si"
+        ]
+        self._formats = self._number_formats(named.get("styles", ""))
+
+    def rows(self, sheet: Sheet) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number of each row that is stored, from 1, and the texts of its cells."""
+        number, line, value, has_formula, self.has_unsaved = 0, list[str](), "", False, False
+        for name, attributes, text in self._elements(sheet.part):
+            if name in ("v", "is"):
+                value = text
+            elif name == "f":
+                has_formula = True
+            elif name == "c":
+                place = _PLACE.fullmatch(attributes.get("r", ""))
+                column = column_number(place[1]) if place else len(line) + 1
+                self.limits.check(self.path, columns=column)
+                line += [""] * (column - len(line))
+                line[column - 1] = self._show(value, attributes)
+                self.has_unsaved |= has_formula and not value and attributes.get("t") != "str"
+                value, has_formula = "", False
+            elif name == "row":
+                number = max(int(attributes.get("r", 0)), number + 1)
+                yield number, line
+                line = []
+
+    def merged_areas(self, sheet: Sheet) -> Iterator[tuple[int, int, int, int]]:
+        """Yield top, left, bottom and right of each merged area, from 1."""
+        for name, attributes, _ in self._elements(sheet.part):
+            found = _PLACE.findall(attributes["ref"]) if name == "mergeCell" else ()
+            if len(found) == 2:
+                (left, top), (right, bottom) = found
+                yield int(top), column_number(left), int(bottom), column_number(right)
+
+    def _show(self, value: str, attributes: dict[str, str]) -> str:
+        """What a cell shows of its value."""
+        kind, style = attributes.get("t", "n"), attributes.get("s", "")
+        code = self._formats[int(style)] if style.isdigit() and int(style) < len(self._formats) else GENERAL
+        if kind in ("s", "str", "inlineStr"):
+            text = self._texts[int(value)] if kind == "s" and value else unescape(value)
+            return text if code == GENERAL else format_text(text, code)
+        if kind == "b":
+            return "TRUE" if value in ("1", "true") else "FALSE" if value else ""
+        if kind == "e" or (code == GENERAL and value.isdigit() and len(value) <= 15):
+            return value
+        if kind == "d":
+            with suppress(ValueError):
+                days = datetime.fromisoformat(value.rstrip("Z")) - datetime(1899, 12, 30)
+                return format_number(parse_number(str(days.total_seconds() / 86400)), code)
+        number = parse_number(value)
+        return value if number.is_nan() else format_number(number, code, date1904=self._date1904)
+
+    def _number_formats(self, part: str) -> list[str]:
+        """The number format of each style."""
+        codes, styles = dict(BUILTIN), list[str]()
+        for name, attributes, _ in self._elements(part):
+            if name == "numFmt":
+                codes[attributes.get("numFmtId", "")] = attributes.get("formatCode") or GENERAL
+            elif name == "xf":
+                styles.append(codes.get(attributes.get("numFmtId", ""), GENERAL))
+            elif name == "cellStyleXfs":
+                styles.clear()
+            elif name == "cellXfs":
+                break
+        return styles
+
+    def _related(self, part: str) -> dict[str, tuple[str, str]]:
+        """The kind and name of each part that a part refers to, by the name of the reference."""
+        folder, name = posixpath.split(part)
+        found = self._elements(posixpath.join(folder, "_rels", f"{name}.rels"))
+        return {
+            attributes["Id"]: (
+                posixpath.basename(attributes["Type"]),
+                posixpath.normpath(posixpath.join("/", folder, attributes["Target"])).lstrip("/"),
+            )
+            for name, attributes, _ in found
+            if name == "Relationship"
+        }
+
+    def _elements(self, part: str) -> Iterator[Element]:
+        """Yield the elements of a part as they end; a string has the text of its runs, but for how they are spoken."""
+        info = self._parts.get(part.lower())
+        if info is None:
+            return
+        if "/worksheets/" not in part:
+            self.limits.check_bytes(self.path, info.file_size // 4, whole=True)
+        parser = expat.ParserCreate()
+        parser.buffer_text = True
+        opened, pieces, runs, ended = list[dict[str, str]](), list[str](), list[str](), list[Element]()
+
+        def start(name: str, attributes: dict[str, str]) -> None:
+            if len(opened) > MAX_DEPTH:
+                raise RecursionError
+            opened.append(attributes)
+            pieces.clear()
+
+        def end(name: str) -> None:
+            name, text = name.rpartition(":")[2], "".join(pieces)
+            pieces.clear()
+            if name == "t":
+                runs.append(text)
+            elif name == "rPh":
+                del runs[-1:]
+            elif name in ("si", "is"):
+                text = "".join(runs)
+                runs.clear()
+            ended.append((name, opened.pop(), text))
+
+        def refuse(*_: object) -> None:
+            raise DataError("this workbook has a DTD", where=str(self.path), remedy=SAVE_AS)
+
+        parser.StartElementHandler, parser.EndElementHandler = start, end
+        parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = pieces.append, refuse
+        held = 0
+        with self._archive.open(info) as file:
+            while piece := file.read(_CHUNK):
+                parser.Parse(piece)
+                held = 0 if ended and not runs else held + len(piece)
+                self.limits.check_bytes(self.path, held, whole=True)
+                yield from ended
+                ended.clear()
+        parser.Parse(b"", True)
+        yield from ended
+
+    def _foreign(self) -> DataError:
+        """The error for an archive that is no workbook."""
+        for part, what, remedy in OTHERS:
+            if part in self._parts:
+                return DataError(f"this is {what}", where=str(self.path), remedy=remedy)
+        if "[content_types].xml" in self._parts:
+            return DataError("this workbook has no sheets", where=str(self.path), remedy=SAVE_AS)
+        return DataError("this is an archive (.zip)", where=str(self.path), remedy="Unpack it first")
+
+
+@lru_cache(maxsize=None)
+def column_number(letters: str) -> int:
+    """The number of a column, from 1, by its letters."""
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - 64
+    return number
+
+
+def unescape(text: str) -> str:
+    """Put the characters into a text that are written as _x000D_ and the like; line breaks are those of Python."""
+    if "_x" not in text:
+        return text
+    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
