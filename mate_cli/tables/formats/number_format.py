@@ -34,14 +34,15 @@ MAX_LENGTH = 255
 """Characters of a number format that spreadsheet programs take."""
 GENERAL_WIDTH = 11
 """Characters of a number in the format General."""
+FILL = "\0"
+"""The place that is filled to the width of the cell; a unit before it is left out where there are no digits."""
 BEYOND = "#NUM!"
 """A number that is too large for spreadsheet programs."""
 LAST_DAY = 2958465
 """Serial number of 9999-12-31."""
 DAYS_TO_1904 = 1462
 """Days between the two systems of serial numbers."""
-_SYSTEM = {"prec": 15, "Emax": 308, "Emin": -308, "traps": []}
-_ROUNDED, _CUT = (Context(rounding=way, **_SYSTEM) for way in (ROUND_HALF_UP, ROUND_DOWN))
+_ROUNDED, _CUT = (Context(15, way, Emin=-308, Emax=308, traps=[]) for way in (ROUND_HALF_UP, ROUND_DOWN))
 _EXACT = Context(prec=1000, rounding=ROUND_HALF_UP)
 
 _TOKEN = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]|General|AM/PM|A/P|上午/下午|E[+-]|.', re.IGNORECASE | re.DOTALL)
@@ -55,6 +56,7 @@ _SCALE = re.compile(r"(?<=[0#?.]),+(?=\.|[^0#?]*$)")
 _FRACTION = re.compile(r"(?:([0#?]+)([^0#?/]+))?([0#?]+)/([0-9#?]+)")
 _MINUTES = re.compile(r"(?<=h)([^a-zA-Z]*)m{1,2}(?!m)|(?<!m)m{1,2}(?=[^a-zA-Z]*s)", re.IGNORECASE)
 _DATE_PART = re.compile(r"y+|m+|d+|h+|n+|s+(?:\.0+)?|P", re.IGNORECASE)
+_DIGIT = re.compile("[0-9]")
 _PLACES = re.compile("[0#?]")
 _ACCOUNTING = re.compile(r"\(([\d.,]+)\)")
 _NAMES = {"P": "%p", "y": "%y", "yy": "%y", "yyy": "%Y", "yyyy": "%Y", "mmm": "%b", "mmmm": "%B", "mmmmm": "%B"}
@@ -76,6 +78,7 @@ class Section(NamedTuple):
     literals: dict[int, str]
     condition: tuple[str, Decimal] | None
     group: str
+    is_date: bool = False
 
 
 def parse_number(text: str) -> Decimal:
@@ -89,13 +92,14 @@ def format_number(number: Decimal, code: str = GENERAL, *, date1904: bool = Fals
         return BEYOND
     section, signed = _choose_section(_sections(code), number)
     text = None
-    if _is_date(section):
+    if section.is_date:
         text = _write_date(section, number, date1904)
     elif section is not _GENERAL:
         text = _write_number(section, abs(number))
     if text is None:
         section, signed, text = _GENERAL, False, _write_general(abs(number))
-    text = text.translate(section.literals).strip()
+    unit, filled, text = text.translate(section.literals).rpartition(FILL)
+    text = (unit + text if filled and _DIGIT.search(text) else text).strip()
     if signed:
         text, found = _ACCOUNTING.subn(r"\1", text)
         signed = not found
@@ -108,7 +112,7 @@ def format_text(text: str, code: str) -> str:
     section = sections[3] if len(sections) > 3 else sections[-1]
     if len(sections) < 4 and "@" not in section.pattern:
         return text
-    return text.join(piece.translate(section.literals) for piece in section.pattern.split("@"))
+    return text.join(piece.translate(section.literals) for piece in section.pattern.split("@")).replace(FILL, "")
 
 
 @lru_cache(maxsize=1024)
@@ -144,7 +148,7 @@ def _literal(token: str) -> str:
         found = _CURRENCY.match(token)
         return found[1] if found else ""
     if len(token) > 1 and token[0] in "_*":
-        return " " if token[0] == "_" else ""
+        return " " if token[0] == "_" else FILL
     return token[1:] if token[0] == "\\" else token.strip('"')
 
 
@@ -153,7 +157,8 @@ def _section(pattern: str, literals: dict[int, str], condition: tuple[str, Decim
     group = literals[ord(found[1])] if found else ""
     if found and group in ("\u00a0", "\u202f", " ", "'", "\u2019", "."):
         return Section(pattern.replace(found[1], ""), literals, condition, group)
-    return Section(pattern, literals, condition, "," if "," in _SCALE.sub("", pattern) else "")
+    group = "," if "," in _SCALE.sub("", pattern) else ""
+    return Section(pattern, literals, condition, group, not set("ymdhsHNS").isdisjoint(pattern))
 
 
 _GENERAL = _section("G", {}, None)
@@ -173,12 +178,14 @@ def _choose_section(sections: list[Section], number: Decimal) -> tuple[Section, 
             return section, section.condition[0] in ("<", "<=") and section.condition[1] <= 0
     if not free:
         return _GENERAL, False
-    return free[0], free[0] is others[0] and first.condition in ((">", 0), (">=", 0))
+    return free[0], free[0] is others[0] and first.condition in ((">", Decimal(0)), (">=", Decimal(0)))
 
 
 def _holds(number: Decimal, operator: str, limit: Decimal) -> bool:
-    return (number < limit and "<" in operator) or (number > limit and ">" in operator) or (
-        number == limit and "=" in operator
+    return (
+        (number < limit and "<" in operator)
+        or (number > limit and ">" in operator)
+        or (number == limit and "=" in operator)
     )
 
 
@@ -259,7 +266,12 @@ def _write_power(mantissa: str, after: str, number: Decimal) -> str:
     if _round(number.scaleb(-power, _EXACT), places) >= 10**step:
         power += step
     sign = "-" if power < 0 else "+" if after.startswith("+") else ""
-    return _write_fixed(mantissa, number.scaleb(-power, _EXACT)) + "E" + sign + _write_fixed(after[1:], abs(Decimal(power)))
+    return (
+        _write_fixed(mantissa, number.scaleb(-power, _EXACT))
+        + "E"
+        + sign
+        + _write_fixed(after[1:], abs(Decimal(power)))
+    )
 
 
 def _write_fraction(found: re.Match[str], number: Decimal) -> str:
@@ -278,10 +290,6 @@ def _write_fraction(found: re.Match[str], number: Decimal) -> str:
     return (f"{whole}{between}" if whole else "") + f"{numerator}/{denominator or rest.denominator}"
 
 
-def _is_date(section: Section) -> bool:
-    return not set("ymdhsHNS").isdisjoint(section.pattern)
-
-
 def _write_date(section: Section, number: Decimal, date1904: bool) -> str | None:
     """Write a serial number as a date, a time or a duration; None for what is none."""
     pattern = _MINUTES.sub(lambda found: (found[1] or "") + "n" * found[0].lower().count("m"), section.pattern)
@@ -289,7 +297,7 @@ def _write_date(section: Section, number: Decimal, date1904: bool) -> str | None
     seconds = _round(abs(number) * 86400, len(fraction[1]) if fraction else 0)
     if set("HNS").isdisjoint(pattern):
         days = int(seconds // 86400) + (DAYS_TO_1904 if date1904 else 0)
-        if number < 0 or days > LAST_DAY:
+        if number < 0 or days > LAST_DAY or (days == 0 and not set("ymd").isdisjoint(pattern)):
             return None
         moment = datetime.datetime(1899, 12, 30 + (days < 60)) + datetime.timedelta(days, int(seconds % 86400))
     else:

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice, repeat
 from pathlib import Path
 
 from mate_cli.errors import DataError
 from mate_cli.files.door import reading
 from mate_cli.tables.formats.grid import Grid, listed, numbered
-from mate_cli.tables.formats.workbook import SAVE_AS, Sheet, Workbook
+from mate_cli.tables.formats.workbook import SAVE_AS, Area, Sheet, Workbook
 from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.table_file import RowStore
 
 SEARCHED_ROWS = 100
 """Rows of a sheet in which its table is looked for."""
-LARGEST_AREA = 10_000
-"""Cells of a merged area; larger ones are no part of a table."""
-MOST_MERGED = 1_000_000
-"""Cells of all merged areas."""
-
-
-@dataclass
-class Area:
-    """The columns and the last row of a merged area, from 1, and its text once its first row was read."""
-
-    left: int
-    right: int
-    bottom: int
-    text: str = ""
 
 
 def read_spreadsheet(path: Path, options: ReadOptions) -> Grid:
@@ -45,16 +31,18 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
     with reading(path, DataError, "this workbook cannot be read", SAVE_AS):
         book = Workbook(path, options.limits)
         sheet = _choose(book, options.sheet, notes)
-        starts = _merged_areas(book, sheet)
-        areas, last = list[Area](), 0
+        rows = RowStore()
         for number, line in book.rows(sheet):
+            rows.add(number, line)
+        areas, last = list[Area](), 0
+        for number, line in zip(rows.numbers, rows, strict=True):
             yield from repeat([], number - last - 1)
-            areas = [area for area in areas if area.bottom >= number] + starts.get(number, [])
+            areas = [area for area in areas if area.bottom >= number] + book.merged.get(number, [])
             if areas:
-                _fill(line, areas, starts.get(number, []))
+                _fill(line, areas, book.merged.get(number, []))
             yield line
             last = number
-    filled = sum(bool(area.text) for row in starts.values() for area in row)
+    filled = sum(bool(area.text) for row in book.merged.values() for area in row)
     if filled:
         notes.append(f"The value of {numbered(filled, 'merged area')} was put in every cell of it.")
     if book.has_unsaved:
@@ -67,7 +55,9 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     names = {sheet: f"{sheet.name} (hidden)" if sheet.is_hidden else sheet.name for sheet in sheets}
     if wanted is None:
         places = ((hidden, least, sheet) for hidden in (False, True) for least in (2, 1) for sheet in sheets)
-        found = (sheet for hidden, least, sheet in places if sheet.is_hidden is hidden and _has_rows(book, sheet, least))
+        found = (
+            sheet for hidden, least, sheet in places if sheet.is_hidden is hidden and _has_rows(book, sheet, least)
+        )
         chosen = next(found, None)
         problem, remedy = "this workbook is empty", "Give one with a header row and rows below it"
     else:
@@ -86,18 +76,6 @@ def _has_rows(book: Workbook, sheet: Sheet, least: int) -> bool:
     """Whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
     rows = islice(book.rows(sheet), SEARCHED_ROWS)
     return sum(sum(map(bool, line)) >= least for _, line in rows) >= least
-
-
-def _merged_areas(book: Workbook, sheet: Sheet) -> dict[int, list[Area]]:
-    """The merged areas that begin in each row."""
-    areas: dict[int, list[Area]] = {}
-    cells = 0
-    for top, left, bottom, right in book.merged_areas(sheet):
-        size = (bottom - top + 1) * (right - left + 1)
-        if 1 < size <= LARGEST_AREA and cells + size <= MOST_MERGED:
-            cells += size
-            areas.setdefault(top, []).append(Area(left, right, bottom))
-    return areas
 
 
 def _fill(line: list[str], areas: list[Area], new: list[Area]) -> None:

@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,10 @@ Element = tuple[str, dict[str, str], str]
 _CHUNK = 1 << 16
 MAX_DEPTH = 50
 """XML elements in each other."""
+LARGEST_AREA = 10_000
+"""Cells of a merged area; larger ones are no part of a table."""
+MOST_MERGED = 1_000_000
+"""Cells of all merged areas."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 OTHERS = (
     ("xl/workbook.bin", "a binary Excel workbook (.xlsb)", SAVE_AS),
@@ -35,7 +40,7 @@ OTHERS = (
 )
 """A part by which other documents in archives are known, what they are, and what to do."""
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
-_PLACE = re.compile("([A-Z]{1,3})([0-9]{1,7})")
+_AREA = re.compile("([A-Z]{1,3})([0-9]{1,7}):([A-Z]{1,3})([0-9]{1,7})")
 
 
 class Sheet(NamedTuple):
@@ -46,15 +51,57 @@ class Sheet(NamedTuple):
     is_hidden: bool
 
 
+@dataclass
+class Area:
+    """The columns and the last row of a merged area, from 1, and its text once its first row was read."""
+
+    left: int
+    right: int
+    bottom: int
+    text: str = ""
+
+
+class ElementParser:
+    """XML elements as they end; a string has the text of its runs, but for how they are spoken."""
+
+    def __init__(self) -> None:
+        self.ended, self.runs = list[Element](), list[str]()
+        self._opened, self._pieces = list[dict[str, str]](), list[str]()
+        self.parser = expat.ParserCreate()
+        self.parser.buffer_text = True
+        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
+        self.parser.CharacterDataHandler, self.parser.StartDoctypeDeclHandler = self._pieces.append, self._refuse
+
+    def _start(self, _: str, attributes: dict[str, str]) -> None:
+        if len(self._opened) > MAX_DEPTH:
+            raise RecursionError
+        self._opened.append(attributes)
+        self._pieces.clear()
+
+    def _end(self, name: str) -> None:
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        if ":" in name:
+            name = name.rpartition(":")[2]
+        if name == "t":
+            self.runs.append(text)
+        elif name == "rPh":
+            del self.runs[-1:]
+        elif name in ("si", "is"):
+            text = "".join(self.runs)
+            self.runs.clear()
+        self.ended.append((name, self._opened.pop(), text))
+
+    def _refuse(self, *_: object) -> None:
+        raise ValueError("it has a DTD")
+
+
 class Workbook:
     """An .xlsx file: its sheets, and their rows as texts.
 
-    Args:
-        path: the file.
-        limits: the largest one that is read.
-
-    Raises:
-        DataError: it is something else, or larger.
+    Attributes:
+        merged: the merged areas that begin in each row of the sheet whose rows were read.
+        has_unsaved: whether a formula there has no saved value.
     """
 
     def __init__(self, path: Path, limits: Limits) -> None:
@@ -67,7 +114,7 @@ class Workbook:
         if root.lower() not in self._parts or root.endswith(".bin"):
             raise self._foreign()
         related = self._related(root)
-        named = {kind: part for kind, part in related.values()}
+        named = dict(related.values())
         self.sheets, self._date1904 = list[Sheet](), False
         for name, attributes, _ in self._elements(root):
             if name == "workbookPr":
@@ -83,38 +130,40 @@ class Workbook:
         self._formats = self._number_formats(named.get("styles", ""))
 
     def rows(self, sheet: Sheet) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number of each row that is stored, from 1, and the texts of its cells."""
-        number, line, value, has_formula, self.has_unsaved = 0, list[str](), "", False, False
+        """Yield the number of each row that is stored, from 1, and the texts of its cells; then all is known of it."""
+        self.merged, self.has_unsaved = dict[int, list[Area]](), False
+        number, cells, merged, line, value, has_formula = 0, 0, 0, list[str](), "", False
         for name, attributes, text in self._elements(sheet.part):
             if name in ("v", "is"):
                 value = text
             elif name == "f":
                 has_formula = True
             elif name == "c":
-                place = _PLACE.fullmatch(attributes.get("r", ""))
-                column = column_number(place[1]) if place else len(line) + 1
-                self.limits.check(self.path, columns=column)
-                line += [""] * (column - len(line))
+                column = column_number(attributes.get("r", "").rstrip("0123456789")) or len(line) + 1
+                if column > self.limits.columns:
+                    self.limits.check(self.path, columns=column)
+                if column > len(line):
+                    line += [""] * (column - len(line))
                 line[column - 1] = self._show(value, attributes)
                 self.has_unsaved |= has_formula and not value and attributes.get("t") != "str"
                 value, has_formula = "", False
             elif name == "row":
-                number = max(int(attributes.get("r", 0)), number + 1)
+                number, cells = max(int(attributes.get("r", 0)), number + 1), cells + len(line)
+                self.limits.check(self.path, cells=cells)
                 yield number, line
                 line = []
-
-    def merged_areas(self, sheet: Sheet) -> Iterator[tuple[int, int, int, int]]:
-        """Yield top, left, bottom and right of each merged area, from 1."""
-        for name, attributes, _ in self._elements(sheet.part):
-            found = _PLACE.findall(attributes["ref"]) if name == "mergeCell" else ()
-            if len(found) == 2:
-                (left, top), (right, bottom) = found
-                yield int(top), column_number(left), int(bottom), column_number(right)
+            elif name == "mergeCell" and (found := _AREA.fullmatch(attributes.get("ref", ""))):
+                left, top, right, bottom = found.groups()
+                area = Area(column_number(left), column_number(right), int(bottom))
+                size = (area.right - area.left + 1) * (area.bottom - int(top) + 1)
+                if 1 < size <= LARGEST_AREA and merged + size <= MOST_MERGED:
+                    merged += size
+                    self.merged.setdefault(int(top), []).append(area)
 
     def _show(self, value: str, attributes: dict[str, str]) -> str:
         """What a cell shows of its value."""
-        kind, style = attributes.get("t", "n"), attributes.get("s", "")
-        code = self._formats[int(style)] if style.isdigit() and int(style) < len(self._formats) else GENERAL
+        kind = attributes.get("t", "n")
+        code = self._formats.get(attributes.get("s", "0"), GENERAL)
         if kind in ("s", "str", "inlineStr"):
             text = self._texts[int(value)] if kind == "s" and value else unescape(value)
             return text if code == GENERAL else format_text(text, code)
@@ -125,12 +174,11 @@ class Workbook:
         if kind == "d":
             with suppress(ValueError):
                 days = datetime.fromisoformat(value.rstrip("Z")) - datetime(1899, 12, 30)
-                return format_number(parse_number(str(days.total_seconds() / 86400)), code)
-        number = parse_number(value)
-        return value if number.is_nan() else format_number(number, code, date1904=self._date1904)
+                value, code = str(days.total_seconds() / 86400), code if code != GENERAL else "yyyy-mm-dd hh:mm:ss"
+        return show_number(value, code, self._date1904)
 
-    def _number_formats(self, part: str) -> list[str]:
-        """The number format of each style."""
+    def _number_formats(self, part: str) -> dict[str, str]:
+        """The number format of each style, by its number."""
         codes, styles = dict(BUILTIN), list[str]()
         for name, attributes, _ in self._elements(part):
             if name == "numFmt":
@@ -141,7 +189,7 @@ class Workbook:
                 styles.clear()
             elif name == "cellXfs":
                 break
-        return styles
+        return {str(number): code for number, code in enumerate(styles)}
 
     def _related(self, part: str) -> dict[str, tuple[str, str]]:
         """The kind and name of each part that a part refers to, by the name of the reference."""
@@ -157,49 +205,21 @@ class Workbook:
         }
 
     def _elements(self, part: str) -> Iterator[Element]:
-        """Yield the elements of a part as they end; a string has the text of its runs, but for how they are spoken."""
+        """Yield the elements of a part as they end."""
         info = self._parts.get(part.lower())
         if info is None:
             return
         if "/worksheets/" not in part:
             self.limits.check_bytes(self.path, info.file_size // 4, whole=True)
-        parser = expat.ParserCreate()
-        parser.buffer_text = True
-        opened, pieces, runs, ended = list[dict[str, str]](), list[str](), list[str](), list[Element]()
-
-        def start(name: str, attributes: dict[str, str]) -> None:
-            if len(opened) > MAX_DEPTH:
-                raise RecursionError
-            opened.append(attributes)
-            pieces.clear()
-
-        def end(name: str) -> None:
-            name, text = name.rpartition(":")[2], "".join(pieces)
-            pieces.clear()
-            if name == "t":
-                runs.append(text)
-            elif name == "rPh":
-                del runs[-1:]
-            elif name in ("si", "is"):
-                text = "".join(runs)
-                runs.clear()
-            ended.append((name, opened.pop(), text))
-
-        def refuse(*_: object) -> None:
-            raise DataError("this workbook has a DTD", where=str(self.path), remedy=SAVE_AS)
-
-        parser.StartElementHandler, parser.EndElementHandler = start, end
-        parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = pieces.append, refuse
-        held = 0
+        elements, held = ElementParser(), 0
         with self._archive.open(info) as file:
             while piece := file.read(_CHUNK):
-                parser.Parse(piece)
-                held = 0 if ended and not runs else held + len(piece)
+                elements.parser.Parse(piece)
+                held = 0 if elements.ended and not elements.runs else held + len(piece)
                 self.limits.check_bytes(self.path, held, whole=True)
-                yield from ended
-                ended.clear()
-        parser.Parse(b"", True)
-        yield from ended
+                yield from elements.ended
+                elements.ended.clear()
+        elements.parser.Parse(b"", True)
 
     def _foreign(self) -> DataError:
         """The error for an archive that is no workbook."""
@@ -211,9 +231,18 @@ class Workbook:
         return DataError("this is an archive (.zip)", where=str(self.path), remedy="Unpack it first")
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=1 << 14)
+def show_number(value: str, code: str, date1904: bool) -> str:
+    """Write a stored number in a number format; what is none stays."""
+    number = parse_number(value)
+    return value if number.is_nan() else format_number(number, code, date1904=date1904)
+
+
+@lru_cache(maxsize=1 << 15)
 def column_number(letters: str) -> int:
-    """The number of a column, from 1, by its letters."""
+    """The number of a column, from 1, by its letters; 0 of what is none."""
+    if not re.fullmatch("[A-Z]{1,3}", letters):
+        return 0
     number = 0
     for letter in letters:
         number = number * 26 + ord(letter) - 64
