@@ -144,7 +144,8 @@ def test_days_are_counted_from_1900_or_1904():
 
 
 @pytest.mark.parametrize(
-    ("code", "shown"), [("@", "x"), ("0", "x"), ('@" kg"', "x kg"), ('0;0;0;"<"@">"', "<x>"), (";;;", ""), ("_(@_)", " x ")]
+    ("code", "shown"),
+    [("@", "x"), ("0", "x"), ('@" kg"', "x kg"), ('0;0;0;"<"@">"', "<x>"), (";;;", ""), ("_(@_)", " x ")],
 )
 def test_texts_have_a_section_of_their_own(code, shown):
     assert format_text("x", code) == shown
