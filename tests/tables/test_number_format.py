@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mate_cli.tables.formats.number_format import format_number, format_text, parse_number
+from mate_cli.tables.formats.number_format import format_number, format_string, parse_number
 
 SHOWN = json.loads((Path(__file__).parent / "workbooks" / "number_formats.json").read_text(encoding="utf-8"))
 
@@ -95,6 +95,8 @@ SPREADSHEET = [
     ("1234.5", ACCOUNTING, "$1,234.50"),
     ("0", ACCOUNTING, "-"),
     ("-0.05", "0%;(0%)", "(5%)"),
+    ("-1234.5", r'_-* #,##0.00\ "€"_-;\-* #,##0.00\ "€"_-;_-* "-"??\ "€"_-;_-@_-', "-1,234.50 €"),
+    ("0", r'_-* #,##0.00\ "€"_-;\-* #,##0.00\ "€"_-;_-* "-"??\ "€"_-;_-@_-', "- €"),
     # groups of other kinds
     ("1234567", "# ##0", "1 234 567"),
     ("1234567", "#'##0", "1'234'567"),
@@ -148,10 +150,10 @@ def test_days_are_counted_from_1900_or_1904():
     [("@", "x"), ("0", "x"), ('@" kg"', "x kg"), ('0;0;0;"<"@">"', "<x>"), (";;;", ""), ("_(@_)", " x ")],
 )
 def test_texts_have_a_section_of_their_own(code, shown):
-    assert format_text("x", code) == shown
+    assert format_string("x", code) == shown
 
 
 @given(st.text('0#?.,%/@ymdhsE+-;[]()<>=$"\\_* aGeneral5', max_size=40), st.decimals(allow_nan=False))
 def test_any_format_shows_something(code, number):
     assert isinstance(format_number(number, code), str)
-    assert isinstance(format_text("x", code), str)
+    assert isinstance(format_string("x", code), str)

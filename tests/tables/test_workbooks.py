@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import DataError
-from mate_cli.tables.formats.workbook import unescape
+from mate_cli.tables.formats.workbook import decode_escapes
 from mate_cli.tables.read import read_table
 from mate_cli.tables.read_options import ReadOptions
 
@@ -174,7 +174,7 @@ def test_escaped_characters(tmp_path):
         "_x12_ _xyz_ snake_x_case": "_x12_ _xyz_ snake_x_case",
         "one_x000D__x000A_two_x000d_three": "one\ntwo\nthree",
     }.items():
-        assert unescape(text) == shown
+        assert decode_escapes(text) == shown
         assert cells(
             tmp_path, f"<c t='str'><f>A1</f><v>{text}</v></c>", f"<c t='inlineStr'><is><t>{text}</t></is></c>"
         )[0] == [
@@ -294,6 +294,22 @@ def test_what_is_no_workbook_says_what_it_is(tmp_path, name, suffix):
     with pytest.raises(DataError, match=message) as error:
         read_table(write(tmp_path / f"t.{suffix}", contents))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b\n1,2\n", "it is text. Call it .csv"),
+        (b"\xef\xbb\xbf<html><table>", "it is an HTML page. Open it in a spreadsheet program"),
+        (b"<?xml version='1.0'?><Workbook/>", "it is XML. Open it in a spreadsheet program"),
+        (b"PK\x03\x04....", "it is damaged"),
+        (bytes(range(256)), "it is damaged"),
+    ],
+)
+def test_files_that_are_only_called_workbooks(tmp_path, content, message):
+    (tmp_path / "t.xlsx").write_bytes(content)
+    with pytest.raises(DataError, match=f"this workbook cannot be read: {message}"):
+        read_table(tmp_path / "t.xlsx")
 
 
 @pytest.mark.parametrize(("name", "message"), [("a.ods", "save it as .xlsx"), ("archive.zip", "Unpack it first")])

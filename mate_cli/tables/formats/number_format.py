@@ -63,7 +63,7 @@ _NAMES = {"P": "%p", "y": "%y", "yy": "%y", "yyy": "%Y", "yyyy": "%Y", "mmm": "%
 _NAMES |= {"ddd": "%a", "dddd": "%A"}
 
 
-class Section(NamedTuple):
+class FormatSection(NamedTuple):
     """One section of a number format.
 
     Args:
@@ -99,14 +99,15 @@ def format_number(number: Decimal, code: str = GENERAL, *, date1904: bool = Fals
     if text is None:
         section, signed, text = _GENERAL, False, _write_general(abs(number))
     unit, filled, text = text.translate(section.literals).rpartition(FILL)
-    text = (unit + text if filled and _DIGIT.search(text) else text).strip()
+    text = (unit + text if filled and _DIGIT.search(text) else text).replace(FILL, "")
+    text = " ".join(filter(None, text.split(" ")))
     if signed:
         text, found = _ACCOUNTING.subn(r"\1", text)
         signed = not found
     return f"-{text}" if number < 0 and not signed and text else text
 
 
-def format_text(text: str, code: str) -> str:
+def format_string(text: str, code: str) -> str:
     """Write a text in a number format, whose fourth or last section can be for texts."""
     sections = _sections(code)
     section = sections[3] if len(sections) > 3 else sections[-1]
@@ -116,8 +117,8 @@ def format_text(text: str, code: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _sections(code: str) -> list[Section]:
-    sections: list[Section] = []
+def _sections(code: str) -> list[FormatSection]:
+    sections: list[FormatSection] = []
     pattern, literals, condition = "", dict[int, str](), None
     for token in (*_TOKEN.findall(code if len(code) <= MAX_LENGTH else GENERAL), ";"):
         if token == ";":
@@ -152,19 +153,19 @@ def _literal(token: str) -> str:
     return token[1:] if token[0] == "\\" else token.strip('"')
 
 
-def _section(pattern: str, literals: dict[int, str], condition: tuple[str, Decimal] | None) -> Section:
+def _section(pattern: str, literals: dict[int, str], condition: tuple[str, Decimal] | None) -> FormatSection:
     found = _GROUPED.search(pattern)
     group = literals[ord(found[1])] if found else ""
     if found and group in ("\u00a0", "\u202f", " ", "'", "\u2019", "."):
-        return Section(pattern.replace(found[1], ""), literals, condition, group)
+        return FormatSection(pattern.replace(found[1], ""), literals, condition, group)
     group = "," if "," in _SCALE.sub("", pattern) else ""
-    return Section(pattern, literals, condition, group, not set("ymdhsHNS").isdisjoint(pattern))
+    return FormatSection(pattern, literals, condition, group, not set("ymdhsHNS").isdisjoint(pattern))
 
 
 _GENERAL = _section("G", {}, None)
 
 
-def _choose_section(sections: list[Section], number: Decimal) -> tuple[Section, bool]:
+def _choose_section(sections: list[FormatSection], number: Decimal) -> tuple[FormatSection, bool]:
     """The section for a number, and whether it says itself that a number is negative."""
     first, *others = sections[:3]
     if first.pattern == "G" and not others:
@@ -205,7 +206,7 @@ def _round(number: Decimal, places: int) -> Decimal:
     return number.quantize(Decimal(1).scaleb(-places), context=_EXACT)
 
 
-def _write_number(section: Section, number: Decimal) -> str:
+def _write_number(section: FormatSection, number: Decimal) -> str:
     pattern = section.pattern
     if "G" in pattern or "@" in pattern:
         return re.sub("[G@]", _write_general(number), pattern)
@@ -290,7 +291,7 @@ def _write_fraction(found: re.Match[str], number: Decimal) -> str:
     return (f"{whole}{between}" if whole else "") + f"{numerator}/{denominator or rest.denominator}"
 
 
-def _write_date(section: Section, number: Decimal, date1904: bool) -> str | None:
+def _write_date(section: FormatSection, number: Decimal, date1904: bool) -> str | None:
     """Write a serial number as a date, a time or a duration; None for what is none."""
     pattern = _MINUTES.sub(lambda found: (found[1] or "") + "n" * found[0].lower().count("m"), section.pattern)
     fraction = re.search(r"s\.(0+)", pattern, re.IGNORECASE)

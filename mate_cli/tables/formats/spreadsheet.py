@@ -9,7 +9,7 @@ from pathlib import Path
 from mate_cli.errors import DataError
 from mate_cli.files.door import reading
 from mate_cli.tables.formats.grid import Grid, listed, numbered
-from mate_cli.tables.formats.workbook import SAVE_AS, Area, Sheet, Workbook
+from mate_cli.tables.formats.workbook import SAVE_AS, Area, Workbook, Worksheet
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore
 
@@ -49,7 +49,7 @@ def _lines(path: Path, options: ReadOptions, notes: list[str]) -> Iterator[list[
         notes.append("Some formulas have no saved value: open the file in a spreadsheet program and save it.")
 
 
-def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
+def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Worksheet:
     """The sheet of that name or number, else the first one with a table; hidden ones come last."""
     sheets = sorted(book.sheets, key=lambda sheet: sheet.is_hidden)
     names = {sheet: f"{sheet.name} (hidden)" if sheet.is_hidden else sheet.name for sheet in sheets}
@@ -72,7 +72,7 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Sheet:
     return chosen
 
 
-def _has_rows(book: Workbook, sheet: Sheet, least: int) -> bool:
+def _has_rows(book: Workbook, sheet: Worksheet, least: int) -> bool:
     """Whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
     rows = islice(book.rows(sheet), SEARCHED_ROWS)
     return sum(sum(map(bool, line)) >= least for _, line in rows) >= least

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from xml.parsers import expat
 
 from mate_cli.errors import DataError
-from mate_cli.tables.formats.number_format import BUILTIN, GENERAL, format_number, format_text, parse_number
+from mate_cli.tables.formats.number_format import BUILTIN, GENERAL, format_number, format_string, parse_number
 from mate_cli.tables.limits import Limits
 
 Element = tuple[str, dict[str, str], str]
@@ -43,7 +43,7 @@ _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 _AREA = re.compile("([A-Z]{1,3})([0-9]{1,7}):([A-Z]{1,3})([0-9]{1,7})")
 
 
-class Sheet(NamedTuple):
+class Worksheet(NamedTuple):
     """A sheet of a workbook."""
 
     name: str
@@ -106,16 +106,18 @@ class Workbook:
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self.path, self.limits = path, limits
+        if not zipfile.is_zipfile(path):
+            raise self._foreign_text()
         self._archive = zipfile.ZipFile(path)
         parts = self._archive.infolist()
         limits.check_bytes(path, sum(part.file_size for part in parts))
         self._parts = {part.filename.replace("\\", "/").lower(): part for part in parts}
-        root = next((part for kind, part in self._related("").values() if kind == "officeDocument"), "")
+        root = next((part for kind, part in self._related("").values() if kind == "officeDocument"), "xl/workbook.xml")
         if root.lower() not in self._parts or root.endswith(".bin"):
             raise self._foreign()
         related = self._related(root)
         named = dict(related.values())
-        self.sheets, self._date1904 = list[Sheet](), False
+        self.sheets, self._date1904 = list[Worksheet](), False
         for name, attributes, _ in self._elements(root):
             if name == "workbookPr":
                 self._date1904 = attributes.get("date1904") in ("1", "true")
@@ -123,13 +125,15 @@ class Workbook:
                 place = next(value for key, value in attributes.items() if key.endswith(":id"))
                 kind, part = related.get(place, ("", ""))
                 if kind == "worksheet":
-                    self.sheets.append(Sheet(attributes["name"], part, attributes.get("state", "visible") != "visible"))
+                    self.sheets.append(
+                        Worksheet(attributes["name"], part, attributes.get("state", "visible") != "visible")
+                    )
         self._texts = [
-            unescape(text) for name, _, text in self._elements(named.get("sharedStrings", "")) if name == "si"
+            decode_escapes(text) for name, _, text in self._elements(named.get("sharedStrings", "")) if name == "si"
         ]
         self._formats = self._number_formats(named.get("styles", ""))
 
-    def rows(self, sheet: Sheet) -> Iterator[tuple[int, list[str]]]:
+    def rows(self, sheet: Worksheet) -> Iterator[tuple[int, list[str]]]:
         """Yield the number of each row that is stored, from 1, and the texts of its cells; then all is known of it."""
         self.merged, self.has_unsaved = dict[int, list[Area]](), False
         number, cells, merged, line, value, has_formula = 0, 0, 0, list[str](), "", False
@@ -165,8 +169,8 @@ class Workbook:
         kind = attributes.get("t", "n")
         code = self._formats.get(attributes.get("s", "0"), GENERAL)
         if kind in ("s", "str", "inlineStr"):
-            text = self._texts[int(value)] if kind == "s" and value else unescape(value)
-            return text if code == GENERAL else format_text(text, code)
+            text = self._texts[int(value)] if kind == "s" and value else decode_escapes(value)
+            return text if code == GENERAL else format_string(text, code)
         if kind == "b":
             return "TRUE" if value in ("1", "true") else "FALSE" if value else ""
         if kind == "e" or (code == GENERAL and value.isdigit() and len(value) <= 15):
@@ -221,6 +225,15 @@ class Workbook:
                 elements.ended.clear()
         elements.parser.Parse(b"", True)
 
+    def _foreign_text(self) -> DataError:
+        """The error for a file that is no archive."""
+        with self.path.open("rb") as file:
+            start = file.read(1000).lstrip(b"\xef\xbb\xbf\r\n\t ").lower()
+        marks = (b"<?xml", "XML"), (b"<", "an HTML page"), (b"pk", "damaged"), (b"", "text")
+        what = "damaged" if b"\0" in start else next(name for mark, name in marks if start.startswith(mark))
+        remedy = "Call it .csv" if what == "text" else SAVE_AS
+        return DataError(f"this workbook cannot be read: it is {what}", where=str(self.path), remedy=remedy)
+
     def _foreign(self) -> DataError:
         """The error for an archive that is no workbook."""
         for part, what, remedy in OTHERS:
@@ -249,7 +262,7 @@ def column_number(letters: str) -> int:
     return number
 
 
-def unescape(text: str) -> str:
+def decode_escapes(text: str) -> str:
     """Put the characters into a text that are written as _x000D_ and the like; line breaks are those of Python."""
     if "_x" not in text:
         return text
