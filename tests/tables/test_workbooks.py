@@ -206,7 +206,8 @@ def test_values_of_every_type(tmp_path):
 
 
 def test_days_from_1904(tmp_path):
-    assert cells(tmp_path, "<c s='2'><v>42063</v></c>", about="<workbookPr date1904='1'/>")[0] == ["2019-03-01"]
+    days = "<c s='2'><v>42063</v></c>", "<c t='d' s='2'><v>2019-03-01</v></c>"
+    assert cells(tmp_path, *days, about="<workbookPr date1904='1'/>")[0] == ["2019-03-01", "2019-03-01"]
 
 
 UNSAVED = "Some formulas have no saved value: open the file in a spreadsheet program and save it."

@@ -9,6 +9,7 @@ Source: ECMA-376 part 1, sections 18.8.30 (numFmt) and 18.8.31 (numFmts).
 from __future__ import annotations
 
 import datetime
+import operator
 import re
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
@@ -49,6 +50,7 @@ _TOKEN = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]|General|AM/PM|A/P|上午/下
 _CODES = {"general": "G", "am/pm": "P", "a/p": "P", "上午/下午": "P", "e": "yyyy", "g": ""}
 _SYMBOLS = set("0123456789#?.,%/@ymdhs")
 _CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)\s*(-?\d{1,20}(?:\.\d{1,20})?)\]")
+_HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne}
 _CURRENCY = re.compile(r"\[\$([^\]-]*)")
 _ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=#)([\ue000-\uf8ff])(?=##[0#])")
@@ -56,7 +58,6 @@ _SCALE = re.compile(r"(?<=[0#?.]),+(?=\.|[^0#?]*$)")
 _FRACTION = re.compile(r"(?:([0#?]+)([^0#?/]+))?([0#?]+)/([0-9#?]+)")
 _MINUTES = re.compile(r"(?<=h)([^a-zA-Z]*)m{1,2}(?!m)|(?<!m)m{1,2}(?=[^a-zA-Z]*s)", re.IGNORECASE)
 _DATE_PART = re.compile(r"y+|m+|d+|h+|n+|s+(?:\.0+)?|P", re.IGNORECASE)
-_DIGIT = re.compile("[0-9]")
 _PLACES = re.compile("[0#?]")
 _ACCOUNTING = re.compile(r"\(([\d.,]+)\)")
 _NAMES = {"P": "%p", "y": "%y", "yy": "%y", "yyy": "%Y", "yyyy": "%Y", "mmm": "%b", "mmmm": "%B", "mmmmm": "%B"}
@@ -99,7 +100,7 @@ def format_number(number: Decimal, code: str = GENERAL, *, date1904: bool = Fals
     if text is None:
         section, signed, text = _GENERAL, False, _write_general(abs(number))
     unit, filled, text = text.translate(section.literals).rpartition(FILL)
-    text = (unit + text if filled and _DIGIT.search(text) else text).replace(FILL, "")
+    text = (unit + text if filled and re.search("[0-9]", text) else text).replace(FILL, "")
     text = " ".join(filter(None, text.split(" ")))
     if signed:
         text, found = _ACCOUNTING.subn(r"\1", text)
@@ -175,19 +176,11 @@ def _choose_section(sections: list[FormatSection], number: Decimal) -> tuple[For
         return sections[place], place == 1
     free = [section for section in sections[:3] if section.condition is None]
     for section in sections[:3]:
-        if section.condition and _holds(number, *section.condition):
+        if section.condition and _HOLDS[section.condition[0]](number, section.condition[1]):
             return section, section.condition[0] in ("<", "<=") and section.condition[1] <= 0
     if not free:
         return _GENERAL, False
     return free[0], free[0] is others[0] and first.condition in ((">", Decimal(0)), (">=", Decimal(0)))
-
-
-def _holds(number: Decimal, operator: str, limit: Decimal) -> bool:
-    return (
-        (number < limit and "<" in operator)
-        or (number > limit and ">" in operator)
-        or (number == limit and "=" in operator)
-    )
 
 
 def _write_general(number: Decimal) -> str:
@@ -267,12 +260,8 @@ def _write_power(mantissa: str, after: str, number: Decimal) -> str:
     if _round(number.scaleb(-power, _EXACT), places) >= 10**step:
         power += step
     sign = "-" if power < 0 else "+" if after.startswith("+") else ""
-    return (
-        _write_fixed(mantissa, number.scaleb(-power, _EXACT))
-        + "E"
-        + sign
-        + _write_fixed(after[1:], abs(Decimal(power)))
-    )
+    shown = _write_fixed(mantissa, number.scaleb(-power, _EXACT)), _write_fixed(after[1:], abs(Decimal(power)))
+    return f"E{sign}".join(shown)
 
 
 def _write_fraction(found: re.Match[str], number: Decimal) -> str:

@@ -30,6 +30,8 @@ LARGEST_AREA = 10_000
 """Cells of a merged area; larger ones are no part of a table."""
 MOST_MERGED = 1_000_000
 """Cells of all merged areas."""
+MAX_RUNS = 32_767
+"""Runs of a text, which cannot have more letters in a spreadsheet program."""
 SAVE_AS = "Open it in a spreadsheet program and save it as .xlsx"
 OTHERS = (
     ("xl/workbook.bin", "a binary Excel workbook (.xlsb)", SAVE_AS),
@@ -85,6 +87,8 @@ class ElementParser:
             name = name.rpartition(":")[2]
         if name == "t":
             self.runs.append(text)
+            if len(self.runs) > MAX_RUNS:
+                raise ValueError(f"a text has more than {MAX_RUNS:,} runs")
         elif name == "rPh":
             del self.runs[-1:]
         elif name in ("si", "is"):
@@ -135,8 +139,8 @@ class Workbook:
 
     def rows(self, sheet: Worksheet) -> Iterator[tuple[int, list[str]]]:
         """Yield the number of each row that is stored, from 1, and the texts of its cells; then all is known of it."""
-        self.merged, self.has_unsaved = dict[int, list[Area]](), False
-        number, cells, merged, line, value, has_formula = 0, 0, 0, list[str](), "", False
+        self.merged, self._merged_cells, self.has_unsaved = dict[int, list[Area]](), 0, False
+        number, cells, line, value, has_formula = 0, 0, list[str](), "", False
         for name, attributes, text in self._elements(sheet.part):
             if name in ("v", "is"):
                 value = text
@@ -156,13 +160,23 @@ class Workbook:
                 self.limits.check(self.path, cells=cells)
                 yield number, line
                 line = []
-            elif name == "mergeCell" and (found := _AREA.fullmatch(attributes.get("ref", ""))):
-                left, top, right, bottom = found.groups()
-                area = Area(column_number(left), column_number(right), int(bottom))
-                size = (area.right - area.left + 1) * (area.bottom - int(top) + 1)
-                if 1 < size <= LARGEST_AREA and merged + size <= MOST_MERGED:
-                    merged += size
-                    self.merged.setdefault(int(top), []).append(area)
+            elif name == "mergeCell":
+                self._add_area(attributes.get("ref", ""))
+
+    def _add_area(self, reference: str) -> None:
+        """Note a merged area, unless it is too large for a table."""
+        found = _AREA.fullmatch(reference)
+        if found is None:
+            return
+        left, top, right, bottom = column_number(found[1]), int(found[2]), column_number(found[3]), int(found[4])
+        size = (right - left + 1) * (bottom - top + 1)
+        is_small = 1 < size <= LARGEST_AREA
+        self._merged_cells += size if is_small else 1
+        if self._merged_cells > MOST_MERGED:
+            what = f"its merged areas have more than {MOST_MERGED:,} cells"
+            raise DataError(what, where=str(self.path), remedy="Save the table as CSV")
+        if is_small:
+            self.merged.setdefault(top, []).append(Area(left, right, bottom))
 
     def _show(self, value: str, attributes: dict[str, str]) -> str:
         """What a cell shows of its value."""
@@ -177,8 +191,9 @@ class Workbook:
             return value
         if kind == "d":
             with suppress(ValueError):
-                days = datetime.fromisoformat(value.rstrip("Z")) - datetime(1899, 12, 30)
-                value, code = str(days.total_seconds() / 86400), code if code != GENERAL else "yyyy-mm-dd hh:mm:ss"
+                start = datetime(1904, 1, 1) if self._date1904 else datetime(1899, 12, 30)
+                value = str((datetime.fromisoformat(value.rstrip("Z")) - start).total_seconds() / 86400)
+                code = code if code != GENERAL else "yyyy-mm-dd hh:mm:ss"
         return show_number(value, code, self._date1904)
 
     def _number_formats(self, part: str) -> dict[str, str]:
