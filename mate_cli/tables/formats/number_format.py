@@ -44,6 +44,7 @@ LAST_DAY = 2958465
 DAYS_TO_1904 = 1462
 """Days between the two systems of serial numbers."""
 _ROUNDED, _CUT = (Context(15, way, Emin=-308, Emax=308, traps=[]) for way in (ROUND_HALF_UP, ROUND_DOWN))
+_UNITS = {places: Decimal(1).scaleb(-places) for places in range(10)}
 _EXACT = Context(prec=1000, rounding=ROUND_HALF_UP)
 
 _TOKEN = re.compile(r'"[^"]*"?|\\.|[_*].|\[[^\]]*\]|General|AM/PM|A/P|上午/下午|E[+-]|.', re.IGNORECASE | re.DOTALL)
@@ -58,6 +59,7 @@ _SCALE = re.compile(r"(?<=[0#?.]),+(?=\.|[^0#?]*$)")
 _FRACTION = re.compile(r"(?:([0#?]+)([^0#?/]+))?([0#?]+)/([0-9#?]+)")
 _MINUTES = re.compile(r"(?<=h)([^a-zA-Z]*)m{1,2}(?!m)|(?<!m)m{1,2}(?=[^a-zA-Z]*s)", re.IGNORECASE)
 _DATE_PART = re.compile(r"y+|m+|d+|h+|n+|s+(?:\.0+)?|P", re.IGNORECASE)
+_PLAIN = re.compile(r"(?:#,##)?0(?:\.0+)?")
 _PLACES = re.compile("[0#?]")
 _ACCOUNTING = re.compile(r"\(([\d.,]+)\)")
 _NAMES = {"P": "%p", "y": "%y", "yy": "%y", "yyy": "%Y", "yyyy": "%Y", "mmm": "%b", "mmmm": "%B", "mmmmm": "%B"}
@@ -196,7 +198,7 @@ def _write_general(number: Decimal) -> str:
 
 
 def _round(number: Decimal, places: int) -> Decimal:
-    return number.quantize(Decimal(1).scaleb(-places), context=_EXACT)
+    return number.quantize(_UNITS.get(places) or Decimal(1).scaleb(-places), context=_EXACT)
 
 
 def _write_number(section: FormatSection, number: Decimal) -> str:
@@ -214,6 +216,8 @@ def _write_number(section: FormatSection, number: Decimal) -> str:
 
 def _write_fixed(pattern: str, number: Decimal, group: str = "") -> str:
     """Put the digits of a number into the placeholders 0, # and ? of a pattern."""
+    if _PLAIN.fullmatch(pattern):
+        return format(_round(number, len(pattern.partition(".")[2])), ",f" if group else "f")
     commas = sum(map(len, _SCALE.findall(pattern)))
     pattern = _SCALE.sub("", pattern).replace(",", "")
     if not _PLACES.search(pattern):
