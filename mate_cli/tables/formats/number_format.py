@@ -86,7 +86,8 @@ class FormatSection(NamedTuple):
 
 def parse_number(text: str) -> Decimal:
     """Read a stored number with the 15 digits that spreadsheet programs have; of whole numbers the rest is cut."""
-    return (_CUT if text.lstrip("-").isdigit() else _ROUNDED).create_decimal(text)
+    is_cut = len(text) < MAX_LENGTH and text.lstrip("-").isdigit()
+    return (_CUT if is_cut else _ROUNDED).create_decimal(text)
 
 
 def format_number(number: Decimal, code: str = GENERAL, *, date1904: bool = False) -> str:
