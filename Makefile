@@ -38,7 +38,7 @@ constraints: .venv/.dev  ## write the installed versions to constraints.txt
 
 lock: .venv/.tools  ## write the sums of what constraints.txt pins to requirements.lock
 	sed -n '/^#/p' requirements.lock > lock.new
-	.venv/tools/bin/uv pip compile pyproject.toml --quiet --extra dev --extra spreadsheets --extra tensorflow --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
+	.venv/tools/bin/uv pip compile pyproject.toml --quiet --extra dev --extra tensorflow --python-version 3.11 --python-platform x86_64-unknown-linux-gnu \
 		--constraints constraints.txt --generate-hashes --no-annotate --no-header | \
 		awk '/^[^ ]/ {skip = /^(torch==|nvidia-|cuda-)/} !skip' >> lock.new
 	mv lock.new requirements.lock

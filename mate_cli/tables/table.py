@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -45,20 +46,14 @@ class Table:
     def from_pandas(cls, frame: Any, *, title: str = "", table_id: str = "table") -> Table:  # noqa: ANN401
         """Make a table of a data frame: values as a spreadsheet shows them, missing ones as empty cells.
 
-        An index with names becomes columns, another one is left out.
+        An index with names becomes columns, another one is left out; names of several levels are joined by spaces.
         """
-        named = [name for name in frame.index.names if name is not None]
-        whole = frame.reset_index(level=named) if named else frame
-        columns = [whole.iloc[:, place] for place in range(whole.shape[1])]  # names may stand twice
-        texts = [
-            [
-                "" if missing else spreadsheet_text(value)
-                for value, missing in zip(column.tolist(), column.isna(), strict=True)
-            ]
-            for column in columns
-        ]
-        header = tuple(Cell(str(name)) for name in whole.columns)
-        rows = tuple(tuple(map(Cell, row)) for row in zip(*texts, strict=True))
+        levels = [place for place, name in enumerate(frame.index.names) if name is not None]
+        names = [*(frame.index.names[place] for place in levels), *frame.columns]
+        columns = [frame.index.get_level_values(place) for place in levels]
+        columns += [frame.iloc[:, place] for place in range(frame.shape[1])]  # names may stand twice
+        header = tuple(Cell(column_name(name)) for name in names)
+        rows = tuple(tuple(map(Cell, row)) for row in zip(*map(_column_texts, columns), strict=True))
         numeric = {place for place, column in enumerate(columns) if all(map(is_number, column.dropna()))}
         table = cls(table_id, header, rows, title=title)
         return replace(table, formats=find_table_formats(table, numeric))
@@ -83,3 +78,19 @@ def find_table_formats(table: Table, numeric: Collection[int] = ()) -> tuple[Col
         for column in range(len(names))
     ]
     return find_formats(names, columns)[0]
+
+
+def column_name(name: object) -> str:
+    """Write the name of a column, whose levels are joined by spaces."""
+    levels = name if isinstance(name, tuple) else (name,)
+    return " ".join(filter(None, map(spreadsheet_text, levels)))
+
+
+def _column_texts(column: Any) -> list[str]:  # noqa: ANN401 - a series, or an index
+    values, kind = column.array, column.dtype
+    if hasattr(kind, "categories"):
+        texts = _column_texts(kind.categories)
+        return [texts[code] if code >= 0 else "" for code in values.codes]
+    if hasattr(kind, "pyarrow_dtype") and kind.kind == "f":
+        values = column.to_numpy(kind.numpy_dtype, na_value=math.nan)
+    return ["" if missing else spreadsheet_text(one) for one, missing in zip(values, column.isna(), strict=True)]

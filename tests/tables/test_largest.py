@@ -68,8 +68,8 @@ def workbook(part, change):
     return file.getvalue()
 
 
-def in_sheet(piece, megabytes):
-    rows = piece * (megabytes * MEGABYTE // len(piece))
+def in_sheet(piece, megabytes, start=b""):
+    rows = start + piece * (megabytes * MEGABYTE // len(piece))
     return workbook("xl/worksheets/sheet1.xml", lambda _: SHEET + rows + b"</sheetData></worksheet>")
 
 
@@ -94,6 +94,11 @@ LARGEST = {
     "rows.xlsx": lambda: in_sheet(b"<row>" + b"<c><v>12.5</v></c>" * 20 + b"</row>", 60),
     "one row.xlsx": lambda: in_sheet(b"<c/>", 150),
     "one cell.xlsx": lambda: in_sheet(b"x", 150),
+    "runs of a text.xlsx": lambda: in_sheet("<t>😀{}</t>".format("x" * 9000).encode(), 150, b"<row><c><is>"),
+    "runs of nothing.xlsx": lambda: in_sheet(b"<t/>", 150, b"<row><c><is>"),
+    "merged areas.xlsx": lambda: in_sheet(b'<mergeCell ref="A1:B2"/>', 150),
+    "elements in each other.xlsx": lambda: in_sheet(b"<a>", 150),
+    "texts.xlsx": lambda: workbook("xl/sharedStrings.xml", lambda _: b"<sst>" + b"<si><t>1</t></si>" * 5_500_000),
     "styles.xlsx": lambda: workbook(
         "xl/styles.xml", lambda old: old.replace(b"<cellXfs", b"<xf/>" * 700_000 + b"<cellXfs")
     ),

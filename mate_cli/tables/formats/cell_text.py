@@ -1,4 +1,4 @@
-"""A value as people read it in a cell."""
+"""A value as people read it in a cell; data frames, Parquet, JSON and workbooks write it alike."""
 
 from __future__ import annotations
 
@@ -6,46 +6,87 @@ import datetime
 import json
 import math
 from decimal import Decimal
+from typing import Any
+
+FEW_DIGITS = 2**24
+"""Below, floats of 32 bits have all whole numbers."""
+LARGEST_WHOLE = 1e20
+"""Whole numbers below are written without an exponent."""
 
 
-def spreadsheet_text(value: object) -> str:
+def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table holds
     """Write a value as a spreadsheet shows it: no `.0` after whole numbers, dates as 2024-03-01, nothing for null."""
-    if value is None:
-        return ""
     if isinstance(value, str):
         return value
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return ""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
+    if hasattr(value, "dtype"):  # numpy's
+        return spreadsheet_text(_of_numpy(value))
     if isinstance(value, (float, Decimal)):
         return spreadsheet_number(value)
     if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
         return spreadsheet_date(value)
-    if isinstance(value, bytes):
+    if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", errors="replace")
-    if isinstance(value, (dict, list, tuple)):
-        return json.dumps(value, ensure_ascii=False, default=spreadsheet_text)
+    if isinstance(value, (dict, list, tuple, set, frozenset)):
+        return json.dumps(_for_json(value), ensure_ascii=False)
     return str(value)
 
 
+def _of_numpy(value: Any) -> Any:  # noqa: ANN401
+    """A value of Python for one of numpy; a float of any width is the number that its shortest decimal says."""
+    if getattr(value, "ndim", 0):
+        return list(value)
+    if value.dtype.kind == "f":
+        number = float(value)
+        return number if number.is_integer() and abs(number) < FEW_DIGITS else float(str(value))
+    return str(value) if value.dtype.kind in "mM" else value.item()
+
+
+def _for_json(value: Any) -> Any:  # noqa: ANN401
+    if hasattr(value, "dtype"):
+        value = _of_numpy(value)
+    if isinstance(value, dict):
+        return {spreadsheet_text(key): _for_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_for_json(one) for one in value]
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return spreadsheet_text(value) or None
+
+
 def spreadsheet_number(value: float | Decimal) -> str:
-    """Write a number with at most 15 digits, as many as a spreadsheet keeps."""
-    if isinstance(value, Decimal):
-        return format(value, "f")
+    """Write a number with at most 15 digits, as many as a spreadsheet keeps; whole ones and decimals exactly."""
     if not math.isfinite(value):
-        return "" if math.isnan(value) else str(value)
-    text = repr(float(f"{value:.15g}"))
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else text
+        return "" if math.isnan(value) else str(float(value))
+    if isinstance(value, Decimal):
+        return format(value, "f") if abs(value.adjusted()) < 400 else str(value)
+    if value != round(value):
+        value = float(f"{value:.15g}")
+    return f"{value + 0.0:.0f}" if value == round(value) and abs(value) < LARGEST_WHOLE else repr(value)
 
 
 def spreadsheet_date(value: datetime.date | datetime.time | datetime.timedelta) -> str:
-    """Write a date, a time or a duration; a time of midnight and seconds of zero are left out."""
+    """Write a date, a time or a duration; midnight and seconds of zero are left out, other fractions are not."""
     if isinstance(value, datetime.timedelta):
-        seconds = round(value.total_seconds())
-        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    if isinstance(value, datetime.time):
-        return value.strftime("%H:%M:%S" if value.second else "%H:%M")
-    if not isinstance(value, datetime.datetime):
+        whole = (value.days * 86400 + value.seconds) * 10**9
+        whole += value.microseconds * 1000 + getattr(value, "nanoseconds", 0)
+        seconds, parts = divmod(abs(whole), 10**9)
+        sign = "-" if whole < 0 else ""
+        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + _fraction(parts)
+    if not isinstance(value, (datetime.datetime, datetime.time)):
         return value.isoformat()
-    if value.time() == datetime.time():
-        return value.date().isoformat()
-    return f"{value.date().isoformat()} {spreadsheet_date(value.time())}"
+    parts = value.microsecond * 1000 + getattr(value, "nanosecond", 0)
+    time = f"{value.hour:02}:{value.minute:02}" + (f":{value.second:02}" if value.second or parts else "")
+    time += _fraction(parts) + (value.isoformat()[-6:] if value.utcoffset() is not None else "")
+    if isinstance(value, datetime.time):
+        return time
+    return f"{value.date().isoformat()} {time}".removesuffix(" 00:00")
+
+
+def _fraction(nanoseconds: int) -> str:
+    return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""

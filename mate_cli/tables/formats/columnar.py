@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.grid import Grid
 from mate_cli.tables.limits import Limits
 from mate_cli.tables.read_options import ReadOptions
+from mate_cli.tables.table import column_name
 
 if TYPE_CHECKING:
-    from pyarrow import Array, RecordBatch
+    from pyarrow import Array, DataType, RecordBatch
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 AT_ONCE = 128
@@ -36,7 +39,7 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     Raises:
         DataError: it is damaged.
     """
-    from pyarrow import ArrowException
+    from pyarrow import ArrowException, types
     from pyarrow.parquet import ParquetFile, read_metadata
 
     limits = options.limits
@@ -48,7 +51,19 @@ def read_parquet(path: Path, options: ReadOptions) -> Grid:
     except (ArrowException, OSError) as error:
         raise DataError("this Parquet file cannot be read", where=str(path), remedy="Write it again") from error
     names = [name for name in file.schema_arrow.names if not _INDEX.fullmatch(name)]
-    return Grid(_lines(file, names, path, limits), names)
+    about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", b"{}"))
+    header = list(map(_joined_levels, names)) if len(about.get("column_indexes", ())) > 1 else names
+    kinds = [file.schema_arrow.field(name).type for name in names]
+    numbers = (types.is_integer, types.is_floating, types.is_decimal)
+    numeric = {place for place, kind in enumerate(kinds) if any(is_kind(kind) for is_kind in numbers)}
+    return Grid(_lines(file, names, path, limits), header, numeric=numeric)
+
+
+def _joined_levels(name: str) -> str:
+    """A name that pandas wrote as a tuple, as it does where columns have names of several levels."""
+    with suppress(ValueError, SyntaxError):
+        return column_name(ast.literal_eval(name))
+    return name
 
 
 def _chunks(metadata: FileMetaData) -> Iterator[tuple[ColumnChunkMetaData, int]]:
@@ -101,8 +116,30 @@ def _lines(file: ParquetFile, names: list[str], path: Path, limits: Limits) -> I
             size += weight
             limits.check_bytes(path, size)
             limits.check_bytes(path, weight if rows.num_rows == 1 else 0, whole=True)
-            for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            for row in zip(*map(_values, rows.columns), strict=True):
                 yield [spreadsheet_text(value) for value in row]
+
+
+def _values(column: Array) -> list[Any]:
+    values = column.to_pylist()
+    return [_of_width(value, column.type) for value in values] if "float" in str(column.type) else values
+
+
+def _of_width(value: Any, kind: DataType) -> Any:  # noqa: ANN401
+    """A value whose floats of 16 and 32 bits are numpy's, so that their shortest decimal is known."""
+    from pyarrow import types
+
+    if value is None:
+        return None
+    if types.is_floating(kind):
+        return kind.to_pandas_dtype()(value)
+    if types.is_struct(kind):
+        return {field.name: _of_width(value[field.name], field.type) for field in kind}
+    if types.is_map(kind):
+        return [(key, _of_width(one, kind.item_type)) for key, one in value]
+    if types.is_nested(kind):
+        return [_of_width(one, kind.value_type) for one in value]
+    return _of_width(value, kind.value_type) if types.is_dictionary(kind) else value
 
 
 def _pieces(rows: RecordBatch) -> Iterator[RecordBatch]:
