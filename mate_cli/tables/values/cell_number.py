@@ -57,8 +57,12 @@ _MANTISSA = re.compile(r"^ ?[x*·] ?10\^?|^[eE]")
 _BEFORE = re.compile(r"(?P<space> )|(?P<sign>[+-])|(?P<open>\()|(?P<percent>%)|(?P<money>[^\s\d()+%-]+)")
 _FOOTNOTES = re.compile(r"(?:(?<![^\W\d_])[¹²³⁰⁴-⁹ᵃᵇᶜᵈᵉ]+|\s*(?:\[[^\[\]]{1,6}\]|[*†‡§#]+|\([a-z]\)))+$")
 _NO_CENTS = re.compile(r"(?<=\d)([,.:])-{1,2}(?!\d)")
-_NO_NUMBER = re.compile(r"(?:1\d|20)\d0s|\+ ?(?:\d ?){10,15}|\(?[+-]?\d+[.,]\d+\.")
-"""A decade, a telephone number, or a day and a month."""
+_LETTER = r"[^\W\d_]"
+TEXT = re.compile(
+    rf"\D*(?:{_LETTER}{{5}}|[\d.,' ]+{_LETTER}+\d+{_LETTER}|\d[\d.,' ]*[^\d\[]*?{_LETTER}{{3}}[^\d\[]*\d)"
+    r"|(?:(?:1\d|20)\d0s|\+ ?(?:\d ?){10,15}|\(?[+-]?\d+[.,]\d+\.)$"
+)
+"""Begin of a text with digits: a long word before them, words amid them, a decade, a telephone number, or a day."""
 _PARTS = re.compile(r"[()+-]|[^\s()+-]+")
 _UNIT = re.compile(r"(?:/ ?)?[^\W\d_][^\d,;:\"'=<>~?!&|_]*")
 _PREFIXED_DOLLAR = re.compile(r"[A-Za-z]{1,3}\$|[A-Z]{2}[€£]")
@@ -118,7 +122,7 @@ def parse_amount(text: str) -> Amount | None:
 
     Dates, times, ranges, bounds, identifiers and texts with several numbers are none.
     """
-    if len(text) > MAX_LENGTH or _NO_NUMBER.fullmatch(text):
+    if len(text) > MAX_LENGTH or TEXT.match(text):
         return None
     if "-" in text:
         text = _NO_CENTS.sub(lambda mark: "" if mark[1] == ":" else f"{mark[1]}0", text)

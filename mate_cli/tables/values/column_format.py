@@ -17,6 +17,7 @@ from mate_cli.tables.formats.grid import listed, numbered
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.values.cell_date import NUMERIC_DATE, read_date
 from mate_cli.tables.values.cell_number import (
+    TEXT,
     Amount,
     find_decimal_marks,
     is_currency,
@@ -81,6 +82,8 @@ class ColumnFormat:
 
     def read_number(self, text: str) -> float | None:
         """Read a cell as a number, percent as written (12.5 for 12.5%); None where it is none."""
+        if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
+            return float(text) if self.decimal else None
         amount = self._read(text)
         if amount is None:
             return None
@@ -239,6 +242,8 @@ class ColumnEvidence:
 @lru_cache(maxsize=1 << 14)
 def _classify(shape: str) -> tuple[str, Amount | None]:
     """Tell what a cell is evidence of, all of whose digits but 0 are written as 1; "" for a text."""
+    if TEXT.match(shape):
+        return "", None
     shape = simplify(shape).translate(_SHAPE)
     if NUMERIC_DATE.fullmatch(shape):
         return DATE, None
