@@ -156,6 +156,7 @@ class ColumnEvidence:
     examples: dict[str, str] = field(default_factory=dict)
     units: Counter[str] = field(default_factory=Counter)
     widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
+    single: int = 0
     small: int = 0
     doubtful: int = 0
     doubtful_years: int = 0
@@ -188,6 +189,7 @@ class ColumnEvidence:
             unit = find_doubtful_unit(amount)
             if unit is not None:
                 self.units[unit] += 1
+            self.single += kind == COMMA and "." not in amount.digits
             self.small += kind == COMMA and amount.digits[0] == "0"
             if amount.parentheses or amount.negative:
                 is_year = _DOUBTFUL_YEAR.fullmatch(simplify(text)) is not None
@@ -195,12 +197,16 @@ class ColumnEvidence:
                 self.doubtful_years += is_year
 
     @property
-    def is_dense(self) -> bool:
-        """At least half of the cells are numbers in some way of writing."""
+    def numbers(self) -> int:
+        """Cells that are numbers in some way of writing."""
         fractions = self.kinds[FRACTION] + self.kinds[LONE_FRACTION] * (self.kinds[FRACTION] > 0)
         numbers = self.integers + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in _MARKED)
-        numbers -= 0 if self.unit else self.units.total()
-        return numbers > 0 and numbers >= MIN_NUMERIC_SHARE * self.filled
+        return numbers - (0 if self.unit else self.units.total())
+
+    @property
+    def is_dense(self) -> bool:
+        """At least half of the cells are numbers."""
+        return self.numbers > 0 and self.numbers >= MIN_NUMERIC_SHARE * self.filled
 
     @property
     def unit(self) -> str:
@@ -212,25 +218,27 @@ class ColumnEvidence:
     def is_named_by_digits(self) -> bool:
         """Digits are names: of one width with leading zeros, as postal codes, or often lists, versions, addresses."""
         widths = {width for width, _ in self.widths}
-        padded = sum(count for (_, is_padded), count in self.widths.items() if is_padded)
-        numbers = self.integers + sum(self.kinds[kind] for kind in _MARKED)
-        lists = self.kinds[LIST]
-        return (padded > 0 and len(widths) == 1 and max(widths) > 2) or lists > MAX_MISFIT_SHARE * (lists + numbers)
+        is_padded = any(is_padded for _, is_padded in self.widths) and len(widths) == 1 and max(widths) > 2
+        if is_padded and self.integers >= MIN_NUMERIC_SHARE * self.numbers:
+            return True
+        return self.kinds[LIST] > MAX_MISFIT_SHARE * (self.kinds[LIST] + self.numbers)
 
     def find_decimal(self) -> str | None:
         """The decimal mark that the cells prove; "" where they contradict each other, None where nothing proves one."""
         point, comma, groups = self.kinds[POINT], self.kinds[COMMA], self.kinds[COMMA_OR_GROUP]
         if self.is_typed:
             return "."
+        slips = MAX_MISFIT_SHARE * self.numbers
         if point and comma:
-            is_slip = min(point, comma) <= MAX_MISFIT_SHARE * (point + comma)
-            return ("." if point > comma else ",") if is_slip else ""
+            return "" if min(point, comma) > slips else "." if point > comma else "," if comma > point else None
         if point:
             return "." if 2 * point > self.kinds[POINT_OR_GROUP] else None
         if not comma or not self.is_dense:
             return None
+        if self.single == comma <= MAX_MISFIT_SHARE * (comma + self.kinds[POINT_OR_GROUP]):  # 1,5 among many 1.204
+            return None
         if 2 * comma <= groups:  # 13,5000 among 17,189 and 6,902 is a slip, but 0,250 is not
-            return "" if self.small > MAX_MISFIT_SHARE * (comma + groups) else None
+            return "" if self.small > slips else None
         return "," if comma >= groups else ""
 
     def can_vote(self, mark: str) -> bool:
