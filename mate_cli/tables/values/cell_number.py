@@ -131,7 +131,7 @@ def parse_amount(text: str) -> Amount | None:
         return None
     before = _parse_before(text[: core.start()])
     after = before and _parse_after(text[core.end() :], before)
-    if not before or after is None:
+    if not before or after is None or (before.unit.casefold() in CURRENCY_WORDS and core[0].isdecimal()):
         return None
     amount = after._replace(negative=after.negative or before.negative)
     if core["half"]:
@@ -159,7 +159,7 @@ def _parse_before(text: str) -> Amount | None:
         kind = match.lastgroup if match else None
         if match is None or kind is None or (kind in found and kind not in ("space", "money")):
             return None
-        if kind == "money" and (not is_currency(match[0]) or match[0].casefold() in CURRENCY_WORDS):
+        if kind == "money" and not is_currency(match[0]):
             return None
         found[kind] = f"{found['money']} {match[0]}" if kind == "money" and kind in found else match[0]
         place = match.end()

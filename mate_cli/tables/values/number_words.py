@@ -14,7 +14,7 @@ Rs. Rs kr. kr Kr. Kr KR zł Kč Ft lei лв. лв руб. руб р. Fr. SFr. SF
 """
 _WORDS = "euro euros d'euros dollar dollars pesos rupees rubles yen yuan рублей บาท"
 CURRENCY_WORDS = frozenset(_WORDS.split())
-"""Currencies by words, in lower case, which stand behind a number only: Euro 1996 is a competition."""
+"""Currencies by words, in lower case, which stand before no bare integer: Euro 1996 is a competition."""
 CURRENCIES = frozenset([*CURRENCY_SIGNS, *_CODES.split(), *_NAMES.split()])
 CODES_OF_SIGNS = {
     "$": "USD CAD AUD NZD HKD SGD TWD MXN CLP COP ARS UYU usd cad aud",
