@@ -151,6 +151,40 @@ def test_a_frame_of_texts_is_read_like_a_file():
         ("0,5", 0.5),
         ("1.234.567", 1234567),
         ("1st", 1),
+        ("2e", 2),
+        ("12万円", 120_000),
+        ("1.2億", 120_000_000),
+        ("1,200円", 1200),
+        ("kr 1 234:-", 1234),
+        ("12.— Fr.", 12),
+        ("$5 USD", 5),
+        ("USD $1,200.50", 1200.5),
+        ("us$ 5", 5),
+        ("5 usd", 5),
+        ("Euro 12,50", 12.5),
+        ("12 TEUR", 12_000),
+        ("12 T€", 12_000),
+        ("$1.2T", 1_200_000_000_000),
+        ("5 MSEK", 5_000_000),
+        ("12 mkr", 12_000_000),
+        ("3,5 Md€", 3_500_000_000),
+        ("$3MM", 3_000_000),
+        ("R$ 1,2 mi", 1_200_000),
+        ("5 tis. Kč", 5000),
+        ("3 milyar TL", 3_000_000_000),
+        ("1,2 milliards d'euros", 1_200_000_000),
+        ("2 millones de dollars", 2_000_000),
+        ("₹5 cr", 50_000_000),
+        ("₹12L", 1_200_000),
+        ("5 per cent", 5),
+        ("5 €/kg", 5),
+        ("$5 per hour", 5),
+        ("7 km / h", 7),
+        ("250cc", 250),
+        ("5x", 5),
+        ("10^6", 1_000_000),
+        ("5·10⁶", 5_000_000),
+        ("5.2e-3***", 0.0052),
     ],
 )
 def test_a_number_is_read(text, number):
@@ -162,9 +196,9 @@ def test_a_number_is_read(text, number):
     r"""north|A380|Q1|F16|3D|747SP|950k|12E4|H2O|km²|#1|No. 5|#DIV/0!|#N/A|nan|inf|-|n/a|<5|>5|≥ 5|~5|±5|ca. 5|5-10
     |5 to 10|3:1|12:30|1:02:03|5'10"|2019-03-01|01/02/2024|3 March 2019|March 3, 2019|3 Mar|5 pm|44 BC|2010/11|1/2|1.2.3
     |10.0.0.1|192.168.100.100|1,2,3|1, 2|12 34|555-1234|+49 30 123456|(030) 123456|5 (3)|$'000|--5|5--|(5|5)|12-inch
-    |€ 5 kg|$5 €|12 Angry Men and a Dog|1.234,5.6|1,23,45|00:05:00|1 2|٪|4 x 100 m|page 5""".replace("\n", "").split(
-        "|"
-    ),
+    |€ 5 kg|$5 €|12 Angry Men and a Dog|1990s|2009-|1.3.|+4930123456|+46 701 234 567|5 mars|12 gennaio|5 de mayo
+    |5 Mon|2019年|5月|Euro 1996|3K|4.5B|2019E|1,234.50 CR|200,00 S|3 mil|20 or younger|75 plus|12 Main St|5.1/10
+    |50000 / -|5.2 ± 0.3|1.2(3)|1.234,5.6|1,23,45|00:05:00|1 2|٪|4 x 100 m|page 5""".replace("\n", "").split("|"),
 )
 def test_no_number_is_read(text):
     assert numbers(text.strip()) == [None]
@@ -194,6 +228,16 @@ def test_no_number_is_read(text):
         (("100,200,300", "1,2,3", "4,5"), [None] * 3),
         (("10.0.0.1", "192.168.100.100"), [None, None]),
         (("5 apples", "7 apples"), [5, 7]),
+        (("1 stroke", "3 strokes", "2 strokes"), [1, 3, 2]),
+        (("12V", "24V", "1F"), [12, 24, None]),
+        (("0,250", "1,125", "2,500"), [None] * 3),
+        (("12,- €", "1.234,- €"), [12, 1234]),
+        (("1.204", "350.112", "1.234.567"), [1204, 350112, 1234567]),
+        (("2009 \u2013", "2011", "1998 \u2013", "2010"), [None, 2011, None, 2010]),
+        (("2009 \u2013", "2003\u20132005"), [None, None]),
+        (("-2005", "2009", "2012", "2013-"), [-2005, 2009, 2012, None]),
+        (("804\n718", "12"), [None, 12]),
+        (("1/2", "3/4", "5/8", "7/8", "1/3", "2/3", "2 1/4"), [*[None] * 6, 2.25]),
         (("8 Mile", "12 Monkeys", "Titanic", "300"), [None, None, None, 300]),
         (("-", "5", "n/a", "(3)", "..."), [None, 5, None, -3, None]),
         (("5", "#DIV/0!", "7"), [5, None, 7]),
@@ -203,12 +247,15 @@ def test_the_whole_column_decides(texts, right):
     assert numbers(*texts) == right
 
 
-@pytest.mark.parametrize("header", ["Phone", "phone number", "ZIP code", "PLZ", "Version", "IP address", "ISBN"])
+@pytest.mark.parametrize(
+    "header", ["Phone", "phone number", "ZIP code", "PLZ", "Version", "IP address", "ISBN", "Code postal"]
+)
 def test_headers_tell_of_digits_that_are_names(header):
     (one,), _ = find_formats([header], [collect_evidence(["612 345 678", "1.2"])])
     assert one.read_number("1.2") is None
-    (other,), _ = find_formats(["Mobile subscriptions"], [collect_evidence(["612 345 678"])])
-    assert other.read_number("612 345 678") == 612345678
+    for other in ("Mobile subscriptions", "IP"):  # innings pitched
+        (one,), _ = find_formats([other], [collect_evidence(["612 345 678"])])
+        assert one.read_number("612 345 678") == 612345678
 
 
 def test_other_columns_tell_where_a_column_is_silent():
@@ -274,6 +321,11 @@ def test_what_cannot_be_typed_is_refused(options, problem):
         (("1:30:00", "-0:30:00", "0:00:01.5"), [1, 2, 0]),
         (("01/05/2020 11:00 PM", "13/01/2020 1:00 AM", "13/01/2020 12:30 am"), [2, 1, 0]),
         (("(5,000.00)", "147.00", "-3"), [0, 2, 1]),
+        (("september 11 , 2000", "1999 Dec 31", "Dec-2021"), [1, 0, 2]),
+        (("2. März 2019", "15 de enero de 2019", "1 maggio 2018"), [2, 1, 0]),
+        (("2019年12月1日", "2019年3月5日"), [1, 0]),
+        (("7:00 PM", "11:30 am", "12:15 p.m."), [1, 2, 0]),
+        (("+1:06.9", "+ 0:08.35", "29:31.80", "2:21:22"), [1, 0, 2, 3]),
     ],
 )
 def test_dates_times_and_numbers_are_ordered(texts, order):
@@ -295,6 +347,9 @@ def test_what_is_no_day_or_any_of_two_is_not_ordered(text):
         (("5%", "7"), ("%", "")),
         (("5", "7"), ()),
         (("$1.2m", "$950k"), ("$",)),
+        (("1 year", "3 years"), ("year",)),
+        (("1st", "2nd"), ()),
+        (("5 percent", "7%"), ("%",)),
     ],
 )
 def test_mixed_units_are_found(texts, units):

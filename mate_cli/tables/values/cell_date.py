@@ -8,8 +8,9 @@ import re
 from mate_cli.tables.values.number_words import MONTHS
 
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d)?"
-_TIME = rf"(?:[ T,]+(?P<h>\d{{1,2}}):(?P<min>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))? ?(?P<half>[AaPp]\.?[Mm]\.?)?{_ZONE})?"
-_NAME = r"(?P<name>[^\W\d_]{3,9})\.?"
+_HALF = r"(?P<half>[AaPp]\.?[Mm]\.?)"
+_TIME = rf"(?:[ T,]+(?P<h>\d{{1,2}}):(?P<min>\d\d)(?::(?P<s>\d\d(?:\.\d+)?))? ?{_HALF}?{_ZONE})?"
+_NAME = r"(?:de )?(?P<name>[^\W\d_]{3,12})\.?"
 _DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th|\.)?"
 NUMERIC_DATE = re.compile(
     rf"(?P<first>\d{{1,2}})(?P<mark>[./-])(?P<second>\d{{1,2}})(?P=mark)(?P<y>\d{{4}}|\d\d){_TIME}"
@@ -17,11 +18,15 @@ NUMERIC_DATE = re.compile(
 """A date such as 01/02/2024, of which only other cells tell whether the day comes first."""
 _DATES = (
     re.compile(rf"(?P<y>\d{{4}})(?P<mark>[./-])(?P<m>\d{{1,2}})(?:(?P=mark)(?P<d>\d{{1,2}}))?{_TIME}"),
-    re.compile(rf"{_DAY}[ -]{_NAME},?[ -](?P<y>\d{{4}}){_TIME}"),
-    re.compile(rf"(?:{_NAME} {_DAY}, ?|{_NAME.replace('name', 'alone')},? )(?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"{_DAY}[ -]{_NAME} ?,?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"{_NAME} {_DAY} ?, ?(?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"{_NAME},?(?: de)?[ -](?P<y>\d{{4}}){_TIME}"),
+    re.compile(rf"(?P<y>\d{{4}})[ -]{_NAME}[ -]{_DAY}{_TIME}"),
+    re.compile(rf"(?P<y>\d{{4}})年(?P<m>\d{{1,2}})月(?:(?P<d>\d{{1,2}})日)?{_TIME}"),
 )
-_CLOCK = re.compile(r"(?P<sign>-?)(?P<h>\d{1,5}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d))?(?P<part>\.\d+)?")
-_MONTHS = {name: number for number, month in enumerate(MONTHS, 1) for name in (month, month[:3])} | {"sept": 9}
+_CLOCK = re.compile(
+    rf"(?P<sign>[+-]?) ?(?P<h>\d{{1,5}}):(?P<min>[0-5]\d)(?::(?P<s>[0-5]\d))?(?P<part>\.\d+)?(?: ?{_HALF})?"
+)
 _CENTURY_BREAK = 69
 """Two-digit years from here on are of the twentieth century, as in POSIX."""
 
@@ -32,8 +37,7 @@ def read_date(text: str, day_first: bool | None) -> float | None:
     None where the text is neither, there is no such day, or 01/02/2024 could be either of two days.
     """
     if match := _CLOCK.fullmatch(text):
-        seconds = int(match["h"]) * 3600 + int(match["min"]) * 60 + float((match["s"] or "0") + (match["part"] or ""))
-        return -seconds if match["sign"] else seconds
+        return _read_clock(match)
     if match := NUMERIC_DATE.fullmatch(text):
         first, second = int(match["first"]), int(match["second"])
         if match["mark"] == ".":
@@ -46,10 +50,22 @@ def read_date(text: str, day_first: bool | None) -> float | None:
     for form in _DATES:
         if match := form.fullmatch(text):
             fields = match.groupdict()
-            name = fields.get("name") or fields.get("alone")
-            month = _MONTHS.get(name.lower()) if name else int(fields["m"])
-            return _moment(match, int(fields["y"]), month, int(fields["d"] or 1)) if month else None
+            month = MONTHS.get(fields["name"].lower()) if "name" in fields else int(fields["m"])
+            return _moment(match, int(fields["y"]), month, int(fields.get("d") or 1)) if month else None
     return None
+
+
+def _read_clock(match: re.Match[str]) -> float:
+    """The seconds of 1:02:03 and 1:02, which are hours first, of 1:02.5, which is minutes first, and of 1:02 pm."""
+    fields = [int(match["h"]), int(match["min"]), int(match["s"] or 0)]
+    if match["part"] and not match["s"]:
+        fields = [0, *fields[:2]]
+    seconds = _hour(fields[0], match) * 3600 + fields[1] * 60 + float(f"{fields[2]}{match['part'] or ''}")
+    return -seconds if match["sign"] == "-" else seconds
+
+
+def _hour(hour: int, match: re.Match[str]) -> int:
+    return hour % 12 + (12 if match["half"][0] in "Pp" else 0) if match["half"] else hour
 
 
 def _moment(match: re.Match[str], year: int, month: int, day: int) -> float | None:
@@ -57,7 +73,7 @@ def _moment(match: re.Match[str], year: int, month: int, day: int) -> float | No
         days = float(datetime.date(year, month, day).toordinal())
     except ValueError:
         return None
-    hour = int(match["h"] or 0)
-    if match["half"]:
-        hour = hour % 12 + (12 if match["half"][0] in "Pp" else 0)
-    return days + (hour * 3600 + int(match["min"] or 0) * 60 + float(match["s"] or 0)) / 86_400
+    return (
+        days
+        + (_hour(int(match["h"] or 0), match) * 3600 + int(match["min"] or 0) * 60 + float(match["s"] or 0)) / 86_400
+    )

@@ -12,12 +12,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mate_cli.tables.values.number_words import (
+    CODES_OF_SIGNS,
     CURRENCIES,
     CURRENCY_SIGNS,
+    CURRENCY_WORDS,
     DATE_WORDS,
     KNOWN_UNITS,
     MAGNITUDES,
+    NO_UNITS,
+    PREFIXED_MAGNITUDES,
     SHORT_MAGNITUDES,
+    UNIT_NAMES,
 )
 
 MAX_LENGTH = 60
@@ -34,23 +39,33 @@ _PLAIN = str.maketrans(
     | {"\u066b": "\u066b", "\uff0c": ",", "\uff0e": ".", "\uff05": "%", "\u066a": "%", "\uff08": "(", "\uff09": ")"}
     | {"\uff04": "$", "\uffe5": "¥", "\uffe1": "£", "\uff0b": "+", "\u2044": "/", "\u00d7": "x", "\u22c5": "x"}
 )
+_LINES = re.compile(r"(?<=\d)\s*\n\s*(?=\d)")
+"""A line break between two numbers."""
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 _POWER = re.compile(r"(?<=10)[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 
 _NUMBER = r"\d(?:[\d.,' ]*\d)?"
-_EXPONENT = r"(?:[eE][+-]?\d{1,3}| ?[x*] ?10(?:\^[+-]?|[+-])\d{1,3})"
+_EXPONENT = r"(?:[eE][+-]?\d{1,3}| ?[x*·] ?10(?:\^[+-]?|[+-])\d{1,3})"
 _CORE = re.compile(
     rf"(?P<half>(?:\d+ ?)?[¼-¾⅐-⅞])(?!\d)"
     rf"|(?P<whole>\d+) (?P<over>\d+)/(?P<under>[1-9]\d*)(?![\d/])"
     rf"|(?P<lone>\d+)/(?P<part>[1-9]\d*)(?![\d/])"
+    r"|(?<![\w.,])10\^(?P<power>[+-]?\d{1,3})"
     rf"|(?P<number>(?:(?<![\w.,])[.,])?{_NUMBER})(?P<exponent>{_EXPONENT})?"
 )
+_MANTISSA = re.compile(r"^ ?[x*·] ?10\^?|^[eE]")
 _BEFORE = re.compile(r"(?P<space> )|(?P<sign>[+-])|(?P<open>\()|(?P<percent>%)|(?P<money>[^\s\d()+%-]+)")
 _FOOTNOTES = re.compile(r"(?:(?<![^\W\d_])[¹²³⁰⁴-⁹ᵃᵇᶜᵈᵉ]+|\s*(?:\[[^\[\]]{1,6}\]|[*†‡§#]+|\([a-z]\)))+$")
-_NO_CENTS = re.compile(r"[,.]-{1,2}")
+_NO_CENTS = re.compile(r"(?<=\d)([,.:])-{1,2}(?!\d)")
+_LETTER = r"[^\W\d_]"
+TEXT = re.compile(
+    rf"\D*(?:{_LETTER}{{5}}|[\d.,' ]+{_LETTER}+\d+{_LETTER}|\d[\d.,' ]*[^\d\[]*?{_LETTER}{{3}}[^\d\[]*\d)"
+    r"|(?:(?:1\d|20)\d0s|\+ ?(?:\d ?){10,15}|\(?[+-]?\d+[.,]\d+\.)$"
+)
+"""Begin of a text with digits: a long word before them, words amid them, a decade, a telephone number, or a day."""
 _PARTS = re.compile(r"[()+-]|[^\s()+-]+")
-_UNIT = re.compile(r"[^\W\d_][^\d,;:\"'=<>~?!&|_]*")
-_PREFIXED_DOLLAR = re.compile(r"[A-Z]{1,3}\$|[A-Z]{2}[€£]")
+_UNIT = re.compile(r"(?:/ ?)?[^\W\d_][^\d,;:\"'=<>~?!&|_]*")
+_PREFIXED_DOLLAR = re.compile(r"[A-Za-z]{1,3}\$|[A-Z]{2}[€£]")
 
 _DECIMALS = {".": r"(?:\.\d+)?", ",": r"(?:,\d+)?"}
 _GROUPS = {
@@ -75,7 +90,7 @@ class Amount(NamedTuple):
         unit: currency, percent or unit; "" for none.
         is_fraction: it is written with a fraction, such as 3½.
         is_lone_fraction: it is nothing but a/b, which may as well be a date or a ratio.
-        attached: the unit follows without a space, as in 747SP.
+        attached: the unit follows without a space, in letters that have a case, as in 747SP.
     """
 
     digits: str
@@ -90,6 +105,8 @@ class Amount(NamedTuple):
 
 def simplify(text: str) -> str:
     """Replace other alphabets' digits, and the many spaces, dashes and apostrophes, by those of ASCII."""
+    if "\n" in text:
+        text = _LINES.sub("; ", text)
     if text.isascii():
         return " ".join(text.split()) if "  " in text or "\n" in text or "\t" in text else text
     text = _POWER.sub(lambda power: "^" + power[0].translate(_SUPERSCRIPTS), text.translate(_PLAIN))
@@ -105,12 +122,16 @@ def parse_amount(text: str) -> Amount | None:
 
     Dates, times, ranges, bounds, identifiers and texts with several numbers are none.
     """
-    core = _CORE.search(text) if len(text) <= MAX_LENGTH else None
+    if len(text) > MAX_LENGTH or TEXT.match(text):
+        return None
+    if "-" in text:
+        text = _NO_CENTS.sub(lambda mark: "" if mark[1] == ":" else f"{mark[1]}0", text)
+    core = _CORE.search(text)
     if core is None:
         return None
     before = _parse_before(text[: core.start()])
     after = before and _parse_after(text[core.end() :], before)
-    if not before or after is None:
+    if not before or after is None or (before.unit.casefold() in CURRENCY_WORDS and core[0].isdecimal()):
         return None
     amount = after._replace(negative=after.negative or before.negative)
     if core["half"]:
@@ -121,29 +142,26 @@ def parse_amount(text: str) -> Amount | None:
         return amount._replace(digits=repr(value), is_fraction=True) if value <= int(core["whole"]) + 1 else None
     if core["lone"]:
         return amount._replace(digits=repr(int(core["lone"]) / int(core["part"])), is_lone_fraction=True)
+    if core["power"]:
+        return amount._replace(digits="1", power=amount.power + int(core["power"]))
     exponent = core["exponent"] or ""
     if exponent[:1] == "E" and exponent[1].isdigit() and core["number"].isdecimal():
         return None  # 12E4 is a name
-    return amount._replace(digits=core["number"], power=amount.power + _read_power(exponent))
-
-
-def _read_power(exponent: str) -> int:
-    """The power of ten of "e6", "E+06" or " x 10^6"; 0 for none."""
-    return int(re.sub(r"^ ?[x*] ?10\^?|^[eE]", "", exponent) or 0)
+    return amount._replace(digits=core["number"], power=amount.power + int(_MANTISSA.sub("", exponent) or 0))
 
 
 def _parse_before(text: str) -> Amount | None:
-    """Sign, opening parenthesis and currency in any order, each once."""
+    """Sign, opening parenthesis and currency in any order, each once, but for a currency's sign and code."""
     found: dict[str, str] = {}
     place = 0
     while place < len(text):
         match = _BEFORE.match(text, place)
         kind = match.lastgroup if match else None
-        if match is None or kind is None or (kind != "space" and kind in found):
+        if match is None or kind is None or (kind in found and kind not in ("space", "money")):
             return None
         if kind == "money" and not is_currency(match[0]):
             return None
-        found[kind] = match[0]
+        found[kind] = f"{found['money']} {match[0]}" if kind == "money" and kind in found else match[0]
         place = match.end()
     if "percent" in found and "money" in found:
         return None
@@ -153,12 +171,12 @@ def _parse_before(text: str) -> Amount | None:
 
 def is_currency(word: str) -> bool:
     """Whether a word or sign is that of a currency."""
-    return word in CURRENCIES or _PREFIXED_DOLLAR.fullmatch(word) is not None
+    return word in CURRENCIES or word.casefold() in CURRENCY_WORDS or _PREFIXED_DOLLAR.fullmatch(word) is not None
 
 
 def _parse_after(text: str, before: Amount) -> Amount | None:
     """Closing parenthesis, trailing minus, magnitude, currency, unit and footnote marks behind the digits."""
-    text = _NO_CENTS.sub("", _FOOTNOTES.sub("", text).removesuffix(" "), count=1)
+    text = _FOOTNOTES.sub("", text).removesuffix(" ")
     text = "" if text == "." else text
     parentheses, negative, words = 0, False, list[str]()
     for part in _PARTS.findall(text):
@@ -175,43 +193,60 @@ def _parse_after(text: str, before: Amount) -> Amount | None:
         return None
     if negative and words and not text.endswith("-") and not (text.startswith("- ") and is_currency(words[-1])):
         return None  # 12-inch
-    return amount._replace(
-        negative=negative, parentheses=before.parentheses, attached=text[:1].isalpha() and not amount.power
-    )
+    attached = text[:1].upper() != text[:1].lower() and amount.unit != "" and not amount.power
+    return amount._replace(negative=negative, parentheses=before.parentheses, attached=attached)
 
 
-def _measure(words: list[str], currency: str) -> Amount | None:
+def _measure(words: list[str], before: str) -> Amount | None:
     """Magnitude and unit of the words behind the digits; None where they are neither."""
     words = [piece for word in words for piece in _split_currency(word)]
-    currencies = {word for word in [currency, *words] if is_currency(word)}
+    money = {word for word in (*before.split(), *words) if is_currency(word)}
     power, rest = 0, list[str]()
     for word in words:
         if not rest and word.casefold() in MAGNITUDES:
             power += MAGNITUDES[word.casefold()]
-        elif not rest and not power and currencies and word in SHORT_MAGNITUDES:
+        elif not rest and not power and money and word in SHORT_MAGNITUDES:
             power = SHORT_MAGNITUDES[word]
-        elif word not in currencies:
+        elif word not in money and word != "de":
             rest.append(word)
-    unit = " ".join(rest)
-    if unit and (currency or currencies or not _is_unit(unit)):
+    currency, unit = _name_currency(money), _name_unit(" ".join(rest))
+    if currency is None or unit is None or (rest and before == "%"):
         return None
-    return Amount("", power=power, unit=unit or currency or "".join(currencies)) if len(currencies) < 2 else None
+    if rest and currency and not unit.startswith(("/", "per ")):
+        return None
+    return Amount("", power=power, unit=f"{currency} {unit}".strip() or before)
 
 
-def _is_unit(text: str) -> bool:
-    words = text.casefold().split()
-    known = text in KNOWN_UNITS
-    return known or (
-        _UNIT.fullmatch(text) is not None and len(words) <= MAX_UNIT_WORDS and DATE_WORDS.isdisjoint(words)
-    )
+def _name_currency(words: set[str]) -> str | None:
+    """The currency of its words, such as $ and USD; "" for none, None where they differ."""
+    if len(words) < 2:
+        return next(iter(words), "")
+    first, second = sorted(words, key=CODES_OF_SIGNS.__contains__)
+    return first if len(words) == 2 and first in CODES_OF_SIGNS.get(second, "").split() else None
+
+
+def _name_unit(text: str) -> str | None:
+    """The unit of the words behind a number in the singular; "" for none, None where they are none."""
+    unit = UNIT_NAMES.get(text, text).replace(" / ", "/")
+    if not unit or unit in KNOWN_UNITS:
+        short = unit.removesuffix("s")
+        return short if short in KNOWN_UNITS and len(short) > 1 else unit
+    words = text.split()
+    is_unit = len(words) <= MAX_UNIT_WORDS and _UNIT.fullmatch(unit)
+    is_other = not NO_UNITS.isdisjoint(words) or not DATE_WORDS.isdisjoint(text.casefold().split())
+    return unit.removesuffix("s") if is_unit and not is_other else None
 
 
 def _split_currency(word: str) -> list[str]:
-    """Part "€m" and "m€" into currency and magnitude."""
-    if len(word) > 1 and word[0] in CURRENCY_SIGNS:
+    """Part "€m", "m€" and "TEUR" into currency and magnitude."""
+    if len(word) < 2 or is_currency(word):
+        return [word]
+    if word[0] in CURRENCY_SIGNS:
         return [word[0], word[1:]]
-    if len(word) > 1 and word[-1] in CURRENCY_SIGNS and not is_currency(word):
-        return [word[:-1], word[-1]]
+    for size in (1, 2, 3):
+        head, tail = word[:-size], word[-size:]
+        if is_currency(tail) and (head in SHORT_MAGNITUDES or head.casefold() in MAGNITUDES):
+            return [PREFIXED_MAGNITUDES.get(head, head), tail]
     return [word]
 
 

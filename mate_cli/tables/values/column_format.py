@@ -17,6 +17,7 @@ from mate_cli.tables.formats.grid import listed, numbered
 from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.values.cell_date import NUMERIC_DATE, read_date
 from mate_cli.tables.values.cell_number import (
+    TEXT,
     Amount,
     find_decimal_marks,
     is_currency,
@@ -24,7 +25,12 @@ from mate_cli.tables.values.cell_number import (
     read_digits,
     simplify,
 )
-from mate_cli.tables.values.number_words import COMMA_LANGUAGES, COMMA_LOCALES, KNOWN_UNITS, POINT_LOCALES
+from mate_cli.tables.values.number_words import (
+    COMMA_LANGUAGES,
+    COMMA_LOCALES,
+    KNOWN_UNITS,
+    POINT_LOCALES,
+)
 
 MIN_NUMERIC_SHARE = 0.5
 """Readings that may be wrong, such as decimal commas, need at least this share of numbers in a column."""
@@ -36,8 +42,9 @@ _MISSING = "- -- . .. ... ? x n/a na n.a. nan none null k.a. tba tbd"
 MISSING = frozenset([*_MISSING.split(), "k. a."])
 """Simplified cells in lower case that say that there is no value."""
 NOT_NUMBERS = re.compile(
-    r"(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version|ip)s?\.?"
-    r"(?: (?:numbers?|no\.?|nr\.?|codes?|address(?:es)?))?",
+    r"(?:(?:tele)?phone|telefon|tel|fax|mobile|zip|post ?code|postal|plz|isbn|issn|iban|version)s?\.?"
+    r"(?: (?:numbers?|no\.?|nr\.?|codes?))?"
+    r"|ip (?:address(?:es)?|no\.?)|postleitzahl|code postal|c[oó]digo postal|cep|postn(?:umme)?r\.?|pin ?code",
     re.IGNORECASE,
 )
 """Headers of columns whose digits are names, not numbers."""
@@ -48,7 +55,9 @@ PLAIN, FRACTION, LONE_FRACTION, DATE, LIST = "1 234", "1½", "1/2", "1/2/2024", 
 _MARKED = (POINT, COMMA, POINT_OR_GROUP, COMMA_OR_GROUP)
 _SHAPE = str.maketrans("23456789", "11111111")
 _DIGIT = re.compile(r"\d")
-_YEAR_IN_PARENTHESES = re.compile(r"\((?:1[5-9]|20)\d\d\)")
+_YEAR = r"(?:1[5-9]|20)\d\d"
+_DOUBTFUL_YEAR = re.compile(rf"\({_YEAR}\)|{_YEAR} ?-")
+"""A year in parentheses, or from which on something is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class ColumnFormat:
     Args:
         decimal: the decimal mark; "" where nothing in the column is a number.
         thousands: the only mark between groups of digits; None for any that fits.
-        minus_in_parentheses: (12) is -12.
+        minus_in_parentheses: (12) is -12, and 2009- is -2009.
         unit: a word behind numbers that is a unit here, besides the known ones.
         fractions: 1/2 is a half.
         day_first: 01/02/2024 is in February; None where nothing says.
@@ -73,6 +82,8 @@ class ColumnFormat:
 
     def read_number(self, text: str) -> float | None:
         """Read a cell as a number, percent as written (12.5 for 12.5%); None where it is none."""
+        if text.isascii() and text.isdecimal() and len(text) <= MAX_LENGTH:
+            return float(text) if self.decimal else None
         amount = self._read(text)
         if amount is None:
             return None
@@ -96,24 +107,36 @@ class ColumnFormat:
 
     def _read(self, text: str) -> Amount | None:
         """The parts of a cell, where the column allows for all of them."""
-        amount = parse_amount(simplify(text)) if self.decimal else None
+        text = simplify(text)
+        amount = parse_amount(text) if self.decimal else None
         if amount is None:
             return None
+        unit = find_doubtful_unit(amount)
         is_number = (
-            (is_certain_unit(amount) or (amount.unit == self.unit and not amount.attached))
+            (unit is None or (unit != "" and unit == self.unit))
             and (self.fractions or not amount.is_lone_fraction)
-            and (self.minus_in_parentheses or not amount.parentheses or _is_surely_minus(amount))
+            and (self.minus_in_parentheses or _is_surely_minus(amount, text))
         )
         return amount if is_number else None
 
 
-def is_certain_unit(amount: Amount) -> bool:
-    """Tell whether a unit counts whatever the other cells have: none, known ones, money, words after a magnitude."""
-    return amount.unit in KNOWN_UNITS or amount.power != 0 or not amount.unit or is_currency(amount.unit)
+def find_doubtful_unit(amount: Amount) -> str | None:
+    """The unit of an amount, where it counts only if most cells of a column have it; "" where it never does.
+
+    None for no unit, known ones, money, and words after a magnitude. A letter as in 1F may also be part of a name.
+    """
+    unit = amount.unit
+    is_letter = amount.attached and len(unit) == 1 and unit.isupper()
+    if not unit or amount.power or is_currency(unit) or (unit in KNOWN_UNITS and not is_letter):
+        return None
+    is_name = amount.digits.isdecimal() and any(word[0].isupper() for word in unit.split()[1:])  # 12 Main St
+    return "" if is_name or (amount.attached and (unit not in KNOWN_UNITS or unit in "KB")) else unit
 
 
-def _is_surely_minus(amount: Amount) -> bool:
-    """Parentheses around money, percent, 1,234 or 12.5 are a minus in any column."""
+def _is_surely_minus(amount: Amount, text: str) -> bool:
+    """There is no parenthesis around an integer, which may be a note, nor is it a year with a minus behind it."""
+    if not amount.parentheses:
+        return not (amount.negative and _DOUBTFUL_YEAR.fullmatch(text))
     return amount.negative or not amount.digits.isdecimal() or amount.unit == "%" or is_currency(amount.unit)
 
 
@@ -133,8 +156,10 @@ class ColumnEvidence:
     examples: dict[str, str] = field(default_factory=dict)
     units: Counter[str] = field(default_factory=Counter)
     widths: Counter[tuple[int, bool]] = field(default_factory=Counter)
-    parentheses: int = 0
-    years_in_parentheses: int = 0
+    single: int = 0
+    small: int = 0
+    doubtful: int = 0
+    doubtful_years: int = 0
     days_above_12: Counter[bool] = field(default_factory=Counter)
 
     def add(self, text: str) -> None:
@@ -161,18 +186,27 @@ class ColumnEvidence:
             for is_first, part in ((True, "first"), (False, "second")):
                 self.days_above_12[is_first] += int(date[part]) > 12
         if amount is not None:
-            if not is_certain_unit(amount):
-                self.units["" if amount.attached else amount.unit] += 1
-            self.parentheses += amount.parentheses
-            self.years_in_parentheses += _YEAR_IN_PARENTHESES.fullmatch(text) is not None
+            unit = find_doubtful_unit(amount)
+            if unit is not None:
+                self.units[unit] += 1
+            self.single += kind == COMMA and "." not in amount.digits
+            self.small += kind == COMMA and amount.digits[0] == "0"
+            if amount.parentheses or amount.negative:
+                is_year = _DOUBTFUL_YEAR.fullmatch(simplify(text)) is not None
+                self.doubtful += amount.parentheses or is_year
+                self.doubtful_years += is_year
+
+    @property
+    def numbers(self) -> int:
+        """Cells that are numbers in some way of writing."""
+        fractions = self.kinds[FRACTION] + self.kinds[LONE_FRACTION] * (self.kinds[FRACTION] > 0)
+        numbers = self.integers + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in _MARKED)
+        return numbers - (0 if self.unit else self.units.total())
 
     @property
     def is_dense(self) -> bool:
-        """At least half of the cells are numbers in some way of writing."""
-        fractions = self.kinds[FRACTION] + self.kinds[LONE_FRACTION] * (self.kinds[FRACTION] > 0)
-        numbers = self.integers + self.kinds[PLAIN] + fractions + sum(self.kinds[kind] for kind in _MARKED)
-        numbers -= 0 if self.unit else self.units.total()
-        return numbers > 0 and numbers >= MIN_NUMERIC_SHARE * self.filled
+        """At least half of the cells are numbers."""
+        return self.numbers > 0 and self.numbers >= MIN_NUMERIC_SHARE * self.filled
 
     @property
     def unit(self) -> str:
@@ -184,29 +218,40 @@ class ColumnEvidence:
     def is_named_by_digits(self) -> bool:
         """Digits are names: of one width with leading zeros, as postal codes, or often lists, versions, addresses."""
         widths = {width for width, _ in self.widths}
-        padded = sum(count for (_, is_padded), count in self.widths.items() if is_padded)
-        marked = sum(self.kinds[kind] for kind in _MARKED)
-        lists = self.kinds[LIST]
-        return (padded > 0 and len(widths) == 1 and max(widths) > 2) or lists > MAX_MISFIT_SHARE * (lists + marked)
+        is_padded = any(is_padded for _, is_padded in self.widths) and len(widths) == 1 and max(widths) > 2
+        if is_padded and self.integers >= MIN_NUMERIC_SHARE * self.numbers:
+            return True
+        return self.kinds[LIST] > MAX_MISFIT_SHARE * (self.kinds[LIST] + self.numbers)
 
     def find_decimal(self) -> str | None:
         """The decimal mark that the cells prove; "" where they contradict each other, None where nothing proves one."""
         point, comma, groups = self.kinds[POINT], self.kinds[COMMA], self.kinds[COMMA_OR_GROUP]
         if self.is_typed:
             return "."
+        slips = MAX_MISFIT_SHARE * self.numbers
         if point and comma:
-            is_slip = min(point, comma) <= MAX_MISFIT_SHARE * (point + comma)
-            return ("." if point > comma else ",") if is_slip else ""
+            return "" if min(point, comma) > slips else "." if point > comma else "," if comma > point else None
         if point:
             return "." if 2 * point > self.kinds[POINT_OR_GROUP] else None
-        if not comma or not self.is_dense or 2 * comma <= groups:  # 13,5000 among 17,189 and 6,902 is a slip
+        if not comma or not self.is_dense:
             return None
+        if self.single == comma <= MAX_MISFIT_SHARE * (comma + self.kinds[POINT_OR_GROUP]):  # 1,5 among many 1.204
+            return None
+        if 2 * comma <= groups:  # 13,5000 among 17,189 and 6,902 is a slip, but 0,250 is not
+            return "" if self.small > slips else None
         return "," if comma >= groups else ""
+
+    def can_vote(self, mark: str) -> bool:
+        """Whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
+        count = self.kinds[POINT if mark == "." else COMMA]
+        return self.is_dense and (self.is_typed or count > 1 or count >= MAX_MISFIT_SHARE * self.filled)
 
 
 @lru_cache(maxsize=1 << 14)
 def _classify(shape: str) -> tuple[str, Amount | None]:
     """Tell what a cell is evidence of, all of whose digits but 0 are written as 1; "" for a text."""
+    if TEXT.match(shape):
+        return "", None
     shape = simplify(shape).translate(_SHAPE)
     if NUMERIC_DATE.fullmatch(shape):
         return DATE, None
@@ -242,7 +287,7 @@ def find_formats(
     """
     stated = read_decimal(options)
     proven = [stated or column.find_decimal() for column in columns]
-    votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.is_dense}
+    votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
     usual = votes.pop() if len(votes) == 1 else "" if votes else "."
     formats, split = [], list[str]()
     for name, column, mark in zip(names, columns, proven, strict=True):
@@ -296,14 +341,14 @@ def _choose_decimal(column: ColumnEvidence, proven: str | None, usual: str) -> s
 
 
 def _format_of(column: ColumnEvidence, decimal: str, thousands: str | None) -> ColumnFormat:
-    bare = column.integers + sum(column.kinds[kind] for kind in (*_MARKED, PLAIN)) - column.parentheses
-    only_years = column.years_in_parentheses == column.parentheses and column.years == bare
+    bare = column.integers + sum(column.kinds[kind] for kind in (*_MARKED, PLAIN)) - column.doubtful
+    only_years = column.doubtful_years == column.doubtful and (2 * column.years > bare or not bare)
     return ColumnFormat(
         decimal=decimal,
         thousands=thousands,
         minus_in_parentheses=column.is_dense and not only_years,
         unit=column.unit if column.is_dense else "",
-        fractions=column.kinds[FRACTION] > 0,
+        fractions=column.kinds[FRACTION] > MAX_MISFIT_SHARE * column.kinds[LONE_FRACTION],
         day_first=_is_day_first(column.days_above_12),
     )
 

@@ -1,47 +1,99 @@
 # ruff: noqa: RUF001 - letters of other alphabets
-"""Words beside numbers: currencies, magnitudes, units, and how languages write decimals."""
+"""Words beside numbers: currencies, magnitudes, units, months, and how languages write decimals."""
 
 from __future__ import annotations
 
-CURRENCY_SIGNS = "$€£¥₹₽₩₺₴₦₫₱฿₪₡₲₵₸₼₾₭₮₨₿¢"
+CURRENCY_SIGNS = "$€£¥₹₽₩₺₴₦₫₱฿₪₡₲₵₸₼₾₭₮₨₿¢円元圓원"
 _CODES = """
 USD EUR GBP JPY CHF CAD AUD NZD CNY RMB HKD SGD TWD KRW INR PKR LKR BDT NPR IDR MYR THB PHP VND SEK NOK DKK ISK PLN CZK
 HUF RON BGN RSD HRK UAH RUB TRY ILS AED SAR QAR KWD EGP ZAR NGN KES GHS MAD BRL ARS CLP COP MXN PEN UYU DEM FRF ITL ESP
-NLG ATS BEF FIM PTE GRD IEP
+NLG ATS BEF FIM PTE GRD IEP usd eur gbp jpy chf cad aud inr sek nok dkk pln czk
 """
 _NAMES = """
-Rs. Rs kr. kr Kr. Kr zł Kč Ft lei лв. лв руб. руб р. Fr. SFr. SFr Euro Euros euro euros dollars Dollar Rp. Rp RM
+Rs. Rs kr. kr Kr. Kr KR zł Kč Ft lei лв. лв руб. руб р. Fr. SFr. SFr sFr. sFr Rp. Rp RM TL S/ S/. Dh Dhs
 """
+_WORDS = "euro euros d'euros dollar dollars pesos rupees rubles yen yuan рублей บาท"
+CURRENCY_WORDS = frozenset(_WORDS.split())
+"""Currencies by words, in lower case, which stand before no bare integer: Euro 1996 is a competition."""
 CURRENCIES = frozenset([*CURRENCY_SIGNS, *_CODES.split(), *_NAMES.split()])
+CODES_OF_SIGNS = {
+    "$": "USD CAD AUD NZD HKD SGD TWD MXN CLP COP ARS UYU usd cad aud",
+    "€": "EUR eur",
+    "£": "GBP EGP gbp",
+    "¥": "JPY CNY RMB jpy",
+    "₹": "INR inr",
+}
+"""Codes that may stand beside a sign of the same currency, as in $5 USD."""
 
-SHORT_MAGNITUDES = {"k": 3, "K": 3, "m": 6, "M": 6, "b": 9, "B": 9, "t": 12, "T": 12}
+SHORT_MAGNITUDES = {
+    **dict.fromkeys(("k", "K"), 3),
+    **dict.fromkeys(("L",), 5),
+    **dict.fromkeys(("m", "M", "MM", "mi"), 6),
+    **dict.fromkeys(("cr", "Cr"), 7),
+    **dict.fromkeys(("b", "B", "bi", "Md"), 9),
+    **dict.fromkeys(("t", "T"), 12),
+}
 """Powers of ten by letters that are a magnitude beside a currency only: 200 m is metres."""
+PREFIXED_MAGNITUDES = {"T": "tsd", "t": "tsd"}
+"""Letters that mean something else right before a currency: TEUR are thousands."""
 _MAGNITUDES = {
-    2: "hundred hundreds",
-    3: "thousand thousands tsd tsd. tausend тыс тыс.",
+    2: "hundred hundreds 百",
+    3: "thousand thousands tsd tsd. tausend тыс тыс. тысяч tys tys. tis tis. tusen mille mila bin ribu nghìn 千 천",
+    4: "万 萬 만",
     5: "lakh lakhs lac lacs",
-    6: "million millions mio mio. mill. mln mln. mn millionen millones milhões milioni miljoen млн млн.",
-    7: "crore crores",
-    9: "billion billions bn bn. bln milliard milliards milliarden mrd mrd. mld mld. miljard млрд млрд.",
-    12: "trillion trillions tn trn",
+    6: """million millions mio mio. mill. mln mln. mn millionen millones milhões milhão milioni milione miljoen miljon
+    miljoner milyon juta triệu milionů miliony milionów млн млн. миллион миллиона миллионов 百万 백만""",
+    7: "crore crores 千万",
+    8: "億 亿 억",
+    9: """billion billions bn bn. bln milliard milliards milliarden mrd mrd. mld mld. mds miljard miljarder milyar
+    miliar bilhão bilhões miliardi miliardo miliard miliardy miliardów tỷ млрд млрд. миллиард миллиарда миллиардов""",
+    12: "trillion trillions tn trn 兆 조",
 }
 MAGNITUDES = {word: power for power, words in _MAGNITUDES.items() for word in words.split()}
 """Power of ten by word, in lower case."""
 
+_ORDINALS = "st nd rd th er re e ème º ª"
+UNIT_NAMES = {
+    **dict.fromkeys(("percent", "per cent", "pct", "pct.", "Prozent", "procent"), "%"),
+    **dict.fromkeys(_ORDINALS.split(), ""),
+}
+"""Other names of units; those of ordinals are none."""
 _UNITS = """
-% ‰ pp bp bps pts pt st nd rd th
-km m cm mm µm nm mi ft in yd nmi km² m² cm² mm² km2 m2 m³ cm³ m3 ha ac acre acres sqm kg g mg t lb lbs oz l L ml cl hl
-gal bbl s sec secs ms min mins h hr hrs hour hours day days week weeks month months year years yr yrs second seconds
-minute minutes km/h mph kph kn kt m/s ° °C °F C F K W kW MW GW Wh kWh MWh GWh TWh V kV A mA Hz kHz MHz GHz B kB KB MB GB
-TB kbit/s Mbit/s Mbps Gbps px J kJ MJ cal kcal hp bhp PS Nm N kN Pa hPa kPa MPa bar psi dB bpm rpm ppm people persons
+% ‰ pp bp bps pts pt km m cm mm µm nm mi ft in yd nmi km² m² cm² mm² km2 m2 m³ cm³ m3 cc ha ac acre acres sqm kg g mg t
+lb lbs oz l L ml cl hl gal bbl s sec secs ms min mins h hr hrs hour hours day days week weeks month months year years yr
+yrs second seconds minute minutes km/h mph kph kn kt m/s ° °C °F C F K W kW MW GW Wh kWh MWh GWh TWh V kV A mA Hz kHz
+MHz GHz B kB KB MB GB TB kbit/s Mbit/s Mbps Gbps px J kJ MJ cal kcal hp bhp PS Nm N kN Pa hPa kPa MPa bar psi dB bpm rpm
+ppm people persons x
 """
 KNOWN_UNITS = frozenset(_UNITS.split())
 """Units that count whatever stands in the other cells of a column."""
+_OPEN = "CR DR Cr Dr cr dr S H Soll Haben mil mil. bis to or and plus"
+NO_UNITS = frozenset(_OPEN.split())
+"""Words behind a number that leave open which number it is: credit or debit, thousand or million, bounds."""
 
-_MONTHS = "january february march april may june july august september october november december"
-MONTHS = tuple(_MONTHS.split())
-_ERAS = "sept am pm a.m. p.m. uhr bc ad bce ce b.c."
-DATE_WORDS = frozenset([*MONTHS, *(month[:3] for month in MONTHS), *_ERAS.split()])
+_MONTHS = """
+january february march april may june july august september october november december
+januar februar märz april mai juni juli august september oktober november dezember
+janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+januari februari maart april mei juni juli augustus september oktober november december
+januari februari mars april maj juni juli augusti september oktober november december
+januar februar marts april maj juni juli august september oktober november desember
+stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
+ledna února března dubna května června července srpna září října listopadu prosince
+января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık
+"""
+_SHORT_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec sept mär okt dez"
+MONTHS = {
+    **{name: place for line in _MONTHS.split("\n") for place, name in enumerate(line.split(), 1)},
+    **dict(zip(_SHORT_MONTHS.split(), [*range(1, 13), 9, 3, 10, 12], strict=True)),
+}
+"""Month of the year by its name in many languages, in lower case."""
+_OTHERS = "am pm a.m. p.m. uhr bc ad bce ce b.c. mon tue wed thu fri sat sun 年 月 日 時 年度 回"
+DATE_WORDS = frozenset([*MONTHS, *_OTHERS.split()])
 """Words after a number, in lower case, that make it a part of a date or a time."""
 
 _COMMA = """
