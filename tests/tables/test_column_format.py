@@ -271,6 +271,9 @@ def test_other_columns_tell_where_a_column_is_silent():
 def test_numbers_of_the_file_itself_are_written_with_a_point():
     formats, _ = find_formats(["a", "b"], [collect_evidence(["12,5"]), collect_evidence(["1.204"], is_typed=True)])
     assert formats[1].read_number("1.204") == 1.204
+    typed = collect_evidence(["1.204"], is_typed=True)
+    formats, _ = find_formats(["a"], [typed], ReadOptions(locale="de", thousands="."))
+    assert formats[0].read_number("1.204") == 1.204
 
 
 @pytest.mark.parametrize(

@@ -226,8 +226,6 @@ class ColumnEvidence:
     def find_decimal(self) -> str | None:
         """The decimal mark that the cells prove; "" where they contradict each other, None where nothing proves one."""
         point, comma, groups = self.kinds[POINT], self.kinds[COMMA], self.kinds[COMMA_OR_GROUP]
-        if self.is_typed:
-            return "."
         slips = MAX_MISFIT_SHARE * self.numbers
         if point and comma:
             return "" if min(point, comma) > slips else "." if point > comma else "," if comma > point else None
@@ -286,7 +284,7 @@ def find_formats(
         ConfigError: a locale or a mark that was typed is unknown.
     """
     stated = read_decimal(options)
-    proven = [stated or column.find_decimal() for column in columns]
+    proven = ["." if column.is_typed else stated or column.find_decimal() for column in columns]
     votes = {mark for mark, column in zip(proven, columns, strict=True) if mark and column.can_vote(mark)}
     usual = votes.pop() if len(votes) == 1 else "" if votes else "."
     formats, split = [], list[str]()
@@ -296,7 +294,7 @@ def find_formats(
             split.append(name)
         if NOT_NUMBERS.fullmatch(name.strip()) or (column.is_named_by_digits and not column.is_typed):
             decimal = ""
-        formats.append(_format_of(column, decimal, options.thousands))
+        formats.append(_format_of(column, decimal, None if column.is_typed else options.thousands))
     days = sum((column.days_above_12 for column in columns), Counter[bool]())
     formats = [one if one.day_first is not None else replace(one, day_first=_is_day_first(days)) for one in formats]
     return tuple(formats), _write_notes(names, columns, formats, split, is_stated=stated is not None)
