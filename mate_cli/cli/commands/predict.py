@@ -25,6 +25,8 @@ TEXTS = (
     "questions",
     "sheet",
     "text_encoding",
+    "delimiter",
+    "quote",
     "run",
     "checkpoint",
     "input",
@@ -156,14 +158,17 @@ def read_options(cfg: Predict) -> ReadOptions:
     """Make the settings of reading tables from what was typed.
 
     Raises:
-        ConfigError: there is no such encoding.
+        ConfigError: there is no such encoding, header line, delimiter or quotation mark.
     """
     from mate_cli.tables.formats.encoding import known_encoding
     from mate_cli.tables.limits import Limits
-    from mate_cli.tables.read_options import ReadOptions
+    from mate_cli.tables.read_options import ReadOptions, parse_header, parse_mark
 
     return ReadOptions(
         sheet=None if cfg.sheet is None else str(cfg.sheet),
         encoding=None if cfg.text_encoding is None else known_encoding(cfg.text_encoding),
+        header=None if cfg.header is None else parse_header(cfg.header),
+        delimiter=None if cfg.delimiter is None else parse_mark("delimiter", cfg.delimiter),
+        quote=None if cfg.quote is None else parse_mark("quote", cfg.quote),
         limits=Limits(**cfg.limits.model_dump()),
     )

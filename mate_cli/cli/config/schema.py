@@ -81,6 +81,9 @@ class Predict(Section):
     questions: str | None
     sheet: str | int | None
     text_encoding: str | None
+    header: str | int | None
+    delimiter: str | None
+    quote: str | None
     conversation: bool
     abstain: float | None = Field(ge=0, le=1)
     input: str | None

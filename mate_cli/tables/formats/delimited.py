@@ -40,8 +40,9 @@ def read_delimited(path: Path, options: ReadOptions) -> Grid:
     dialect, notes = fit.dialect, text.notes
     if dialect.slices:
         notes.append("Columns are aligned with spaces.")
-    elif dialect.delimiter == NO_DELIMITER:
-        notes.append("No delimiter was found: the table has one column (delimiter=... parts it).")
+    elif fit.width < 2:
+        shown = "No delimiter" if dialect.delimiter == NO_DELIMITER else f"No {dialect.delimiter!r}"
+        notes.append(f"{shown} was found: the table has one column (delimiter=... parts it).")
     elif dialect.delimiter != usual and not options.delimiter:
         notes.append(f"Columns are parted by {DELIMITERS.get(dialect.delimiter, repr(dialect.delimiter))}.")
     if dialect.quote == "'" and options.quote is None:

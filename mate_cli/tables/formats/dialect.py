@@ -58,16 +58,16 @@ class Dialect:
         return line
 
     def readings(self, line: str) -> Iterator[list[str]]:
-        """Read a line whose quotation marks do not fit together, in three ways.
+        """Read a line whose quotation marks do not fit together, in two ways.
 
-        A mark that does not end a cell is text; or so is a mark whose cell it does not enclose alone; or the text
-        from a mark on that is never closed is one cell.
+        A mark that does not end a cell is text; or so is one that does not enclose a cell without others in it.
         """
         line = self.prepare(line).rstrip("\r\n")
         for pattern in self._patterns:
             cells, place = list[str](), -1
             while place < len(line):
                 found = pattern.match(line, place + 1)
+                assert found  # a text may be empty
                 quoted, text = found["quoted"], found["text"]
                 if quoted is not None:
                     text = quoted.replace(2 * self.quote, self.quote)
@@ -86,8 +86,8 @@ class Dialect:
         text = rf"(?:{escaped}[^{delimiter}])*"
         strict = rf"(?:{escaped}{mark}{mark}|[^{mark}{re.escape(self.escape)}])*"
         return [
-            re.compile(rf" *{mark}(?P<quoted>{quoted}){mark}{end}|(?P<text>{other})", re.DOTALL)
-            for quoted, other in ((".*?", text), (strict, text), (strict, rf" *{mark}.*$|{text}"))
+            re.compile(rf" *{mark}(?P<quoted>{quoted}){mark}{end}|(?P<text>{text})", re.DOTALL)
+            for quoted in (".*?", strict)
         ]
 
 
@@ -143,9 +143,13 @@ class Records:
 
     def _mend(self, line: str) -> list[str]:
         self.irregular += 1
-        lenient, strict, to_end = self.dialect.readings(line)
-        cells = next((cells for cells in (lenient, strict, to_end) if len(cells) == self.width), strict)
-        self.has_stray |= any(cell.startswith(self.dialect.quote) for cell in cells)
+        lenient, strict = self.dialect.readings(line)
+        cells = lenient if len(lenient) == self.width else strict
+        if len(cells) > self.width > 0 and (mark := self.dialect.quote):  # what an unclosed mark begins goes on
+            place = next((place for place, cell in enumerate(cells) if cell.strip().startswith(mark)), len(cells))
+            end = place + 1 + len(cells) - self.width
+            cells[place:end] = [self.dialect.delimiter.join(cells[place:end])] if place < len(cells) else []
+        self.has_stray |= any(cell.strip().startswith(self.dialect.quote or NO_DELIMITER) for cell in cells)
         return cells
 
     def _swallows(self, lines: list[str], cells: list[str]) -> bool:

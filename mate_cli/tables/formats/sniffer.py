@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 from mate_cli.tables.formats.dialect import NO_DELIMITER, NUMERIC, Dialect, Records
+from mate_cli.tables.formats.header import find_width, has_numbers
 
 DELIMITERS = {
     ",": "commas",
@@ -92,9 +92,10 @@ def measure(lines: Iterable[str], dialect: Dialect, text: str) -> Fit:
         text: the first lines.
     """
     records, is_single = Records(dialect), dialect.delimiter == NO_DELIMITER
-    widths, sample, cells = array("l"), list[list[str]](), 0
+    widths, sample, cells, irregular = array("l"), list[list[str]](), 0, 0
     for row in records.read(iter(lines)):
-        if any(row):
+        is_regular, irregular = records.irregular == irregular, records.irregular
+        if any(row) and (is_regular or not widths):
             widths.append(len(row))
             if len(sample) < SAMPLE_ROWS and cells < SAMPLE_CELLS:
                 sample.append(row)
@@ -106,9 +107,10 @@ def measure(lines: Iterable[str], dialect: Dialect, text: str) -> Fit:
     core = len(widths) - first - widths[::-1].index(width)
     share, coverage = widths.count(width) / core, core / len(widths)
     rows = [row for row in sample if len(row) == width] or sample
-    is_even = share * coverage == 1
+    is_named = dialect.delimiter == " " and first == 1 and widths[0] == width - 1 and text.startswith(dialect.quote)
+    is_even = share == coverage == 1
     if not is_single and not (
-        (is_even and _is_rare_table(dialect, rows))
+        (share == 1 and is_named) or (is_even and _is_rare_table(dialect, rows))
         if dialect.delimiter in RARE
         else (widths[0] > 1 or (share >= MIN_SHARE and _is_below_one(dialect, rows, text)))
     ):
@@ -117,20 +119,11 @@ def measure(lines: Iterable[str], dialect: Dialect, text: str) -> Fit:
         return Fit(dialect, 0, width)
     plain = sum(_plain(cell, dialect.delimiter) for row in rows for cell in row) / sum(map(len, rows))
     likely = (
-        (1 - records.irregular / len(widths) / 2)
+        (1 - irregular / (len(widths) + irregular) / 2)
         * {"'": 1.05}.get(dialect.quote, 1)
         * {" ": 0.5}.get(dialect.delimiter, 1)
     )
     return Fit(dialect, likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * plain, width, is_even)
-
-
-def find_width(widths: Sequence[int]) -> int:
-    """Find the width of most lines in the lower half, where nothing stands above the table; of two the wider one."""
-    for part in (widths[len(widths) // 2 :], widths):
-        counts = Counter(width for width in part if width > 1)
-        if counts:
-            return max(counts, key=lambda width: (counts[width], width))
-    return 1 if widths else 0
 
 
 def _plain(cell: str, delimiter: str) -> float:
@@ -164,18 +157,6 @@ def _has_apostrophes(dialect: Dialect, is_even: bool, text: str) -> bool:
     if all("'" in line and _QUOTED.fullmatch(line.strip()) for line in lines[:SAMPLE_ROWS] if line.strip()):
         return True
     return is_even and not measure(lines, replace(dialect, quote='"'), text).is_even
-
-
-def has_numbers(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether a column has numbers, but for the first row."""
-    header, *body = rows
-    return any(
-        name
-        and not NUMERIC.fullmatch(name)
-        and sum(map(bool, column)) > 0
-        and all(map(NUMERIC.fullmatch, filter(None, column)))
-        for name, *column in zip(header, *body, strict=False)
-    )
 
 
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
