@@ -67,7 +67,7 @@ def parse_mark(key: str, value: str) -> str:
     """
     words = DELIMITERS if key == "delimiter" else QUOTES
     mark = words.get(value.strip().lower(), value)
-    if len(mark) > 1 or mark in "\r\n\0" + ("" if key == "quote" else '"') and mark != "":
+    if len(mark) > 1 or (mark in "\r\n\0" + ("" if key == "quote" else '"') and mark != ""):
         remedy = f"Write one character, or {', '.join(word for word in words if word.isalpha())}"
         raise ConfigError(f"{value!r} is no {key}", where=key, remedy=remedy)
     return mark

@@ -127,6 +127,7 @@ def guessed(encoding):
 
 
 RUSSIAN = "имя,город\nИван,Москва\nПётр,Казань\nЮлия,Новосибирск\n"  # noqa: RUF001
+ONE_COLUMN = "No delimiter was found: the table has one column (delimiter=... parts it)."
 HANDLED = {
     "semicolons and decimal commas": (
         "name;price\nA;1,5\nB;1.204,25\n",
@@ -200,12 +201,12 @@ HANDLED = {
     "one column of sentences": (
         "comment\nhello, you\nwell, well, well\nok\n",
         [["comment"], ["hello, you"], ["well, well, well"], ["ok"]],
-        [],
+        [ONE_COLUMN],
     ),
     "one column of sentences, most with a comma": (
         "comment\nyes, please\nwell, no\nwell, yes\nok\n",
         [["comment"], ["yes, please"], ["well, no"], ["well, yes"], ["ok"]],
-        [],
+        [ONE_COLUMN],
     ),
     "some zero bytes": (
         "a,b\n1,x\0y\n" + "2,3\n" * 30,

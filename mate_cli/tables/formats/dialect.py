@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 NO_DELIMITER = "\x1f"
 MAX_QUOTED_LINES = 10_000
@@ -163,5 +162,5 @@ class Records:
             return True
         if any(cell.startswith(" ") for row in rows[1:] for cell in row):  # prose, such as an address
             return False
-        kinds = [[bool(NUMERIC.fullmatch(cell)) for cell in row] for row in rows]
-        return any(kinds[0]) and all(one == other for one, other in pairwise(kinds))
+        columns = [{bool(NUMERIC.fullmatch(cell)) for cell in column if cell} for column in zip(*rows, strict=True)]
+        return {True} in columns and {True, False} not in columns

@@ -65,4 +65,5 @@ def _is_above(lines: Sequence[Sequence[str]], width: int) -> bool:
         return is_header_below and (has_gap or is_comment or filled == 1)
     if cells == width - 1 == filled and not has_gap and not is_header_below and has_numbers(lines[place:], below=False):
         return False  # the first column has no name
-    return has_gap or is_header_below or cells <= width / 2
+    is_short = cells <= width / 2 and (filled == 1 or len(first) < len(lines[place]))
+    return has_gap or is_header_below or is_short

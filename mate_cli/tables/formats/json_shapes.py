@@ -36,7 +36,7 @@ def find_table(content: object, path: Path, notes: list[str]) -> Found:
     raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
 
 
-def is_number(value: object) -> bool:
+def is_json_number(value: object) -> bool:
     """Whether a value is a number of JSON."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -143,7 +143,7 @@ def _of_keyed(content: dict[str, dict[str, Any]], notes: list[str]) -> Found:
 
 
 def _kinds(values: Iterable[Any]) -> set[str]:
-    return {"number" if is_number(value) else type(value).__name__ for value in values if value is not None}
+    return {"number" if is_json_number(value) else type(value).__name__ for value in values if value is not None}
 
 
 def _counts(labels: Sequence[Any]) -> bool:

@@ -14,7 +14,7 @@ from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
-from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_number
+from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_number
 from mate_cli.tables.limits import Limits
 from mate_cli.tables.read_options import ReadOptions
 
@@ -111,7 +111,7 @@ def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: l
     if first is None:
         return Grid([], notes=notes)
     if isinstance(first, list):
-        is_row = options.header is None and any(is_number(value) and not _is_year(value) for value in first)
+        is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in first)
         if is_row:
             notes.append("The first list has numbers: it was read as a row, not as the header.")
         return Grid(_lists(rest, path), [] if is_row else None, notes=notes)

@@ -39,7 +39,7 @@ _QUOTED = re.compile(r"(?:'(?:[^']|'')*'|[^'A-Za-z]*)(?:[,;\t|](?:'(?:[^']|'')*'
 
 
 @dataclass(frozen=True)
-class Fit:
+class DialectFit:
     """How well a dialect fits: a score from 0 (not at all) to 1, the width of most records, and whether all have it."""
 
     dialect: Dialect
@@ -50,7 +50,7 @@ class Fit:
 
 def find_dialect(
     lines: Callable[[], Iterator[str]], usual: str | None, delimiter: str | None = None, quote: str | None = None
-) -> Fit:
+) -> DialectFit:
     """Find the dialect of a file.
 
     Args:
@@ -68,22 +68,26 @@ def find_dialect(
     text = "".join(start)
     quotes = [quote] if quote is not None else ['"', "'"] if "'" in text else ['"']
     delimiters = [one for one in DELIMITERS if one in text and (one != " " or usual is None)]
-    escapes = ["", "\\"] if re.search(r"""\\["',;\t|]""", text) else [""]
+    escapes = [""]
+    if re.search(r"""\\["',;\t|]""", text):
+        escapes = ["\\", ""] if '\\"' in text else ["", "\\"]  # of two that fit alike the first is taken
     dialects = [Dialect(*parts) for parts in product([delimiter] if delimiter else delimiters, quotes, escapes)]
-    fits = [measure(start, dialect, text) for dialect in dialects]
+    fits = [measure_dialect(start, dialect, text) for dialect in dialects]
+    if quote is None:
+        fits = [fit for fit in fits if fit.dialect.quote != "'" or _has_apostrophes(fit, text)]
     best = max((fit.score for fit in fits), default=0)
     close = [fit for fit in fits if fit.score > CLOSE * best]
     if len(close) > 1 and length > SAMPLE:
-        close = [measure((line[:SAMPLE] for line in lines()), fit.dialect, text) for fit in close]
+        close = [measure_dialect((line[:SAMPLE] for line in lines()), fit.dialect, text) for fit in close]
     if close:
         return max(close, key=lambda fit: fit.score + (fit.dialect.delimiter == usual) / 50)
     if not delimiter and "  " in text and (slices := find_slices(lines())):
-        return Fit(Dialect(" ", slices=slices), 1, len(slices))
+        return DialectFit(Dialect(" ", slices=slices), 1, len(slices))
     single = [Dialect(delimiter or NO_DELIMITER, quotes[0], escape) for escape in escapes]
-    return max((measure(start, dialect, text) for dialect in single), key=lambda fit: fit.score)
+    return max((measure_dialect(start, dialect, text) for dialect in single), key=lambda fit: fit.score)
 
 
-def measure(lines: Iterable[str], dialect: Dialect, text: str) -> Fit:
+def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> DialectFit:
     """Score a dialect: by how many records are as wide as most, how wide that is, and how plain their cells are.
 
     Args:
@@ -91,7 +95,9 @@ def measure(lines: Iterable[str], dialect: Dialect, text: str) -> Fit:
         dialect: to be scored.
         text: the first lines.
     """
-    records, is_single = Records(dialect), dialect.delimiter == NO_DELIMITER
+    found, is_single = text.splitlines(), dialect.delimiter == NO_DELIMITER
+    plain_widths = [line.count(dialect.delimiter) + 1 for line in found if line and (dialect.quote or "\0") not in line]
+    records = Records(dialect, find_width(plain_widths) if 3 * len(plain_widths) > len(found) else 0)
     widths, sample, cells, irregular = array("l"), list[list[str]](), 0, 0
     for row in records.read(iter(lines)):
         is_regular, irregular = records.irregular == irregular, records.irregular
@@ -102,7 +108,7 @@ def measure(lines: Iterable[str], dialect: Dialect, text: str) -> Fit:
                 cells += len(row)
     width = find_width(widths)
     if width < (1 if is_single else 2):
-        return Fit(dialect, 0, width)
+        return DialectFit(dialect, 0, width)
     first = widths.index(width)
     core = len(widths) - first - widths[::-1].index(width)
     share, coverage = widths.count(width) / core, core / len(widths)
@@ -114,16 +120,15 @@ def measure(lines: Iterable[str], dialect: Dialect, text: str) -> Fit:
         if dialect.delimiter in RARE
         else (widths[0] > 1 or (share >= MIN_SHARE and _is_below_one(dialect, rows, text)))
     ):
-        return Fit(dialect, 0, width)
-    if dialect.quote == "'" and not _has_apostrophes(dialect, is_even, text):
-        return Fit(dialect, 0, width)
+        return DialectFit(dialect, 0, width)
     plain = sum(_plain(cell, dialect.delimiter) for row in rows for cell in row) / sum(map(len, rows))
     likely = (
         (1 - irregular / (len(widths) + irregular) / 2)
         * {"'": 1.05}.get(dialect.quote, 1)
         * {" ": 0.5}.get(dialect.delimiter, 1)
+        * (0.7 if widths[0] == 1 else 1)
     )
-    return Fit(dialect, likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * plain, width, is_even)
+    return DialectFit(dialect, likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * plain, width, is_even)
 
 
 def _plain(cell: str, delimiter: str) -> float:
@@ -151,12 +156,12 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], text: str) -> bool:
     return len(rows) > 1 and (not are_numbers or f"{dialect.quote}{delimiter}" in text)
 
 
-def _has_apostrophes(dialect: Dialect, is_even: bool, text: str) -> bool:
+def _has_apostrophes(fit: DialectFit, text: str) -> bool:
     """Whether apostrophes are quotation marks: they enclose all texts, or make all lines equally wide."""
     lines = text.splitlines(keepends=True)
     if all("'" in line and _QUOTED.fullmatch(line.strip()) for line in lines[:SAMPLE_ROWS] if line.strip()):
         return True
-    return is_even and not measure(lines, replace(dialect, quote='"'), text).is_even
+    return fit.is_even and not measure_dialect(lines, replace(fit.dialect, quote='"'), text).is_even
 
 
 def find_slices(lines: Iterable[str]) -> tuple[slice, ...]:
