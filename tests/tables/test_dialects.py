@@ -82,8 +82,8 @@ FILES = {
     ),
     "addresses as wide as the table": (
         "t.csv",
-        'id,name,at\n1,Ann,"Main St 5\n75001, Paris, France"\n2,Bo,Home\n3,Cy,Home\n',
-        [["id", "name", "at"], ["1", "Ann", "Main St 5\n75001, Paris, France"], ["2", "Bo", "Home"], ["3", "Cy", "Home"]],
+        'id,name,at\n1,Ann,"Main St 5\n75001, Paris, France"\n2,Bo,X\n3,Cy,Y\n',
+        [["id", "name", "at"], ["1", "Ann", "Main St 5\n75001, Paris, France"], ["2", "Bo", "X"], ["3", "Cy", "Y"]],
         [],
     ),
     "semicolons, with a comma in each row": (
@@ -111,7 +111,7 @@ FILES = {
         [["name", "n", "m"], ["A", "1", "2"], ["B", "3", "4"]],
         [above(1, "# a b c")],
     ),
-    "a header that begins with a number sign": ("t.csv", "#,name\n1,A\n2,B\n", [["#", "name"], ["1", "A"], ["2", "B"]], []),
+    "a header that begins with a sign": ("t.csv", "#,name\n1,A\n2,B\n", [["#", "name"], ["1", "A"], ["2", "B"]], []),
     "two titles": (
         "t.csv",
         "Table 1. Sales by region\nin thousand euro\n\nregion,q1\nN,0\nS,1\nW,2\n",
@@ -165,7 +165,10 @@ FILES = {
         [ESCAPED],
     ),
     "backslashes without quotation": (
-        "t.csv", "city,n\nParis\\, France,1\nRome,2\n", [["city", "n"], ["Paris, France", "1"], ["Rome", "2"]], [ESCAPED],
+        "t.csv",
+        "city,n\nParis\\, France,1\nRome,2\n",
+        [["city", "n"], ["Paris, France", "1"], ["Rome", "2"]],
+        [ESCAPED],
     ),
     "paths of Windows": (
         "t.csv", 'p,n\n"C:\\new\\",1\n"D:\\x\\",2\n', [["p", "n"], ["C:\\new\\", "1"], ["D:\\x\\", "2"]], [],
