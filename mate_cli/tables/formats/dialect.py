@@ -12,6 +12,8 @@ from functools import cached_property
 NO_DELIMITER = "\x1f"
 MAX_QUOTED_LINES = 10_000
 """A quotation mark that so many lines do not close counts as never closed."""
+MAX_INNER = 1_000
+"""Characters of a quotation that may hold quotation marks which are not doubled."""
 NUMERIC = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 """Mostly digits: a number, a date or a time, perhaps with a unit."""
 
@@ -81,12 +83,14 @@ class Dialect:
     @cached_property
     def _patterns(self) -> list[re.Pattern[str]]:
         mark, delimiter = re.escape(self.quote or "\0"), re.escape(self.delimiter)
-        escaped, end = (r"\\.|" if self.escape else ""), rf" *(?:(?={delimiter})|$)"
-        text = rf"(?:{escaped}[^{delimiter}])*"
-        strict = rf"(?:{escaped}{mark}{mark}|[^{mark}{re.escape(self.escape)}])*"
+        end, escape = rf" *(?:(?={delimiter})|$)", re.escape(self.escape)
+        text, strict = f"[^{delimiter}{escape}]*", f"[^{mark}{escape}]*"  # no choice per letter: cells can be long
+        pair = f"{mark}{mark}|{escape}." if escape else mark + mark
+        strict = rf"{strict}(?:(?:{pair}){strict})*"
+        text += rf"(?:{escape}.?{text})*" if escape else ""
         return [
             re.compile(rf" *{mark}(?P<quoted>{quoted}){mark}{end}|(?P<text>{text})", re.DOTALL)
-            for quoted in (".*?", strict)
+            for quoted in (f".{{0,{MAX_INNER}}}?", strict)
         ]
 
 
@@ -142,8 +146,10 @@ class Records:
 
     def _mend(self, line: str) -> list[str]:
         self.irregular += 1
-        lenient, strict = self.dialect.readings(line)
-        cells = lenient if len(lenient) == self.width else strict
+        cells = list[str]()
+        for cells in self.dialect.readings(line):
+            if len(cells) == self.width:
+                break
         if len(cells) > self.width > 0 and (mark := self.dialect.quote):  # what an unclosed mark begins goes on
             place = next((place for place, cell in enumerate(cells) if cell.strip().startswith(mark)), len(cells))
             end = place + 1 + len(cells) - self.width
