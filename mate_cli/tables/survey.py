@@ -9,7 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from mate_cli.errors import DataError
-from mate_cli.tables.formats.dialect import NUMERIC
+from mate_cli.tables.formats.dialect import is_mostly_digits
 from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.formats.header import count_cells, find_header
 from mate_cli.tables.read_options import ReadOptions
@@ -107,7 +107,7 @@ class Survey:
             return False
         is_after = self._is_after_blank or bool(self._below)
         if len(line) > 1:
-            is_remark = _REMARK.match(line[0]) and not any(map(NUMERIC.fullmatch, line))
+            is_remark = _REMARK.match(line[0]) and not any(map(is_mostly_digits, line))
             return is_after and not self.grid.omits_empty and (length < self._width or bool(is_remark))
         is_short = length == 1 and not self.grid.omits_empty
         return is_after or (is_short and (self._width > 2 or bool(_REMARK.match(line[0]))))

@@ -279,7 +279,8 @@ def test_a_dialect_is_typed(name, run, tmp_path):
         == 0
     )
     columns = {cell["column"] for cell in answers(tmp_path / "a.json")[0]["cells"]}
-    assert columns and columns <= set(header)
+    assert columns
+    assert columns <= set(header)
 
 
 @pytest.mark.parametrize(

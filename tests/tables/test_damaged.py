@@ -156,6 +156,7 @@ SLOW = {
     "quotation marks in each cell": of_text("t.csv", "a,b\n" + '"a,' * 16_000 + "\n" + '"b,' * 100_000),
     "a quotation mark in each line": of_text("t.csv", "a,b\n" + '"x,1\n' * 50_000),
     "escapes": of_text("t.csv", "a,b\n" + '"\\",\\' * 9000 + "\n" + '"x\\"\n' * 20_000),
+    "signs in a cell": of_text("t.csv", "a,b\n" + ('1,"1' + "," * 60_000 + 'abcd"\n') * 9),
     "spaces": of_text("t.txt", "a  b\n" + " a   b" * 9000 + "\n" + "a  b\n" * 50_000),
 }
 

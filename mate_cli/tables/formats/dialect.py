@@ -14,8 +14,13 @@ MAX_QUOTED_LINES = 10_000
 """A quotation mark that so many lines do not close counts as never closed."""
 MAX_INNER = 1_000
 """Characters of a quotation that may hold quotation marks which are not doubled."""
-NUMERIC = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
-"""Mostly digits: a number, a date or a time, perhaps with a unit."""
+MAX_NUMBER = 40
+_DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
+
+
+def is_mostly_digits(text: str) -> bool:
+    """Whether a text has the looks of a number, a date or a time, perhaps with a unit."""
+    return len(text) <= MAX_NUMBER and _DIGITS.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
@@ -168,5 +173,5 @@ class Records:
             return True
         if any(cell.startswith(" ") for row in rows[1:] for cell in row):  # prose, such as an address
             return False
-        columns = [{bool(NUMERIC.fullmatch(cell)) for cell in column if cell} for column in zip(*rows, strict=True)]
+        columns = [{is_mostly_digits(cell) for cell in column if cell} for column in zip(*rows, strict=True)]
         return {True} in columns and {True, False} not in columns

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from mate_cli.tables.formats.dialect import NUMERIC
+from mate_cli.tables.formats.dialect import is_mostly_digits
 
 COMMENTS = ("#", "//", "%")
 NUMBERS_SHARE = 0.6
@@ -40,8 +40,8 @@ def has_numbers(rows: Sequence[Sequence[str]], *, below: bool = True) -> bool:
     """Whether a column holds numbers; `below` a first cell that is none."""
     for name, *column in zip_longest(*rows, fillvalue=""):
         cells = list(filter(None, column))
-        numbers = sum(map(bool, map(NUMERIC.fullmatch, cells)))
-        if numbers and numbers >= NUMBERS_SHARE * len(cells) and bool(name and not NUMERIC.fullmatch(name)) == below:
+        numbers = sum(map(is_mostly_digits, cells))
+        if numbers and numbers >= NUMBERS_SHARE * len(cells) and bool(name and not is_mostly_digits(name)) == below:
             return True
     return False
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from mate_cli.tables.formats.dialect import NO_DELIMITER, NUMERIC, Dialect, Records
+from mate_cli.tables.formats.dialect import NO_DELIMITER, Dialect, Records, is_mostly_digits
 from mate_cli.tables.formats.header import find_width, has_numbers
 
 DELIMITERS = {
@@ -134,7 +134,7 @@ def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> Dialec
 def _plain(cell: str, delimiter: str) -> float:
     """How much a cell looks like one: numbers do most, texts that another delimiter joins do not."""
     joins = [one for one in ";\t|," if one in cell and one != delimiter and f"{one} " not in cell]
-    is_number = NUMERIC.fullmatch(cell) is not None
+    is_number = is_mostly_digits(cell)
     if joins and not (is_number and joins == [","]):
         return 0
     return 1 if is_number or not cell else 0.9
@@ -152,7 +152,7 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], text: str) -> bool:
     delimiter = dialect.delimiter
     if not re.search(rf"{re.escape(delimiter)}[^ \r\n]", text) and not has_numbers(rows):
         return False
-    are_numbers = all(NUMERIC.fullmatch(delimiter.join(row)) for row in rows)
+    are_numbers = all(is_mostly_digits(delimiter.join(row)) for row in rows)
     return len(rows) > 1 and (not are_numbers or f"{dialect.quote}{delimiter}" in text)
 
 
