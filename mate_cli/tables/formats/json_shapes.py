@@ -25,11 +25,11 @@ def find_table(content: object, path: Path, notes: list[str]) -> Found:
     Raises:
         DataError: there is none, or more than one.
     """
-    tables = dict(_tables(content, ()))
+    tables = list(_tables(content, ()))
     if len(tables) > 1:
-        names = ", ".join(sorted(tables)[:5])
+        names = ", ".join(place for place, _ in tables[:5])
         raise DataError(f"there are several tables in it: {names}", where=str(path), remedy="Save one in a file")
-    for place, read in tables.items():
+    for place, read in tables:
         if place:
             notes.append(f"The table is what stands under {place!r}.")
         return read(notes)
