@@ -92,12 +92,13 @@ class Survey:
             self._blank += 1
             self._is_after_blank = True
             return
-        row = (self._number, line, length)
-        if self._is_even and self._is_below(line, length) and len(self._below) < LAST_LINES:
-            self._below.append(row)
+        may_be_below = len(line) == 1 or self._is_after_blank or self._below
+        if may_be_below and self._is_even and self._is_below(line, length) and len(self._below) < LAST_LINES:
+            self._below.append((self._number, line, length))
             return
-        for one in [*self._below, row]:
-            self._store(*one)
+        for row in self._below:
+            self._store(*row)
+        self._store(self._number, line, length)
         self._below.clear()
         self._is_after_blank = False
 

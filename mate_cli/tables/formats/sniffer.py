@@ -23,7 +23,7 @@ DELIMITERS = {
 }
 RARE = "#^~ "
 """Delimiters that are believed in only where each line has as many of them."""
-SAMPLE = 1 << 18
+SAMPLE = 1 << 17
 """Characters that decide, unless two dialects are close: then all of the file does."""
 SAMPLE_ROWS = 300
 SAMPLE_CELLS = 30_000
