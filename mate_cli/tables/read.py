@@ -75,8 +75,10 @@ def _open(path: Path, options: ReadOptions) -> TableFile:
         [_clean(cell) if cell else cell for cell in line] for line in survey.counted(grid.lines)
     )
     header: list[str] = []
+    if grid.header is not None and options.header is not None:
+        grid.notes.append("header= was left out: the columns of this file have names of their own.")
     if grid.header is None:
-        header, lines = survey.find_header(lines)
+        header, lines = survey.split_header(lines)
     for line in lines:
         survey.add(line)
     return survey.finish(header if grid.header is None else list(map(_clean, grid.header)))

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mate_cli.errors import ConfigError
 from mate_cli.tables.limits import Limits
+
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " ", "colon": ":", r"\t": "\t"}
+"""Words for delimiters; any other is typed itself."""
+QUOTES = {"none": "", "double": '"', "single": "'"}
+"""Words for quotation marks."""
 
 
 @dataclass(frozen=True)
@@ -36,3 +42,32 @@ class ReadOptions:
 
 AS_FOUND = ReadOptions()
 """Everything is left to the evidence of the file."""
+
+
+def parse_header(value: str | int) -> int:
+    """Parse what was typed as `header`: the number of a line, or none.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    text = str(value).strip()
+    if text.lower() == "none":
+        return 0
+    if not text.isdecimal() or not int(text):
+        remedy = "Write the number of its line, from 1, or header=none where there is no header"
+        raise ConfigError(f"there is no line {text!r}", where="header", remedy=remedy)
+    return int(text)
+
+
+def parse_mark(key: str, value: str) -> str:
+    """Parse what was typed as `delimiter` or `quote`: one character, or a word for it.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    words = DELIMITERS if key == "delimiter" else QUOTES
+    mark = words.get(value.strip().lower(), value)
+    if len(mark) > 1 or (mark in "\r\n\0" + ("" if key == "quote" else '"') and mark != ""):
+        remedy = f"Write one character, or {', '.join(word for word in words if word.isalpha())}"
+        raise ConfigError(f"{value!r} is no {key}", where=key, remedy=remedy)
+    return mark

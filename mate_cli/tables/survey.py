@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 
 from mate_cli.errors import DataError
+from mate_cli.tables.formats.dialect import is_mostly_digits
 from mate_cli.tables.formats.grid import Grid, listed, numbered
+from mate_cli.tables.formats.header import count_cells, find_header
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
 from mate_cli.tables.values.column_format import ColumnEvidence, find_formats
 
 LONGEST_CELL = 2_000
 """Characters that are kept of a cell: far more than a network reads."""
-TITLE_LINES = 10
-"""The header is looked for in so many lines."""
+FIRST_LINES, FIRST_CELLS = 200, 100_000
+"""The header is looked for in so many lines, which have about so many cells at most."""
+LAST_LINES = 20
+"""So many lines below a table may be no rows of it."""
+_REMARK = re.compile(r"[*†‡#(\[]|\w+:")
 
 
 class Survey:
     """Looks at every line once: stores it, and keeps account of what has to be said."""
 
     def __init__(self, path: Path, grid: Grid, options: ReadOptions) -> None:
-        self.options, self.limits = options, options.limits
+        self.options, self.limits, self.header_line = options, options.limits, options.header
         self.path, self.grid, self.notes, self.rows, self.title = path, grid, grid.notes, RowStore(), ""
         self._widths: Counter[int] = Counter()
         self._lengths: Counter[int] = Counter()
         self._evidence: defaultdict[int, ColumnEvidence] = defaultdict(ColumnEvidence)
-        self._blank = self._number = self._cut = self._last_filled = 0
+        self._blank = self._inside = self._number = self._cut = self._width = 0
+        self._is_even, self._is_after_blank = True, False
+        self._below: list[tuple[int, list[str], int]] = []
         self._longest = (0, 0, 0)
 
     def counted(self, lines: Iterable[list[str]]) -> Iterator[list[str]]:
@@ -44,45 +52,78 @@ class Survey:
                 self.limits.check(self.path, rows=number, columns=len(line), cells=cells)
             yield line
 
-    def find_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
-        """Take the header off the front, and lines above it with a single text, which become the title."""
-        lines = iter(lines)
-        start = list(islice(lines, TITLE_LINES))
-        titles: list[str] = []
-        while start and _filled(start[0]) <= 1:
-            below = next(filter(any, start[1:]), [])
-            if any(start[0]) and _filled(below) <= 1:
-                break
-            titles += filter(None, start.pop(0))
-        if titles:
+    def split_header(self, lines: Iterable[list[str]]) -> tuple[list[str], Iterator[list[str]]]:
+        """Take the header off the front; what stands above it becomes the title.
+
+        Raises:
+            DataError: the line that was typed is not there.
+        """
+        lines, start, cells, place = iter(lines), list[list[str]](), 0, self.header_line
+        if place is None:
+            while len(start) < FIRST_LINES and cells < FIRST_CELLS and (line := next(lines, None)) is not None:
+                start.append(line)
+                cells += len(line)
+            place = find_header(start) + 1
+        else:
+            start = list(islice(lines, place))
+            if len(start) < place:
+                problem = f"there is no line {place} in this table"
+                raise DataError(problem, where=str(self.path), remedy=f"Write header=1 to header={max(len(start), 1)}")
+        above, header = start[: max(place - 1, 0)], start[place - 1] if place and start else []
+        if titles := [" ".join(filter(None, line)) for line in above if any(line)]:
             self.title = " ".join(titles)
-            self.notes.append(f"The line above the table was read as its title: {self.title[:80]!r}.")
-        if not start:
-            return next(filter(any, lines), []), lines
-        return start[0], chain(start[1:], lines)
+            lines_above = "The line" if len(titles) == 1 else f"The {len(titles)} lines"
+            was_read = "was read as its title" if len(titles) == 1 else "were read as its title"
+            self.notes.append(f"{lines_above} above the table {was_read}: {self.title[:80]!r}.")
+        self._width = count_cells(header)
+        return header, chain(start[place:], lines)
 
     def add(self, line: list[str]) -> None:
-        """Store a body row; blank ones are only counted."""
+        """Store a body row; blank ones are only counted, and what may stand below the table waits for the end."""
         self._number += 1
         length = len(line)
         while line and not line[-1]:
             line.pop()
         if not line:
             self._blank += 1
+            self._is_after_blank = True
             return
-        self._last_filled = self._number
+        may_be_below = len(line) == 1 or self._is_after_blank or self._below
+        if may_be_below and self._is_even and self._is_below(line, length) and len(self._below) < LAST_LINES:
+            self._below.append((self._number, line, length))
+            return
+        for row in self._below:
+            self._store(*row)
+        self._store(self._number, line, length)
+        self._below.clear()
+        self._is_after_blank = False
+
+    def _is_below(self, line: list[str], length: int) -> bool:
+        """Whether a line may stand below a table whose rows have all been whole so far."""
+        if self.grid.header is not None or self._width < 2 or len(self.rows) < 2:
+            return False
+        is_after = self._is_after_blank or bool(self._below)
+        if len(line) > 1:
+            is_remark = _REMARK.match(line[0]) and not any(map(is_mostly_digits, line))
+            return is_after and not self.grid.omits_empty and (length < self._width or bool(is_remark))
+        is_short = length == 1 and not self.grid.omits_empty
+        return is_after or (is_short and (self._width > 2 or bool(_REMARK.match(line[0]))))
+
+    def _store(self, number: int, line: list[str], length: int) -> None:
+        self._inside = self._blank
+        self._is_even &= len(line) > 1 and (length >= self._width or self.grid.omits_empty)
         for column, text in enumerate(line):
             if text:
                 self._evidence[column].add(text)
                 if len(text) > LONGEST_CELL:
-                    line[column] = self._cut_cell(text, column)
+                    line[column] = self._cut_cell(text, number, column)
         self._widths[len(line)] += 1
         self._lengths[length] += 1
-        self.rows.add(self._number, line)
+        self.rows.add(number, line)
 
-    def _cut_cell(self, text: str, column: int) -> str:
+    def _cut_cell(self, text: str, number: int, column: int) -> str:
         self._cut += 1
-        self._longest = max(self._longest, (len(text), self._number, column))
+        self._longest = max(self._longest, (len(text), number, column))
         return text[:LONGEST_CELL]
 
     def finish(self, header: list[str]) -> TableFile:
@@ -92,13 +133,17 @@ class Survey:
             DataError: there is no table.
         """
         self.limits.check(self.path, columns=len(header))
+        width = max(self._widths, default=0)
+        has_row_names = width == len(header) + 1 and set(self._lengths) == {width} and 0 in self._evidence
+        if self.grid.header is None and header and has_row_names:
+            header = ["", *header]
         while header and not header[-1]:
             header.pop()
         if not len(self.rows):
             problem = "there is a header but no row below it" if header else "there is no table in this file"
             raise DataError(problem, where=str(self.path), remedy="Give a table with a header row and rows below it")
         width = max(len(header), *self._widths)
-        if self.grid.header is None:
+        if self.grid.header is None and header:
             self._say_what_is_ragged(len(header), width)
         header = [*header, *[""] * (width - len(header))]
         columns = tuple(c for c in range(width) if header[c] or c in self._evidence)
@@ -141,9 +186,14 @@ class Survey:
         return tuple(names)
 
     def _say_the_rest(self, width: int, columns: Sequence[int], names: Sequence[str]) -> None:
-        inside = self._blank - (self._number - self._last_filled)
-        if inside:
-            self.notes.append(f"{numbered(inside, 'blank row')} left out.")
+        if self._inside:
+            self.notes.append(f"{numbered(self._inside, 'blank row')} left out.")
+        if self._below:
+            count, text = (
+                numbered(len(self._below), "line"),
+                " ".join(cell for _, line, _ in self._below for cell in line),
+            )
+            self.notes.append(f"{count} below the table left out: {text[:80]!r}.")
         if len(columns) < width:
             self.notes.append(f"{numbered(width - len(columns), 'blank column')} left out.")
         if self._cut:
@@ -153,7 +203,3 @@ class Survey:
                 f"{numbered(self._cut, 'cell')} cut to {LONGEST_CELL:,} characters; "
                 f"the longest, in row {row:,} of {place[:40]!r}, had {length:,}."
             )
-
-
-def _filled(line: Sequence[str]) -> int:
-    return sum(map(bool, line))

@@ -257,6 +257,7 @@ def test_nothing_to_predict(capsys):
         (['question="A" or "B"'], ['question=\'"A" or "B"\'']),
         (["question=${oc.env:HOME}?"], ["question='\\${oc.env:HOME}?'"]),
         (["table=C:\\data\\"], ["table='C:\\data\\\\'"]),
+        (["delimiter=,", "quote='", "header=3"], ["header=3", "delimiter=','", "quote='\\''"]),
     ],
 )
 def test_sentences_and_names_need_no_quotes(typed, given):
@@ -299,3 +300,38 @@ def test_sums_of_cells_are_as_people_mean_them(run, tmp_path, monkeypatch, capsy
     )
     if found["value"] is not None:
         assert found["answer"] == answer
+
+
+TYPED = {
+    "a delimiter and a header": ("Sales 2024;x\na, b;n\nN, S;1\n", ["delimiter=;", "header=2"], ["a, b", "n"]),
+    "words": ("a\t'b'\nx\t'y'\n", ["delimiter=tab", "quote=single"], ["a", "b"]),
+    "an escape": ("a\tb\nx\ty\n", [r"delimiter=\t", "quote=none"], ["a", "b"]),
+    "no header": ("x,1\ny,2\n", ["delimiter=,", "header=none"], ["column 1", "column 2"]),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_dialect_is_typed(name, run, tmp_path):
+    text, words, header = TYPED[name]
+    (tmp_path / "t.csv").write_text(text)
+    assert (
+        predict(f"run={run}", f"table={tmp_path / 't.csv'}", "question=which?", f"output={tmp_path}/a.json", *words)
+        == 0
+    )
+    columns = {cell["column"] for cell in answers(tmp_path / "a.json")[0]["cells"]}
+    assert columns
+    assert columns <= set(header)
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("header=0", "header: there is no line '0'. Write the number of its line, from 1, or header=none"),
+        ("header=first", "header: there is no line 'first'"),
+        ("delimiter=||", "delimiter: '||' is no delimiter. Write one character, or comma, semicolon"),
+        ("quote=many", "quote: 'many' is no quote. Write one character, or none, double, single"),
+    ],
+)
+def test_what_no_dialect_has_is_refused(word, problem, run, sales, capsys):
+    assert predict(f"run={run}", f"table={sales}", "question=which?", word) == 2
+    assert problem in capsys.readouterr().err

@@ -111,8 +111,9 @@ LARGE = {
     "columns of a row": (*of_text("t.csv", "a,b\n1,2\n1" + ",1" * 50), "more than 50 columns"),
     "columns of JSON": (*of_text("t.json", json.dumps([{f"k{n}": 1} for n in range(60)])), "more than 50 columns"),
     "cells": (*of_text("t.csv", ("1" + ",1" * 39 + "\n") * 600), "more than 20,000 cells"),
-    "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "field larger than field limit"),
-    "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "field larger than field limit"),
+    "a line": (*of_text("t.csv", "a,b\n" + "x" * 200_000), "in memory whole has more than 0 MB"),
+    "a cell": (*of_text("t.csv", "a,b\n" + "x" * 100_000), "field larger than field limit"),
+    "a quotation": (*of_text("t.csv", 'a,b\n"' + "x\n" * 70_000 + '"'), "more than 1,000 rows"),
     "JSON": (*of_text("t.json", json.dumps({"a": ["x" * 200_000]})), "in memory whole has more than 0 MB"),
     "an entry of JSON": (*of_text("t.json", json.dumps([{"a": 1}, {"a": "x" * 20_000}])), "more than 15,625 letters"),
     "half an entry of JSON": (*of_text("t.json", '[{"a": "' + "x" * 200_000), "more than 15,625 letters"),
@@ -152,6 +153,11 @@ SLOW = {
     "merged areas without an end": of_workbook(b"<mergeCell ", b"<mergeCell " + b"a " * 9 + b"mergeCell " * 90_000),
     "many merged areas": of_workbook(b'<mergeCell ref="A1:C1" />', HUNDRED),
     "quotation marks": of_text("t.csv", 'a,b\n"' + 'x",y\n"' * 20_000),
+    "quotation marks in each cell": of_text("t.csv", "a,b\n" + '"a,' * 16_000 + "\n" + '"b,' * 100_000),
+    "a quotation mark in each line": of_text("t.csv", "a,b\n" + '"x,1\n' * 50_000),
+    "escapes": of_text("t.csv", "a,b\n" + '"\\",\\' * 9000 + "\n" + '"x\\"\n' * 20_000),
+    "signs in a cell": of_text("t.csv", "a,b\n" + ('1,"1' + "," * 60_000 + 'abcd"\n') * 9),
+    "spaces": of_text("t.txt", "a  b\n" + " a   b" * 9000 + "\n" + "a  b\n" * 50_000),
 }
 
 

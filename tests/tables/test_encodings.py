@@ -59,7 +59,7 @@ def opened(folder, name, content, encoding=None):
 def text_of(name, lines):
     if name.endswith("csv"):
         return "\n".join(map(",".join, lines)) + "\n"
-    return "[" + ",\n".join(f'["{a}", {n}, "{b}"]' for a, n, b in lines) + "]"
+    return "[" + ",\n".join(f'["{a}", "{n}", "{b}"]' for a, n, b in lines) + "]"
 
 
 def is_read(table, lines):

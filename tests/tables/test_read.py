@@ -126,6 +126,7 @@ def guessed(encoding):
 
 
 RUSSIAN = "имя,город\nИван,Москва\nПётр,Казань\nЮлия,Новосибирск\n"  # noqa: RUF001
+ONE_COLUMN = "No delimiter was found: the table has one column (delimiter=... parts it)."
 HANDLED = {
     "semicolons and decimal commas": (
         "name;price\nA;1,5\nB;1.204,25\n",
@@ -199,12 +200,12 @@ HANDLED = {
     "one column of sentences": (
         "comment\nhello, you\nwell, well, well\nok\n",
         [["comment"], ["hello, you"], ["well, well, well"], ["ok"]],
-        [],
+        [ONE_COLUMN],
     ),
     "one column of sentences, most with a comma": (
         "comment\nyes, please\nwell, no\nwell, yes\nok\n",
         [["comment"], ["yes, please"], ["well, no"], ["well, yes"], ["ok"]],
-        [],
+        [ONE_COLUMN],
     ),
     "some zero bytes": (
         "a,b\n1,x\0y\n" + "2,3\n" * 30,
@@ -419,13 +420,20 @@ def test_any_bytes_give_a_table_or_an_error_of_ours(tmp_path_factory, data):
             assert {len(row) for row in table.rows} == {len(table.header)}
 
 
-@pytest.mark.parametrize("suffix", [".xlsx", ".parquet"])
-def test_numbers_of_a_file_have_points_whatever_its_texts_have(tmp_path, suffix):
+@pytest.mark.parametrize("name", ["t.xlsx", "t.parquet", "records.json", "split.json", "columns.json", "lists.json"])
+def test_numbers_of_a_file_have_points_whatever_its_texts_have(tmp_path, name):
     import pandas
 
     frame = pandas.DataFrame({"text": ["12,5", "3,75"], "number": [1.204, 2.15]})
-    path = tmp_path / f"t{suffix}"
-    frame.to_excel(path, index=False) if suffix == ".xlsx" else frame.to_parquet(path)
+    path = tmp_path / name
+    if path.suffix == ".xlsx":
+        frame.to_excel(path, index=False)
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path)
+    elif path.stem == "lists":
+        path.write_text(json.dumps([list(frame.columns), *frame.to_numpy().tolist()]))
+    else:
+        frame.to_json(path, orient=path.stem)
     table, _ = read_table(path)
     values = [[one.read_number(cell.text) for one, cell in zip(table.formats, row, strict=True)] for row in table.rows]
     assert values == [[12.5, 1.204], [3.75, 2.15]]

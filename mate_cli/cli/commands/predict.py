@@ -28,6 +28,8 @@ TEXTS = (
     "locale",
     "decimal",
     "thousands",
+    "delimiter",
+    "quote",
     "run",
     "checkpoint",
     "input",
@@ -159,11 +161,11 @@ def read_options(cfg: Predict) -> ReadOptions:
     """Make the settings of reading tables from what was typed.
 
     Raises:
-        ConfigError: there is no such encoding, locale or mark.
+        ConfigError: there is no such encoding, header line, delimiter, quotation mark, locale or mark of numbers.
     """
     from mate_cli.tables.formats.encoding import known_encoding
     from mate_cli.tables.limits import Limits
-    from mate_cli.tables.read_options import ReadOptions
+    from mate_cli.tables.read_options import ReadOptions, parse_header, parse_mark
     from mate_cli.tables.values.column_format import read_decimal
 
     options = ReadOptions(
@@ -172,6 +174,9 @@ def read_options(cfg: Predict) -> ReadOptions:
         locale=cfg.locale,
         decimal=cfg.decimal,
         thousands=cfg.thousands,
+        header=None if cfg.header is None else parse_header(cfg.header),
+        delimiter=None if cfg.delimiter is None else parse_mark("delimiter", cfg.delimiter),
+        quote=None if cfg.quote is None else parse_mark("quote", cfg.quote),
         limits=Limits(**cfg.limits.model_dump()),
     )
     read_decimal(options)

@@ -84,6 +84,9 @@ class Predict(Section):
     locale: str | None
     decimal: str | None
     thousands: str | None
+    header: str | int | None
+    delimiter: str | None
+    quote: str | None
     conversation: bool
     abstain: float | None = Field(ge=0, le=1)
     input: str | None

@@ -1,4 +1,4 @@
-"""JSON: a list of objects, a list of lists, `{header, rows}`, an object of columns; and JSON lines."""
+"""JSON: a list of objects or lists, an object in one of the shapes of `json_shapes`, and JSON lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,13 +14,12 @@ from mate_cli.errors import DataError
 from mate_cli.tables.formats.cell_text import spreadsheet_text
 from mate_cli.tables.formats.encoding import Text, text_file
 from mate_cli.tables.formats.grid import Grid
+from mate_cli.tables.formats.json_shapes import SHAPES, find_table, is_json_number
 from mate_cli.tables.limits import Limits
 from mate_cli.tables.read_options import ReadOptions
 
-SHAPES = 'Write a list of objects, {"header": [...], "rows": [[...], ...]}, or one list per column'
 PIECE = 1 << 16
 MOST_DIGITS = 4000
-HEADERS, ROWS = ("header", "columns"), ("rows", "data")
 
 
 class _Decoder(json.JSONDecoder):
@@ -66,7 +64,7 @@ def read_jsonl(path: Path, options: ReadOptions) -> Grid:
         DataError: it is not text. A line that is not JSON is refused when it is read.
     """
     text = text_file(path, options.encoding)
-    return _of_values(_values_of_lines(text, options.limits, _Decoder(text.notes)), path, text.notes)
+    return _of_values(_values_of_lines(text, options.limits, _Decoder(text.notes)), options, path, text.notes)
 
 
 def read_json(path: Path, options: ReadOptions) -> Grid:
@@ -78,7 +76,7 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
     limits, file = options.limits, text_file(path, options.encoding)
     notes = file.notes
     if _is_list(file):
-        return _of_values(_values_of_list(file, limits.entry, _Decoder(notes)), path, notes)
+        return _of_values(_values_of_list(file, limits.entry, _Decoder(notes)), options, path, notes)
     limits.check_bytes(path, path.stat().st_size, whole=True)
     text = file.read()
     try:
@@ -86,11 +84,14 @@ def read_json(path: Path, options: ReadOptions) -> Grid:
             content = _Decoder(notes).decode(text)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            return _of_values(_values_of_lines(file, limits, _Decoder(notes)), path, notes)
+            return _of_values(_values_of_lines(file, limits, _Decoder(notes)), options, path, notes)
         raise _not_json(path, error.lineno, error.msg) from error
-    if not isinstance(content, dict):
-        raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
-    return _of_object(content, path, notes)
+    header, rows = find_table(content, path, notes)
+    if header is None:
+        return _of_values(iter(rows), options, path, notes)
+    grid = Grid([], [spreadsheet_text(name) for name in header], notes=notes)
+    grid.lines = _lists(rows, path, grid)
+    return grid
 
 
 @contextmanager
@@ -105,32 +106,27 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _of_object(content: dict[str, Any], path: Path, notes: list[str]) -> Grid:
-    header = next((content[key] for key in HEADERS if isinstance(content.get(key), list)), None)
-    rows = next((content[key] for key in ROWS if isinstance(content.get(key), list)), None)
-    if header is not None and rows is not None and not any(isinstance(name, (list, dict)) for name in header):
-        return Grid(_lists(rows, path), [spreadsheet_text(name) for name in header], notes=notes)
-    if len(content) == 1:
-        ((key, inner),) = content.items()
-        if isinstance(inner, list) and inner and isinstance(inner[0], dict):
-            return _of_values(iter(inner), path, [*notes, f"The table is the list under {key!r}."])
-    columns = [list(column.values()) if isinstance(column, dict) else column for column in content.values()]
-    if not columns or not all(isinstance(column, list) for column in columns):
-        raise DataError("there is no table in it", where=str(path), remedy=SHAPES)
-    lines = ([spreadsheet_text(value) for value in row] for row in zip_longest(*columns))
-    return Grid(lines, list(content), notes=notes)
-
-
-def _of_values(values: Iterator[Any], path: Path, notes: list[str]) -> Grid:
+def _of_values(values: Iterator[Any], options: ReadOptions, path: Path, notes: list[str]) -> Grid:
     """A grid of objects, whose keys are the header in the order of their first appearance, or of lists."""
     first = next(values, None)
     rest = values if first is None else _chain(first, values)
     if first is None:
         return Grid([], notes=notes)
     if isinstance(first, list):
-        return Grid(_lists(rest, path), notes=notes)
+        is_row = options.header is None and any(is_json_number(value) and not _is_year(value) for value in first)
+        if is_row:
+            notes.append("The first list has numbers: it was read as a row, not as the header.")
+        grid = Grid([], [] if is_row else None, notes=notes)
+        grid.lines = _lists(rest, path, grid)
+        return grid
     header: list[str] = []
-    return Grid(_objects(rest, header, path), header, notes=notes)
+    grid = Grid([], header, notes=notes)
+    grid.lines = _objects(rest, header, path, grid.numeric)
+    return grid
+
+
+def _is_year(value: float) -> bool:
+    return isinstance(value, int) and 1000 <= value < 3000
 
 
 def _chain(first: object, rest: Iterator[Any]) -> Iterator[Any]:
@@ -138,11 +134,12 @@ def _chain(first: object, rest: Iterator[Any]) -> Iterator[Any]:
     yield from rest
 
 
-def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[list[str]]:
+def _objects(values: Iterable[Any], header: list[str], path: Path, numeric: set[int]) -> Iterator[list[str]]:
     places: dict[str, int] = {}
     for number, value in enumerate(values, 1):
         if not isinstance(value, dict):
-            raise DataError(f"entry {number} is no object, others are", where=str(path), remedy=SHAPES)
+            problem = "it lists single values" if number == 1 else f"entry {number} is no object, others are"
+            raise DataError(problem, where=str(path), remedy=SHAPES)
         for key in value:
             if key not in places:
                 places[key] = len(places)
@@ -150,13 +147,17 @@ def _objects(values: Iterable[Any], header: list[str], path: Path) -> Iterator[l
         row = [""] * len(places)
         for key, one in value.items():
             row[places[key]] = spreadsheet_text(one)
+            if is_json_number(one):
+                numeric.add(places[key])
         yield row
 
 
-def _lists(values: Iterable[Any], path: Path) -> Iterator[list[str]]:
+def _lists(values: Iterable[Any], path: Path, grid: Grid) -> Iterator[list[str]]:
     for number, value in enumerate(values, 1):
         if not isinstance(value, list):
             raise DataError(f"row {number} is no list", where=str(path), remedy=SHAPES)
+        if number > 1 or grid.header is not None:  # the first list may be names, which are numbers where they are years
+            grid.numeric |= {place for place, one in enumerate(value) if is_json_number(one)}
         yield [spreadsheet_text(one) for one in value]
 
 

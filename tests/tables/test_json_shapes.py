@@ -1,0 +1,187 @@
+"""Tables in JSON: every orient of pandas, lists under keys, and what is no table."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mate_cli.errors import DataError
+from mate_cli.tables.read import read_table
+
+NAMELESS = "1 column without a name: called column 1."
+
+
+def read(path, content):
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    table, notes = read_table(path)
+    return [[cell.text for cell in line] for line in (table.header, *table.rows)], notes
+
+
+NORTH = [["region", "sales"], ["North", "10"], ["South", "20"]]
+ROWS = [{"region": "North", "sales": 10}, {"region": "South", "sales": 20}]
+FIELDS = [{"name": "index", "type": "integer"}, {"name": "region"}, {"name": "sales"}]
+COLUMNS_OUTSIDE = "The outer keys were read as columns, the inner ones as rows."
+ROWS_OUTSIDE = "The outer keys were read as rows, the inner ones as columns."
+TABLES = {
+    "records": (ROWS, NORTH, []),
+    "split": ({"columns": ["region", "sales"], "index": [0, 1], "data": [["North", 10], ["South", 20]]}, NORTH, []),
+    "split with names of rows": (
+        {"columns": ["sales"], "index": ["North", "South"], "data": [[10], [20]]},
+        [["column 1", "sales"], *NORTH[1:]],
+        [NAMELESS],
+    ),
+    "index": ({"0": ROWS[0], "1": ROWS[1]}, NORTH, [ROWS_OUTSIDE]),
+    "index with names": (
+        {"a": ROWS[0], "b": ROWS[1]},
+        [["column 1", "region", "sales"], ["a", "North", "10"], ["b", "South", "20"]],
+        [ROWS_OUTSIDE, NAMELESS],
+    ),
+    "columns": ({"region": {"0": "North", "1": "South"}, "sales": {"0": 10, "1": 20}}, NORTH, [COLUMNS_OUTSIDE]),
+    "columns in another order": (
+        {"region": {"0": "North", "1": "South"}, "sales": {"1": 20, "0": 10}},
+        NORTH,
+        [COLUMNS_OUTSIDE],
+    ),
+    "columns that lack rows": (
+        {"a": {"0": 1, "1": 2}, "b": {"1": "y"}},
+        [["a", "b"], ["1", ""], ["2", "y"]],
+        [COLUMNS_OUTSIDE],
+    ),
+    "columns with names of rows": (
+        {"sales": {"N": 10, "S": 20, "W": 5}, "who": {"N": "Ann", "S": "Bo", "W": None}},
+        [["column 1", "sales", "who"], ["N", "10", "Ann"], ["S", "20", "Bo"], ["W", "5", ""]],
+        [COLUMNS_OUTSIDE, NAMELESS],
+    ),
+    "more names outside": (
+        {"N": {"q1": 1, "q2": 2}, "S": {"q1": 3, "q2": 4}, "W": {"q1": 5, "q2": 6}},
+        [["column 1", "q1", "q2"], ["N", "1", "2"], ["S", "3", "4"], ["W", "5", "6"]],
+        [ROWS_OUTSIDE, NAMELESS],
+    ),
+    "table": (
+        {
+            "schema": {"fields": FIELDS, "primaryKey": ["index"]},
+            "data": [{"index": 0, **ROWS[0]}, {"index": 1, **ROWS[1]}],
+        },
+        NORTH,
+        [],
+    ),
+    "table with a named index": (
+        {"schema": {"fields": FIELDS[1:], "primaryKey": ["region"], "pandas_version": "1.4.0"}, "data": ROWS},
+        NORTH,
+        [],
+    ),
+    "values": (
+        [["North", 10], ["South", 20]],
+        [["column 1", "column 2"], *NORTH[1:]],
+        [
+            "The first list has numbers: it was read as a row, not as the header.",
+            "2 columns without a name: called column 1, column 2.",
+        ],
+    ),
+    "a header with years": ([["r", 2019, 2020], ["N", 1, 2]], [["r", "2019", "2020"], ["N", "1", "2"]], []),
+    "under a key": ({"data": ROWS, "errors": [], "page": 1}, NORTH, ["The table is what stands under 'data'."]),
+    "lists under a key": (
+        {"data": [["a", "b"], [1, 2]]},
+        [["a", "b"], ["1", "2"]],
+        ["The table is what stands under 'data'."],
+    ),
+    "columns under a key": (
+        {"data": {"a": [1, 2], "b": [3, 4]}, "ok": True},
+        [["a", "b"], ["1", "3"], ["2", "4"]],
+        ["The table is what stands under 'data'."],
+    ),
+    "deep": (
+        {"count": 2, "next": None, "results": {"items": ROWS}},
+        NORTH,
+        ["The table is what stands under 'results.items'."],
+    ),
+    "names of columns as objects": (
+        {"columns": [{"name": "a"}, {"name": "b"}], "rows": [[1, 2]]},
+        [["a", "b"], ["1", "2"]],
+        [],
+    ),
+    "objects beside a header": ({"columns": ["b", "a"], "rows": [{"a": 1, "b": 2}]}, [["b", "a"], ["2", "1"]], []),
+    "columns of unequal length": (
+        {"a": [1, 2], "b": [3]},
+        [["a", "b"], ["1", "3"], ["2", ""]],
+        ["The lists differ in length: filled with empty cells."],
+    ),
+    "not a number": (
+        '[{"a": NaN, "b": 1}]',
+        [["a", "b"], ["", "1"]],
+        ["NaN is no number of JSON; it was read as empty."],
+    ),
+    "nested values": ('[{"a": {"b": [1]}, "c": 2}]', [["a", "c"], ['{"b": [1]}', "2"]], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_many_shapes(tmp_path, name):
+    content, expected, notes = TABLES[name]
+    assert read(tmp_path / "t.json", content) == (expected, notes)
+
+
+NONE = {
+    "one object": ({"a": 1, "b": "x"}, "there is no table in it. Write a list of objects"),
+    "an answer that failed": ({"error": {"code": 404, "message": "not found"}}, "there is no table in it"),
+    "settings": ({"paths": {"root": "/", "out": "x"}, "trainer": {"epochs": 3}}, "there is no table in it"),
+    "a text": ("a", "there is no table in it"),
+    "an empty object": ({}, "there is no table in it"),
+    "several tables": (
+        {"x": [{"a": 1}], "y": {"z": [{"b": 1}]}},
+        "there are several tables in it: x, y.z. Save one in a file",
+    ),
+    "single values": ([1, 2], "it lists single values"),
+    "no rows": ({"data": []}, "a header but no row below it"),
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_is_no_table_is_refused_with_the_reason(tmp_path, name):
+    content, problem = NONE[name]
+    with pytest.raises(DataError) as error:
+        read(tmp_path / "t.json", json.dumps(content))
+    assert problem in str(error.value)
+
+
+def shapes(header, rows, names):
+    """The same table in each orient of pandas, and under keys; whether the names of its rows are lost."""
+    records = [dict(zip(header, row, strict=True)) for row in rows]
+    keyed = dict(zip(names, records, strict=True))
+    columns = {name: {key: record[name] for key, record in keyed.items()} for name in header}
+    fields = [{"name": name} for name in ("index", *header)]
+    data = [{"index": key, **record} for key, record in keyed.items()]
+    yield True, records
+    yield True, {"results": {"count": len(rows), "items": records}}
+    yield True, {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    yield True, [header, *rows]
+    yield False, keyed
+    yield False, columns
+    yield False, {"columns": header, "index": names, "data": rows}
+    yield False, {"schema": {"fields": fields, "primaryKey": ["index"]}, "data": data}
+
+
+@settings(max_examples=settings().max_examples * 5)
+@given(st.integers(0, 2**48))
+def test_orients_are_read_back(tmp_path_factory, seed):
+    chance = random.Random(seed)
+    header = chance.sample(["region", "sales", "n", "Name, Vorname", "2019", "rate"], chance.randint(2, 4))
+    rows = [
+        [f"text {chance.randint(0, 9)}", *(chance.choice([chance.randint(-99, 99), 2.5, None]) for _ in header[1:])]
+        for _ in range(chance.randint(2, 7))
+    ]
+    rows[0][1:] = [7] * (len(header) - 1)  # no column is blank
+    are_counted = chance.random() < 0.5
+    names = [str(n) if are_counted else f"row {n}" for n in range(len(rows))]
+    body = [["" if value is None else str(value) for value in row] for row in rows]
+    for is_without_names, content in shapes(header, rows, names):
+        is_plain = is_without_names or are_counted
+        index = "index" if isinstance(content, dict) and "schema" in content else "column 1"
+        expected = [header, *body] if is_plain else [
+            [index, *header], *([name, *row] for name, row in zip(names, body, strict=True))
+        ]  # fmt: skip
+        assert read(tmp_path_factory.getbasetemp() / "t.json", content)[0] == expected, content
