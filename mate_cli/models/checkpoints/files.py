@@ -10,8 +10,9 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 from mate_cli.files.hub import hub_file
-from mate_cli.files.plain import read_object
+from mate_cli.files.plain import read_object, read_yaml
 from mate_cli.models.checkpoints import tensorflow
+from mate_cli.models.checkpoints.settings import run_config
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
@@ -83,7 +84,7 @@ def read_path(path: Path) -> CheckpointFiles:
             remedy=f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
         )
     file = found[0] if found else path
-    return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json"))
+    return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json") or _config_of_run(file))
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
@@ -105,6 +106,13 @@ def _tensors(file: Path) -> dict[str, Tensor]:
 def _config_beside(weights: Path, name: str) -> dict[str, Any]:
     file = weights.with_name(name)
     return _config(file if file.is_file() else None)
+
+
+def _config_of_run(weights: Path) -> dict[str, Any]:
+    """The settings of the run that left a file of weights; empty where it is of none."""
+    file = weights.parent.with_name("config.yaml")
+    of_run = weights.parent.name == "checkpoints" and file.is_file()
+    return run_config(read_yaml(file, CheckpointError, "Name another run") if of_run else {})
 
 
 def _config(file: Path | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
+from mate_cli.models.checkpoints.settings import Origin
 from mate_cli.models.initialization.base import Initializer, LoadReport, combined
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
@@ -111,7 +112,7 @@ class InitialWeights(Initializer):
         report = _copy(encoder, state, own)
         loaded, new = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
         unused = tuple(name for name in report.unused if name not in heads.used)
-        return LoadReport(loaded + heads.loaded, new + heads.new, unused)
+        return LoadReport(loaded + heads.loaded, new + heads.new, unused, (Origin(files.source, files.config),))
 
 
 def _check_options(init: InitialWeights) -> None:

@@ -15,6 +15,7 @@ from mate_cli.files.plain import read_object
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
 from mate_cli.models.checkpoints.heads import head_names
+from mate_cli.models.checkpoints.settings import OPTIONS, aggregation_names
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
@@ -27,25 +28,6 @@ TASKS = {
     STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
 }
 """Our tasks by the class of transformers that does the same."""
-OPTIONS = {
-    "temperature": "temperature",
-    "select_one_column": "select_one_column",
-    "allow_empty_column_selection": "allow_empty_column_selection",
-    "average_logits_per_cell": "average_logits_per_cell",
-    "zero_cell_head": "init_cell_selection_weights_to_zero",
-    "cell_selection_preference": "cell_selection_preference",
-    "huber_delta": "huber_loss_delta",
-    "answer_loss_cutoff": "answer_loss_cutoff",
-    "normalise_answer_loss": "use_normalized_answer_loss",
-    "average_approximation": "average_approximation_function",
-    "aggregation_temperature": "aggregation_temperature",
-    "aggregation_importance": "aggregation_loss_weight",
-    "answer_importance": "answer_loss_importance",
-    "positive_weight": "positive_label_weight",
-    "max_rows": "max_num_rows",
-    "max_columns": "max_num_columns",
-}
-"""Options of `TableQA`, with their keys in config.json; a threshold has none there."""
 MOST_TOKENS = 512
 """What a TAPAS reads where its tokenizer does not say."""
 ENCODER, THEIRS = "encoder.", "tapas."
@@ -181,20 +163,12 @@ def _check_options(config: Mapping[str, Any], folder: Path) -> None:
     labels = config.get("id2label") or dict(enumerate(VERDICTS))
     for what, theirs, ours in (
         ("token types", config["type_vocab_sizes"], list(TOKEN_TYPES.values())),
-        ("aggregations", _aggregations(config), list(AGGREGATIONS)),
+        ("aggregations", aggregation_names(config, AGGREGATIONS), list(AGGREGATIONS)),
         ("labels", [int(label) for label in labels], list(range(len(VERDICTS)))),
         ("layer norm's epsilon", [config["layer_norm_eps"]], [LAYER_NORM_EPSILON]),
     ):
         if list(theirs) != ours:
             raise CheckpointError(f"its {what} are {theirs}", where=str(folder), remedy=f"Only {ours} can be read")
-
-
-def _aggregations(config: Mapping[str, Any]) -> list[str]:
-    """What config.json calls them, in the order of their ids; those of the paper where it leaves them nameless."""
-    names = config.get("aggregation_labels")
-    if names:
-        return [names[key].lower() for key in sorted(names, key=int)]
-    return list(AGGREGATIONS[: config.get("num_aggregation_labels") or len(AGGREGATIONS)])
 
 
 def _model(config: Mapping[str, Any]) -> dict[str, Any]:
