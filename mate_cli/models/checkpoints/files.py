@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from safetensors.torch import load_file
@@ -18,6 +18,9 @@ from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHT_FILES = ("final.safetensors", *HUB_FILES)
 """In the order of preference; the first is what a run leaves."""
+ENDINGS = (".safetensors", ".bin", ".pt", ".pth")
+"""Of weight files of other names."""
+ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 class CheckpointFiles(NamedTuple):
@@ -73,7 +76,9 @@ def read_path(path: Path) -> CheckpointFiles:
     Raises:
         CheckpointError: there is none.
     """
-    found = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()]
+    if path.is_file() and path.name.endswith(ARCHIVES):
+        refuse_archive(path)
+    found = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()] or _only_weights(path)
     if not found and (bundle := find_bundle(path)):
         config = _config_beside(bundle, tensorflow.CONFIG)
         return CheckpointFiles(str(path), tensorflow.read_variables(bundle), tensorflow.torch_config(config))
@@ -85,6 +90,24 @@ def read_path(path: Path) -> CheckpointFiles:
         )
     file = found[0] if found else path
     return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json") or _config_of_run(file))
+
+
+def refuse_archive(path: Path) -> NoReturn:
+    """Refuse an archive of a checkpoint.
+
+    Raises:
+        CheckpointError: saying what to type in its place.
+    """
+    folder = Path(path.name[: -len(next(end for end in ARCHIVES if path.name.endswith(end)))])
+    raise CheckpointError(
+        "this is an archive", where=str(path), remedy=f"Unpack it, and name its folder: {path.with_name(folder.name)}"
+    )
+
+
+def _only_weights(folder: Path) -> list[Path]:
+    """The weight file of a folder, by whatever name, where there is one alone."""
+    found = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
+    return found if len(found) == 1 else []
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
