@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import load_file
@@ -76,12 +76,10 @@ def read_path(path: Path) -> CheckpointFiles:
     Raises:
         CheckpointError: there is none.
     """
-    if path.is_file() and path.name.endswith(ARCHIVES):
-        refuse_archive(path)
+    check_archive(path)
     found = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()] or _only_weights(path)
     if not found and (bundle := find_bundle(path)):
-        config = _config_beside(bundle, tensorflow.CONFIG)
-        return CheckpointFiles(str(path), tensorflow.read_variables(bundle), tensorflow.torch_config(config))
+        return CheckpointFiles(str(path), tensorflow.read_variables(bundle), bundle_config(bundle))
     if not found and not path.is_file():
         raise CheckpointError(
             f"no weights at {path}",
@@ -92,16 +90,21 @@ def read_path(path: Path) -> CheckpointFiles:
     return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json") or _config_of_run(file))
 
 
-def refuse_archive(path: Path) -> NoReturn:
+def bundle_config(bundle: Path) -> dict[str, Any]:
+    """The configuration beside a TensorFlow checkpoint, in the words of transformers; see `torch_config`."""
+    return tensorflow.torch_config(_config_beside(bundle, tensorflow.CONFIG), bundle.resolve().parent.name)
+
+
+def check_archive(path: Path) -> None:
     """Refuse an archive of a checkpoint.
 
     Raises:
-        CheckpointError: saying what to type in its place.
+        CheckpointError: it is one; saying what to type in its place.
     """
-    folder = Path(path.name[: -len(next(end for end in ARCHIVES if path.name.endswith(end)))])
-    raise CheckpointError(
-        "this is an archive", where=str(path), remedy=f"Unpack it, and name its folder: {path.with_name(folder.name)}"
-    )
+    ending = next((ending for ending in ARCHIVES if path.name.endswith(ending)), None)
+    if ending and path.is_file():
+        remedy = f"Unpack it, and name its folder: {path.with_name(path.name.removesuffix(ending))}"
+        raise CheckpointError("this is an archive", where=str(path), remedy=remedy)
 
 
 def _only_weights(folder: Path) -> list[Path]:

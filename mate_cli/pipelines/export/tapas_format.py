@@ -14,8 +14,11 @@ from mate_cli.errors import CheckpointError
 from mate_cli.files.plain import read_object
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
+from mate_cli.models.checkpoints.files import bundle_config
 from mate_cli.models.checkpoints.heads import head_names
-from mate_cli.models.checkpoints.settings import OPTIONS, aggregation_names
+from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation_names
+from mate_cli.models.checkpoints.tensor_bundle import find_bundle
+from mate_cli.models.checkpoints.tensorflow import CONFIG, list_variables
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
@@ -30,6 +33,7 @@ TASKS = {
 """Our tasks by the class of transformers that does the same."""
 MOST_TOKENS = 512
 """What a TAPAS reads where its tokenizer does not say."""
+AGGREGATING = "aggregation_classifier.weight"
 ENCODER, THEIRS = "encoder.", "tapas."
 
 
@@ -112,7 +116,7 @@ def json_content(path: Path) -> dict[str, Any]:
 
 
 def tapas_parts(folder: Path) -> dict[str, Any]:
-    """The parts of our configuration that build what is in a folder of transformers' TAPAS.
+    """The parts of our configuration that build what is in a folder of TAPAS, of transformers or of its authors.
 
     Raises:
         CheckpointError: it is of another kind, or has no head that answers.
@@ -127,8 +131,9 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
 
 
 def _complete(folder: Path) -> dict[str, Any]:
-    """config.json with the values that it leaves to transformers."""
-    config = json_content(folder / "config.json")
+    """config.json, or what stands for it, with the values that it leaves to transformers."""
+    bundle = find_tapas_bundle(folder)
+    config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
     try:
         complete = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
@@ -139,6 +144,38 @@ def _complete(folder: Path) -> dict[str, Any]:
         ) from error
     _check_options(complete, folder)
     return complete
+
+
+def find_tapas_bundle(folder: Path) -> Path | None:
+    """The prefix of the TensorFlow checkpoint in a folder without config.json; None where there is none."""
+    return None if (folder / "config.json").is_file() else find_bundle(folder)
+
+
+def _of_bundle(bundle: Path) -> dict[str, Any]:
+    """What config.json would say of a TensorFlow checkpoint.
+
+    Raises:
+        CheckpointError: it does not say enough, or its network is not read.
+    """
+    config, names = bundle_config(bundle), list_variables(bundle)
+    where = str(bundle.with_name(CONFIG))
+    if any(name.startswith("bert.pruner.") for name in names):
+        raise CheckpointError(
+            "this is a DoT of two encoders",
+            where=str(bundle.parent),
+            remedy=f"Begin a run with it: mate train experiment=tabfact_dot init.checkpoint={bundle.parent}",
+        )
+    if "hidden_size" not in config:
+        raise CheckpointError("says nothing of the network's size", where=where, remedy="Fetch it again")
+    if config.get("softmax_temperature", 1.0) != 1.0:
+        raise CheckpointError("softmax_temperature is not 1", where=where, remedy="Only networks with 1 can be read")
+    if POSITIONS not in config:
+        remedy = f'Add "{POSITIONS}": true or false, as it was trained; released names end in _reset where it is true'
+        raise CheckpointError("does not say whether positions restart in each cell", where=where, remedy=remedy)
+    heads = {STATEMENTS: "classifier.weight", QUESTIONS: "output_weights"}
+    aggregations = {"num_aggregation_labels": len(AGGREGATIONS)} if AGGREGATING in names else {}
+    found = [head for head, weight in heads.items() if weight in names][:1]
+    return {**config, **aggregations, "model_type": "tapas", "architectures": found}
 
 
 def _check_kind(config: Mapping[str, Any], folder: Path) -> None:

@@ -14,11 +14,12 @@ from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
 from mate_cli.files.plain import read_yaml
 from mate_cli.files.targets import check_targets
-from mate_cli.models.checkpoints.files import HUB_FILES
+from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
+from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
+from mate_cli.pipelines.export.tapas_format import find_tapas_bundle, is_tapas, tapas_parts
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
 
@@ -41,7 +42,8 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
 
     Args:
         name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
-            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub.
+            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
+            unpacked TensorFlow release of google-research/tapas.
         here: the machine and the folders of now.
 
     Returns:
@@ -53,7 +55,8 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
     folder = find_checkpoint(name)
     settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
     check_built(settings, str(folder), here.trust)
-    weights, is_theirs = _weights(folder), is_tapas(folder)
+    bundle = find_tapas_bundle(folder)
+    weights, is_theirs = bundle or _weights(folder), bundle is not None or is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
@@ -87,17 +90,18 @@ def find_checkpoint(name: str) -> Path:
     """
     folder = Path(name).expanduser()
     if folder.is_file():
+        check_archive(folder)
         raise CheckpointError("a checkpoint is a folder", where=name, remedy=f"Try checkpoint={folder.parent}")
     if not folder.is_dir():
         folder = _fetched(name)
     if (folder / "record.json").is_file():
         remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
         raise CheckpointError("this is a run folder, no checkpoint", where=name, remedy=remedy)
-    if not any((folder / file).is_file() for file in (SETTINGS, "config.json")):
+    if not any((folder / file).is_file() for file in (SETTINGS, "config.json")) and not find_bundle(folder):
         raise CheckpointError(
-            f"neither {SETTINGS} nor config.json in it",
+            f"neither {SETTINGS} nor config.json nor a TensorFlow checkpoint in it",
             where=name,
-            remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers",
+            remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors",
         )
     if not any((folder / file).is_file() for file in VOCABULARIES):
         raise CheckpointError(f"no {VOCABULARIES[0]} in it", where=name, remedy=AGAIN)
