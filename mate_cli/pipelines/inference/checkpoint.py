@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import NoDataset, TableDataset
 from mate_cli.errors import CheckpointError
 from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
@@ -34,8 +34,8 @@ BUILT = ("encoding", "init", "model", "attention", "task")
 AGAIN = "Fetch or export it again"
 
 
-def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
-    """Build the parts of a checkpoint and fill them, without a run folder or a dataset.
+def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) -> tuple[Parts, ModelConfig]:
+    """Build the parts of a checkpoint and fill them, without a run folder.
 
     Examples of any kind are encoded by `parts.data.loader_of(examples, name)` and predicted by
     `evaluation.predict(parts.task, loader, config)`, as those of a run are.
@@ -45,9 +45,10 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
             `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
             unpacked TensorFlow release of google-research/tapas.
         here: the machine and the folders of now.
+        dataset: of the parts; an empty one where it is None.
 
     Returns:
-        The parts, whose dataset is empty, and the configuration that they were made from.
+        The parts, and the configuration that they were made from.
 
     Raises:
         CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
@@ -61,7 +62,7 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
     config = _typed(settings, folder, here)
-    parts = _assembled(config, folder)
+    parts = _assembled(config, folder, dataset or NoDataset())
     if not is_theirs:
         _load(parts, weights)
     elif parts.report.new:
@@ -147,6 +148,6 @@ def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig
         raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
 
 
-def _assembled(config: ModelConfig, folder: Path) -> Parts:
+def _assembled(config: ModelConfig, folder: Path, dataset: TableDataset) -> Parts:
     with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        return assemble(config, NoDataset())
+        return assemble(config, dataset)
