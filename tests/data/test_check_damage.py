@@ -43,7 +43,7 @@ DAMAGE = {
     "a cut table": ("sqa", text("table_csv/203_1.csv", "Bob Stone,4\n", "Bob Stone"), "ends in the middle of a row"),
     "NUL": ("sqa", text("table_csv/203_1.csv", "Bob", "B\0ob"), "holds NUL characters"),
     "a blank answer": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\t\n"), "the answer is blank"),
-    "a blank answer in SQA": ("sqa", text(SQA_TRAIN, "['Ann Lee', ", "['', "), "a blank answer"),
+    "a blank answer in SQA": ("sqa", text(SQA_TRAIN, "['Ann Lee', ", "['', "), "says 'Ann Lee'"),
     "more fields": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\tAnn\tmore\n"), "has 5 fields, not 4"),
     "more fields in SQA": ("sqa", text(SQA_TRAIN, "['Bob Stone']\"\n", "['Bob Stone']\"\tmore\n"), "more fields than"),
     "a blank id": ("wtq", text(WTQ_TRAIN, "nt-0\t", "\t"), "the question has no id"),
