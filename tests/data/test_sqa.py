@@ -138,8 +138,8 @@ def test_damage_is_named_once_and_can_be_left_out(root, name):
 @pytest.mark.parametrize(
     ("turns", "message"),
     [
-        ([*changed(position="1")], "nu-5-2: the positions of its 1 questions are not 0, 1"),
-        ([*TEST, *TEST], "nu-5-2: the positions of its 2 questions"),
+        ([*changed(position="1")], "nu-5-2: line 2: the positions of its 1 questions are not 0, 1"),
+        ([*TEST, *TEST], "nu-5-2: line 2: the positions of its 2 questions"),
         ([*TEST, *changed(position="1", table_file="table_csv/203_1.csv")], "about several tables"),
     ],
 )

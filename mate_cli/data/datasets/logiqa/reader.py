@@ -86,6 +86,9 @@ def _blocks(file: str, content: bytes, stem: str, problems: list[Problem]) -> It
     """The questions of a file of 1.0, up to the first line that is not what it should be."""
     text = decode(file, content, problems)
     lines = [] if text is None else [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    if text is not None and not text.strip():
+        problems.append(Problem(file, "", "is empty"))
+        return
     for start in range(0, len(lines), LINES):
         blank, letter, context, question, *options = lines[start : start + LINES] + [""] * LINES
         behind = "".join(lines[start + LINES : start + LINES + 1])

@@ -173,13 +173,13 @@ def _turn(row: Mapping[str, str], line: int) -> Turn:
 def _before(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
     """The questions before each one in its sequence."""
     before: dict[str, list[Turn]] = {}
+    damaged = any(problem.file == file for problem in problems)  # then a question that is missing is no news
     ordered = sorted(turns, key=lambda turn: (turn.conversation, turn.position))
     for conversation, group in groupby(ordered, key=lambda turn: turn.conversation):
         sequence = list(group)
-        if [turn.position for turn in sequence] != list(range(len(sequence))):
-            problems.append(
-                Problem(file, conversation, f"the positions of its {len(sequence)} questions are not 0, 1, ...")
-            )
+        if [turn.position for turn in sequence] != list(range(len(sequence))) and not damaged:
+            what = f"line {sequence[0].line}: the positions of its {len(sequence)} questions are not 0, 1, ..."
+            problems.append(Problem(file, conversation, what))
         if len({turn.table_file for turn in sequence}) > 1:
             problems.append(Problem(file, conversation, "its questions are about several tables"))
         for place, turn in enumerate(sequence):

@@ -24,7 +24,9 @@ class SquadLayout(PassageQuestions):
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file, see `PassageQuestions`."""
-        whole = parse_json_as(dict, "an object with a list of articles", file, content, problems) or {}
+        whole = parse_json_as(dict, "an object with a list of articles", file, content, problems)
+        if whole is None:
+            return
         for place, article in enumerate(_list(whole, "data", file, "", problems)):
             title = str(article.get("title", "")) if isinstance(article, dict) else ""
             for paragraph in _list(article, "paragraphs", file, title or f"article {place}", problems):
