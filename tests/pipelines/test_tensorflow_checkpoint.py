@@ -44,6 +44,18 @@ def test_a_release_answers_as_its_weights_in_transformers(tmp_path, name):
     assert config.task.get("temperature") == theirs.task.get("temperature")
 
 
+def test_one_of_several_checkpoints_is_named(tmp_path):
+    folder = release(tmp_path, "tapas_sqa_inter_masklm_base_reset")
+    expected, _ = predictions(folder / "model.ckpt", tmp_path / "cache")
+    for path in list(folder.glob("model.ckpt.*")):
+        shutil.copy(path, path.with_name(path.name.replace("model.ckpt", "model.ckpt-2")))
+    with pytest.raises(CheckpointError, match="there are 2 TensorFlow checkpoints in it"):
+        predictions(folder, tmp_path / "cache")
+    found, config = predictions(folder / "model.ckpt-2", tmp_path / "cache")
+    assert found == expected
+    assert config.encoding["reset_positions"] is True
+
+
 def test_a_release_answers_from_the_command_line(tmp_path, capsys):
     folder = release(tmp_path, "tapas_sqa_inter_masklm_base_reset")
     table = tmp_path / "sales.csv"

@@ -17,7 +17,6 @@ from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
 from mate_cli.models.checkpoints.files import bundle_config
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation_names
-from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.models.checkpoints.tensorflow import CONFIG, list_variables
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
@@ -115,13 +114,17 @@ def json_content(path: Path) -> dict[str, Any]:
     return read_object(path, CheckpointError, "Fetch it again")
 
 
-def tapas_parts(folder: Path) -> dict[str, Any]:
-    """The parts of our configuration that build what is in a folder of TAPAS, of transformers or of its authors.
+def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
+    """The parts of our configuration that build what is in a folder of TAPAS.
+
+    Args:
+        folder: of transformers' files, or of the authors' ones.
+        bundle: the prefix of the authors' TensorFlow checkpoint; None for transformers' files.
 
     Raises:
         CheckpointError: it is of another kind, or has no head that answers.
     """
-    config = _complete(folder)
+    config = _complete(folder, bundle)
     return {
         "model": _model(config),
         "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
@@ -130,9 +133,8 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
     }
 
 
-def _complete(folder: Path) -> dict[str, Any]:
+def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
     """config.json, or what stands for it, with the values that it leaves to transformers."""
-    bundle = find_tapas_bundle(folder)
     config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
     try:
@@ -144,11 +146,6 @@ def _complete(folder: Path) -> dict[str, Any]:
         ) from error
     _check_options(complete, folder)
     return complete
-
-
-def find_tapas_bundle(folder: Path) -> Path | None:
-    """The prefix of the TensorFlow checkpoint in a folder without config.json; None where there is none."""
-    return None if (folder / "config.json").is_file() else find_bundle(folder)
 
 
 def _of_bundle(bundle: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.export.tapas_format import find_tapas_bundle, is_tapas, tapas_parts
+from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
 
@@ -43,7 +43,7 @@ def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) 
     Args:
         name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
             `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
-            unpacked TensorFlow release of google-research/tapas.
+            unpacked TensorFlow release of google-research/tapas, or the prefix of its checkpoint, `.../model.ckpt`.
         here: the machine and the folders of now.
         dataset: of the parts; an empty one where it is None.
 
@@ -54,9 +54,9 @@ def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) 
         CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
     """
     folder = find_checkpoint(name)
-    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
+    bundle = _bundle(name, folder)
+    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder, bundle)
     check_built(settings, str(folder), here.trust)
-    bundle = find_tapas_bundle(folder)
     weights, is_theirs = bundle or _weights(folder), bundle is not None or is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
@@ -68,6 +68,15 @@ def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) 
     elif parts.report.new:
         raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
     return parts, config
+
+
+def _bundle(name: str, folder: Path) -> Path | None:
+    """The prefix of the TensorFlow checkpoint that is named, or is alone in a folder without config.json."""
+    return None if _is_described(folder) else find_bundle(Path(name).expanduser())
+
+
+def _is_described(folder: Path) -> bool:
+    return any((folder / file).is_file() for file in (SETTINGS, "config.json"))
 
 
 def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
@@ -94,13 +103,13 @@ def find_checkpoint(name: str) -> Path:
         check_archive(folder)
         raise CheckpointError("a checkpoint is a folder", where=name, remedy=f"Try checkpoint={folder.parent}")
     if not folder.is_dir():
-        folder = _fetched(name)
+        folder = folder.parent if find_bundle(folder) else _fetched(name)
     if (folder / "record.json").is_file():
         remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
         raise CheckpointError("this is a run folder, no checkpoint", where=name, remedy=remedy)
-    if not any((folder / file).is_file() for file in (SETTINGS, "config.json")) and not find_bundle(folder):
+    if not _is_described(folder) and not find_bundle(Path(name).expanduser()):
         raise CheckpointError(
-            f"neither {SETTINGS} nor config.json nor a TensorFlow checkpoint in it",
+            f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint",
             where=name,
             remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors",
         )
