@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_releases import TABFACT, TABFACT_TABLES, write_original_tabfact, write_tabfact
 
+from mate_cli.data import download
 from mate_cli.data.datasets.tabfact.reader import TabFact, parse_tabfact_table
 from mate_cli.errors import DataError
 
@@ -135,6 +136,13 @@ def test_the_repository_as_an_archive_is_read_in_place(tmp_path):
     assert everything(TabFact(archive.parent)) == unpacked
     assert everything(TabFact(archive)) == unpacked
     assert everything(TabFact(tmp_path)) == unpacked, "as it was unpacked, in a folder of its own"
+
+
+def test_what_a_download_brings_is_read_as_people_wrote_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "fetch_all", lambda files, root: write_original_tabfact(root))
+    dataset = TabFact(tmp_path / "new", download="auto")
+    assert statements(dataset) == ORIGINAL
+    assert dataset.facts == {"statements": "original (collected_data)"}
 
 
 WRITTEN = {

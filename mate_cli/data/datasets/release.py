@@ -189,6 +189,7 @@ class Release(ABC):
         fetch_all(self.info.remote_files, self.root)
         for archive, wanted in self.info.unpack.items():
             unpack(self.root / archive, self.root, wanted["folders"], tuple(wanted["suffixes"]))
+        self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
         """A file's content, wherever `ReleaseFiles` finds it; None where it is nowhere.
@@ -235,7 +236,6 @@ class Release(ABC):
         except DataError as error:
             problem = f"{refusal.problem}; {error.problem}"
             raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
-        self._files = ReleaseFiles(self.root, self.archives)
         found = self._found_splits()
         if not found:
             raise refusal

@@ -96,9 +96,9 @@ class TabFact(Release):
             examples += self._examples(file, key, entry, split, problems)
         return examples
 
-    @cached_property
+    @property
     def _original(self) -> bool:
-        """Whether the statements are read as people wrote them."""
+        """Whether the statements are read as people wrote them; a download may bring them."""
         return self.statements == "original" or (self.statements == "auto" and any(map(self._has, ORIGINAL)))
 
     def _lemmatized_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
