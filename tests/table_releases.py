@@ -39,6 +39,25 @@ def write_tabfact(root: Path) -> Path:
     return root
 
 
+TABFACT_ORIGINAL = {
+    "r1": {"2-1-1.html.csv": [["Ann Lee scored 3.", "Bob scored 4."], [1, 0], "players"]},
+    "r2": {
+        "2-1-2.html.csv": [["Rome was first."], [0], "cities"],
+        "2-1-3.html.csv": [["Bern was the first of all."], [1], "cities"],
+    },
+}
+TABFACT_IDS = {"train": "2-1-1.html.csv", "val": "2-1-3.html.csv", "test": "2-1-2.html.csv"}
+
+
+def write_original_tabfact(root: Path) -> Path:
+    """Write TabFact with the statements as people wrote them, and the lists of the tables of each split."""
+    for name, entries in TABFACT_ORIGINAL.items():
+        write(root / "collected_data" / f"{name}_training_all.json", json.dumps(entries))
+    for name, key in TABFACT_IDS.items():
+        write(root / "data" / f"{name}_id.json", json.dumps([key]))
+    return write_tabfact(root)
+
+
 WIKISQL_TABLES = {
     "1-1-1": {
         "header": ["Player", "No.", "Position", "Years"],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
-    "evaluate": "Score a finished run on a split.",
+    "evaluate": "Score a finished run or a released checkpoint on a split.",
     "predict": "Answer questions about your own tables, or a dataset's.",
     "export": "Make a folder of a finished run that others can load.",
     "compare": "Compare runs: a table here, curves and plots in one page.",

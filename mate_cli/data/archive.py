@@ -10,6 +10,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -24,8 +25,9 @@ PACKED = ("", ".gz", ".bz2", ".xz")
 """What may follow a single file's name, in the order of preference."""
 
 _OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open, ".bz2": bz2.open}
-LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 500
-"""Megabytes of a file that are read, unpacked, and the environment's word for another number of them."""
+LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 800
+"""Megabytes of a file that are read, unpacked, and the environment's word for another number of them; HotpotQA's
+questions for training have 566."""
 PIECE = 1 << 20
 """Bytes read at a time."""
 _OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)  # bits that say: packed in a way that nobody knows
@@ -57,17 +59,17 @@ def _content(stream: IO[bytes], where: Path | str) -> bytes:
     Raises:
         DataError: they are.
     """
-    most, content = _most(), BytesIO()
+    most, content = largest_file(), BytesIO()
     while piece := stream.read(PIECE):
         content.write(piece)
-        if content.tell() > most * 1_000_000:
+        if content.tell() > most:
             remedy = f"If it is right, set {LARGEST} to more"
-            raise DataError(f"it has more than {most:,} MB unpacked", where=str(where), remedy=remedy)
+            raise DataError(f"it has more than {most // 1_000_000:,} MB unpacked", where=str(where), remedy=remedy)
     return content.getvalue()
 
 
-def _most() -> int:
-    """Megabytes of a file that are read.
+def largest_file() -> int:
+    """The largest number of bytes of a file that are read.
 
     Raises:
         ConfigError: the environment says something else than a number.
@@ -75,7 +77,7 @@ def _most() -> int:
     told = os.environ.get(LARGEST, str(MEGABYTES))
     if not (told.isascii() and told.isdigit()):
         raise ConfigError(f"{told!r} is no number of megabytes", where=LARGEST, remedy=f"Write {LARGEST}={MEGABYTES}")
-    return int(told)
+    return int(told) * 1_000_000
 
 
 def find_store(root: Path, folder: str, repository: str = "") -> Path | None:
@@ -121,6 +123,40 @@ def read_members(
         raise _damaged(store, error) from error
 
 
+def list_archive(archive: Path) -> dict[str, int]:
+    """The bytes of every file in an archive, unpacked, by its path inside.
+
+    Raises:
+        DataError: the archive is cut short or damaged.
+    """
+    try:
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as zipped:
+                return {info.filename: info.file_size for info in zipped.infolist() if not info.is_dir()}
+        with _OPENERS[archive.suffix](archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tarred:
+            return {member.name.removeprefix("./"): member.size for member in tarred if member.isfile()}
+    except _DAMAGE as error:
+        raise _damaged(archive, error) from error
+
+
+def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
+    """Read files of an archive, by their paths inside as `list_archive` writes them, in one pass.
+
+    Raises:
+        DataError: the archive is cut short or damaged.
+    """
+    wanted = set(paths)
+    members = _zip_members if archive.suffix == ".zip" else _tar_members
+
+    def name_of(path: str) -> str | None:
+        return plain if (plain := path.removeprefix("./")) in wanted else None
+
+    try:
+        return dict(members(archive, name_of))
+    except _DAMAGE as error:
+        raise _damaged(archive, error) from error
+
+
 def _damaged(path: Path, error: BaseException) -> DataError:
     return DataError(
         f"cannot be read to its end ({type(error).__name__}: {error})",
@@ -132,9 +168,8 @@ def _damaged(path: Path, error: BaseException) -> DataError:
 def _members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
     if store.is_dir():
         return _folder_members(store, wanted, nested)
-    if store.suffix == ".zip":
-        return _zip_members(store, folder, wanted, nested)
-    return _tar_members(store, folder, wanted, nested)
+    members = _zip_members if store.suffix == ".zip" else _tar_members
+    return members(store, partial(_name_inside, folder=folder, wanted=wanted, nested=nested))
 
 
 def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
@@ -145,19 +180,19 @@ def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -
                 yield path.relative_to(store).as_posix(), _content(stream, path)
 
 
-def _zip_members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
+def _zip_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(store) as archive:
         for info in archive.infolist():
-            if not info.is_dir() and (name := _name_inside(info.filename, folder, wanted, nested)):
+            if not info.is_dir() and (name := name_of(info.filename)):
                 with archive.open(info) as stream:
                     yield name, _content(stream, f"{store}: {info.filename}")
 
 
-def _tar_members(store: Path, folder: str, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
+def _tar_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
     # The decompressor, unlike tarfile's own stream reader, notices an archive that ends too early.
     with _OPENERS[store.suffix](store, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
-            if member.isfile() and (name := _name_inside(member.name, folder, wanted, nested)):
+            if member.isfile() and (name := name_of(member.name)):
                 content = archive.extractfile(member)
                 assert content is not None  # a plain file always has content
                 yield name, _content(content, f"{store}: {member.name}")

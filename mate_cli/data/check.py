@@ -91,6 +91,10 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
         value = json.loads(content, object_pairs_hook=collected)
         problems += [Problem(file, key, f"the key {name!r} occurs twice in an object") for name in twice[:1]]
         return value
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        problems.append(Problem(file, key, f"is not UTF-8 (line {line}: {error.reason})"))
+        return None
     except (ValueError, RecursionError) as error:
         problems.append(Problem(file, key, f"is not readable JSON ({error})"))
         return None

@@ -1,7 +1,7 @@
 """Answers with the sentences that support them, and both jointly, as the official script of HotpotQA scores them.
 
-Source: Yang et al. 2018, "HotpotQA"; hotpotqa/hotpot, `hotpot_evaluate_v1.py`. Aliases of answers, which MuSiQue has:
-StonyBrookNLP/musique, `metrics/answer.py`.
+Source: Yang et al. 2018, "HotpotQA"; hotpotqa/hotpot, `hotpot_evaluate_v1.py`. Aliases of answers, and answers that are
+scored by their words alone, both of which MuSiQue has: StonyBrookNLP/musique, `metrics/answer.py`.
 """
 
 from collections import Counter
@@ -38,11 +38,19 @@ class Overlap(NamedTuple):
 NOTHING = Overlap(0.0, 0.0, 0.0, 0.0)
 
 
-def answer_overlap(prediction: str, reference: str) -> Overlap:
-    """Of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole."""
+def answer_overlap(prediction: str, reference: str, *, by_words: bool = False) -> Overlap:
+    """Of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole.
+
+    Args:
+        prediction: the answer.
+        reference: the right one.
+        by_words: no answer is special, and two texts without words overlap wholly, as by the script of MuSiQue.
+    """
     ours, theirs = normalize_answer(prediction), normalize_answer(reference)
     em = float(ours == theirs)
-    if ours != theirs and (ours in SPECIAL or theirs in SPECIAL):
+    if by_words and not ours and not theirs:
+        return Overlap(1.0, 1.0, 1.0, 1.0)
+    if not by_words and ours != theirs and (ours in SPECIAL or theirs in SPECIAL):
         return NOTHING
     same = sum((Counter(ours.split()) & Counter(theirs.split())).values())
     if not same:
@@ -70,6 +78,7 @@ def score_supported_answers(
     references: Mapping[str, Sequence[str]],
     gold: Mapping[str, Collection[tuple[int, int]]],
     groups: Mapping[str, Collection[str]] | None = None,
+    by_words: Collection[str] = (),
 ) -> dict[str, float]:
     """Means over all references, and over each group of them.
 
@@ -79,11 +88,12 @@ def score_supported_answers(
         references: the right answers by question, of which the nearest counts; these are the questions that count.
         gold: the right sentences by question; where it is empty only answers are scored.
         groups: question ids by group name.
+        by_words: questions whose answers are scored by their words alone, see `answer_overlap`.
 
     Returns:
         em, f1; where sentences are known sp_em, sp_f1, joint_em and joint_f1; each also as <name>/<group>.
     """
-    said = {key: _best(answers.get(key), texts) for key, texts in references.items()}
+    said = {key: _best(answers.get(key), texts, key in by_words) for key, texts in references.items()}
     scores = {"em": {k: one.em for k, one in said.items()}, "f1": {k: one.f1 for k, one in said.items()}}
     if any(gold.values()):
         shown = {key: supporting_overlap(supporting.get(key, ()), gold.get(key, ())) for key in references}
@@ -96,10 +106,10 @@ def score_supported_answers(
     return {f"{name}{part}": _mean(values, ids) for name, values in scores.items() for part, ids in parts.items()}
 
 
-def _best(answer: str | None, texts: Sequence[str]) -> Overlap:
+def _best(answer: str | None, texts: Sequence[str], by_words: bool) -> Overlap:
     if answer is None:
         return NOTHING
-    return max((answer_overlap(answer, text) for text in texts), key=lambda one: (one.f1, one.em))
+    return max((answer_overlap(answer, text, by_words=by_words) for text in texts), key=lambda one: (one.f1, one.em))
 
 
 def _overlap(em: float, precision: float, recall: float) -> Overlap:

@@ -1,8 +1,8 @@
 """From a configuration to the parts of a run."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,18 @@ from hydra.utils import get_class, instantiate
 
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.loading.table_data_module import Loading, NoDataset, TableDataModule, TableDataset
-from mate_cli.errors import ConfigError, RunError
+from mate_cli.errors import CheckpointError, ConfigError, RunError
 from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.checkpoints.heads import head_names
+from mate_cli.models.checkpoints.settings import (
+    aggregation_names,
+    different_options,
+    different_positions,
+    different_tables,
+)
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
@@ -24,8 +31,8 @@ from mate_cli.runs.configuration import ModelConfig, RunConfig, load_config
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module, sha256
-from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tables.example import AGGREGATIONS, TableExample
+from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.serializers.serializer import LABELLED, MAX_LINES, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -71,6 +78,7 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     task: TableTask[Any, Any] = build_task(encoder, **{name: given[name] for name in build_task.func.takes})
     initializer: Initializer = instantiate(cfg.init, _convert_="all")  # options of its parts are no containers of Hydra
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
+    report = compare_settings(report, serializer, task, cfg.task)
     _check_length(serializer, encoder)
     loading = Loading(
         micro_batch=cfg.hardware.micro_batch,
@@ -178,6 +186,30 @@ def _check_attention(encoder: TableEncoder, backend: AttentionBackend) -> None:
             where="attention",
             remedy="Use attention=auto, which leaves it to the network",
         )
+
+
+def compare_settings(
+    report: LoadReport, serializer: Serializer, task: TableTask[Any, Any], options: Mapping[str, Any]
+) -> LoadReport:
+    """Compare what checkpoints say of themselves with the parts that took their weights, and note what differs.
+
+    Raises:
+        CheckpointError: positions or aggregations mean something else there.
+    """
+    notes: list[str] = []
+    encoder, heads = task.encoder, head_names(task).keys() & set(report.loaded)
+    for origin in report.origins:
+        chosen = not type(serializer).reset_positions  # else each of its inputs begins anew, whatever the network
+        found = different_positions(origin, serializer.reset_positions) if chosen else []
+        names = aggregation_names(origin.config, AGGREGATIONS)
+        if any("aggregation" in name for name in heads) and names != list(AGGREGATIONS):
+            problem = f"its aggregations are {', '.join(names)}, the network's {', '.join(AGGREGATIONS)}"
+            raise CheckpointError(problem, where=origin.source, remedy="Set init.heads=false")
+        types = [TOKEN_TYPES[name] for name in encoder.embeddings.types.values()]
+        found += different_tables(origin.config, types, encoder.size.max_positions)
+        found += different_options(origin.config, options) if heads else []
+        notes += [f"{origin.source} was trained with {', '.join(found)}"] if found else []
+    return replace(report, notes=tuple(notes))
 
 
 def _check_length(serializer: Serializer, encoder: TableEncoder) -> None:

@@ -29,6 +29,8 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     table.add_row(Text("all", style="bold"), Text(f"{count:,}", style="bold"))
     console.print(table)
     console.print(parts.report.summary() if parts.report.loaded else "weights: random")
+    for note in parts.report.notes:
+        console.print(Text("note:", style="yellow") + Text(f" {note}", style="default"))
     console.print(
         f"{len(training):,} training examples, {training.lengths.mean():.0f} tokens on average; "
         f"{schedule.total_steps:,} steps of {schedule.batch_size} = {schedule.accumulate} x {schedule.micro_batch}"

@@ -82,6 +82,8 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     note_unusable(run.record, data.dataset.examples("train"), task.lack)
     note_fit(run.record, "train", training)
     run.record.facts |= data.facts
+    if parts.report.notes:
+        run.record.facts["first weights"] = "; ".join(parts.report.notes)
     prepared = {} if checkpoint else prepare(parts, cfg.hardware)
     run.record.facts |= prepared
     for name, done_to_weights in prepared.items():

@@ -118,9 +118,12 @@ class EvidenceExample(TableExample):
             among the documents, behind the last row or sentence.
         links: which document links to which, where the data say so.
         unjudged: rows of which nobody knows whether they hold the answer.
+        answers_by_words: yes and no are scored by the words of an answer, too, as by the script of MuSiQue; by that of
+            HotpotQA they are right or wrong as a whole.
     """
 
     sentences: tuple[tuple[str, ...], ...] = ()
     supporting: tuple[tuple[int, int], ...] = ()
     links: tuple[DocumentLink, ...] = ()
     unjudged: tuple[int, ...] = ()
+    answers_by_words: bool = False

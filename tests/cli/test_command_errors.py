@@ -168,7 +168,8 @@ def test_refused_by_a_signature(override, capsys):
 
 
 def test_missing_value_says_how_to_give_it(capsys):
-    assert_error(["evaluate"], "run: needs a value. Set it with run=...", capsys)
+    message = "run: needs a value. Write run=FOLDER, or checkpoint=NAME data=NAME."
+    assert_error(["evaluate"], message, capsys)
 
 
 def test_all_problems_are_listed(capsys):

@@ -43,7 +43,7 @@ DAMAGE = {
     "a cut table": ("sqa", text("table_csv/203_1.csv", "Bob Stone,4\n", "Bob Stone"), "ends in the middle of a row"),
     "NUL": ("sqa", text("table_csv/203_1.csv", "Bob", "B\0ob"), "holds NUL characters"),
     "a blank answer": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\t\n"), "the answer is blank"),
-    "a blank answer in SQA": ("sqa", text(SQA_TRAIN, "['Ann Lee', ", "['', "), "a blank answer"),
+    "a blank answer in SQA": ("sqa", text(SQA_TRAIN, "['Ann Lee', ", "['', "), "says 'Ann Lee'"),
     "more fields": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\tAnn\tmore\n"), "has 5 fields, not 4"),
     "more fields in SQA": ("sqa", text(SQA_TRAIN, "['Bob Stone']\"\n", "['Bob Stone']\"\tmore\n"), "more fields than"),
     "a blank id": ("wtq", text(WTQ_TRAIN, "nt-0\t", "\t"), "the question has no id"),
@@ -90,3 +90,39 @@ def test_a_title_is_a_text():
         is None
     )
     assert "title is no text" in str(problems[0])
+
+
+def cut(text):
+    return text[: int(len(text) * 0.6)]
+
+
+def unquote(text):
+    place = text.index('"', len(text) // 2)
+    return text[:place] + text[place + 1 :]
+
+
+def garble(text):
+    return text[: len(text) // 2] + b"\xff".decode("latin-1") + text[len(text) // 2 + 1 :]
+
+
+ALTERED = {
+    "sqa": ["random-split-1-train.tsv"],
+    "wtq": ["data/random-split-1-train.tsv"],
+    "tabfact": ["tokenized_data/train_examples.json"],
+    "wikisql": ["train.jsonl", "train.tables.jsonl"],
+}
+
+
+@pytest.mark.parametrize("alter", [cut, unquote, garble])
+@pytest.mark.parametrize("name", ALTERED)
+def test_an_altered_file_is_one_problem_with_its_line(name, alter, tmp_path):
+    root = WRITERS[name](tmp_path / name)
+    for file in ALTERED[name]:
+        before = (root / file).read_bytes()
+        if alter is unquote and b'"' not in before:
+            continue
+        (root / file).write_bytes(alter(before.decode("latin-1")).encode("latin-1"))
+        (problem,) = READERS[name](root).check().problems
+        assert problem.file == file
+        assert "line " in str(problem)
+        (root / file).write_bytes(before)

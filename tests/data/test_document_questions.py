@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import zipfile
 
 import pytest
 
+from mate_cli.cli.app import main
 from mate_cli.data.datasets.hotpotqa.reader import HotpotQA
 from mate_cli.data.datasets.musique.reader import MuSiQue
 from mate_cli.errors import DataError
@@ -31,7 +33,11 @@ GRAPH = {
         {"name": "Alva", "context": ["a", "novel"], "is_ans": 0, "spans": []},
         {"name": "Else", "context": ["no", "##thing"], "is_ans": 2, "spans": []},
     ],
-    "edge": [{"start": 1, "end": 0, "sent": "by Ann Lee"}, {"start": 1, "end": 0, "sent": "again"}],
+    "edge": [
+        {"start": 1, "end": 0, "sent": "by Ann Lee"},
+        {"start": 1, "end": 0, "sent": "again"},
+        {"start": 1, "end": 0, "sent": "again"},
+    ],
 }
 MUSIQUE = {
     "id": "3hop1__1_2_3",
@@ -60,10 +66,7 @@ def test_the_official_files_are_looked_for(tmp_path):
         with pytest.raises(DataError) as refused:
             kind(tmp_path).examples("train")
         assert all(name in str(refused.value) for name in names)
-        assert "fetch the files: https://" in refused.value.remedy
-        with pytest.raises(DataError, match="no public release") as refused:
-            kind(tmp_path).fetch()
-        assert "by hand: https://" in refused.value.remedy
+        assert f"mate data download data={kind.__name__.lower()} " in refused.value.remedy
     write(tmp_path, [QUESTION], "hotpot_train_v1.1.json")
     assert HotpotQA(tmp_path).splits == ("train",)
     with pytest.raises(DataError, match="Choose split=train"):
@@ -89,16 +92,43 @@ def test_a_question_with_its_documents(tmp_path):
     assert asked.answer is None
 
 
-def test_supporting_facts_that_a_search_did_not_find_are_missed(tmp_path):
+@pytest.mark.parametrize("file", ["hotpot_dev_fullwiki_v1.json", "validation.json"])
+def test_supporting_facts_that_a_search_did_not_find_are_missed(tmp_path, file):
     """As by hotpot_evaluate_v1.py: a question of whose facts none was found is not right without any."""
-    write(tmp_path, [{**QUESTION, "context": QUESTION["context"][:2]}], "fullwiki.json")
-    write(tmp_path, [{**QUESTION, "context": QUESTION["context"][1:2]}], "none_fullwiki.json")
-    (some,) = hotpotqa(tmp_path, train_file="fullwiki.json").examples("train")
-    (none,) = hotpotqa(tmp_path, train_file="none_fullwiki.json").examples("train")
+    found = {**QUESTION, "context": QUESTION["context"][:2]}
+    write(tmp_path, [found, {**found, "_id": "q1", "context": QUESTION["context"][1:2]}], file)
+    some, none = hotpotqa(tmp_path, train_file=file, setting="fullwiki").examples("train")
     assert (some.answer.coordinates, none.answer.coordinates) == (((0, 0),), ())
     assert (some.answer.source, none.answer.source) == ("passage", "missing")
     assert supporting_overlap([(0, 1)], some.supporting) == (0, 1 / 2, 1, 1 / 3)
     assert supporting_overlap([], none.supporting).em == 0
+    with pytest.raises(DataError, match=r"q1: no supporting fact .*data\.setting=fullwiki"):
+        hotpotqa(tmp_path, train_file=file).examples("train")
+
+
+def test_the_setting_chooses_the_file_of_dev(tmp_path, capsys):
+    for setting in ("distractor", "fullwiki"):
+        write(tmp_path, [{**QUESTION, "_id": setting}], f"hotpot_dev_{setting}_v1.json")
+        words = ["data=hotpotqa", f"data.root={tmp_path}", f"data.setting={setting}", "data.train_file=null"]
+        report = tmp_path / f"{setting}.report"
+        assert main(["data", "check", *words, f"report={report}"]) == 0
+        assert json.loads(report.read_text())["counts"]["dev"]["questions"] == 1
+    (tmp_path / "hotpot_dev_fullwiki_v1.json").unlink()
+    assert main(["data", "check", *words]) == 2
+    assert "looked for hotpot_dev_fullwiki_v1.json" in capsys.readouterr().err
+
+
+def test_the_archive_of_musique_is_read_in_place(tmp_path):
+    with zipfile.ZipFile(tmp_path / "musique_v1.0.zip", "w") as archive:
+        archive.writestr("data/musique_ans_v1.0_dev.jsonl", json.dumps(MUSIQUE) + "\n")
+        archive.writestr("__MACOSX/data/._musique_ans_v1.0_dev.jsonl", "x")
+    (example,) = MuSiQue(tmp_path).examples("dev")
+    assert example.answer.texts == ("Ann Lee", "A. Lee")
+    assert example.answers_by_words
+    with zipfile.ZipFile(tmp_path / "musique_v1.0.zip") as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "musique_v1.0.zip").unlink()
+    assert MuSiQue(tmp_path).examples("dev") == [example]
 
 
 def test_a_graph_takes_its_answer_from_the_official_file(tmp_path):
@@ -110,7 +140,7 @@ def test_a_graph_takes_its_answer_from_the_official_file(tmp_path):
     assert example.answer.texts == ("Oslo", "oslo")
     assert example.answer.coordinates == ((0, 0),)
     assert example.unjudged == (2,)
-    assert [tuple(link) for link in example.links] == [(1, 0, "by Ann Lee")]
+    assert [tuple(link) for link in example.links] == [(1, 0, "by Ann Lee"), (1, 0, "again")]
     assert example.table.rows[0][0].text == "Ann Lee"
     assert example.sentences[2] == ("nothing",)
 

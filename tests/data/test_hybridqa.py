@@ -1,5 +1,6 @@
 import json
 import random
+import shutil
 import warnings
 from pathlib import Path
 
@@ -374,3 +375,13 @@ def test_tfidf_gives_the_measured_baseline(whole):
         rankings = {e.example_id: tfidf_cell_ranking(e.table, e.question) for e in examples}
         scores = hits_at_k(rankings, {e.example_id: e.answer.coordinates for e in examples})
         assert [round(100 * scores[f"hits@{k}"], 1) for k in (1, 3, 5)] == expected
+
+
+def test_both_repositories_are_read_from_their_archives(root, tmp_path):
+    unpacked, there = everything(HybridQA(root)), tmp_path / "archives"
+    for name, folders in {"HybridQA": ["released_data"], "WikiTables-WithLinks": ["tables_tok", "request_tok"]}.items():
+        for folder in folders:
+            shutil.copytree(root / folder, tmp_path / f"{name}-master" / folder)
+        shutil.make_archive(str(there / f"{name}-master"), "zip", tmp_path, f"{name}-master")
+    assert everything(HybridQA(there)) == unpacked
+    assert HybridQA(there).check().problems == ()

@@ -1,11 +1,13 @@
 import csv
 import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 from golden import shared
 from hypothesis import given
 from hypothesis import strategies as st
+from table_releases import write_sqa
 
 from mate_cli.data.datasets.csv_tables import parse_csv_table
 from mate_cli.data.datasets.sqa.reader import COLUMNS, SQA, read_turns
@@ -106,7 +108,7 @@ def changed(**values):
 
 
 DAMAGE = {
-    "outside": (changed(answer_coordinates="['(1, 1)']"), r"nu-5-2_0: the table has no cell \(1, 1\)"),
+    "outside": (changed(answer_coordinates="['(1, 1)']"), r"nu-5-2_0: line 2: the table has no cell \(1, 1\)"),
     "negative": (changed(answer_coordinates="['(-1, -1)']"), r"the table has no cell \(-1, -1\)"),
     "cells": (changed(answer_coordinates="['(0, 1"), "nu-5-2_0: line 2 is no question"),
     "code": (changed(answer_coordinates="__import__('os').getcwd()"), "nu-5-2_0: line 2 is no question"),
@@ -136,8 +138,8 @@ def test_damage_is_named_once_and_can_be_left_out(root, name):
 @pytest.mark.parametrize(
     ("turns", "message"),
     [
-        ([*changed(position="1")], "nu-5-2: the positions of its 1 questions are not 0, 1"),
-        ([*TEST, *TEST], "nu-5-2: the positions of its 2 questions"),
+        ([*changed(position="1")], "nu-5-2: line 2: the positions of its 1 questions are not 0, 1"),
+        ([*TEST, *TEST], "nu-5-2: line 2: the positions of its 2 questions"),
         ([*TEST, *changed(position="1", table_file="table_csv/203_1.csv")], "about several tables"),
     ],
 )
@@ -180,3 +182,55 @@ def test_the_released_test_split():
         assert cells == example.answer.texts
     assert sum(not example.history for example in examples) == 828
     assert all(bool(example.history) == bool(example.previous_cells) for example in examples)
+
+
+def test_an_answer_may_name_an_empty_cell(tmp_path):
+    root = write_sqa(tmp_path / "sqa")
+    table = root / "table_csv" / "203_1.csv"
+    table.write_text(table.read_text().replace("Ann Lee", ""))
+    for path in root.glob("*.tsv"):
+        path.write_text(path.read_text().replace("Ann Lee", ""))
+    report = SQA(root).check()
+    assert report.problems == ()
+    assert [str(note) for note in report.notes if "empty cell" in str(note)] == [
+        "answers: 2 name an empty cell, which is an answer like any other"
+    ]
+    assert SQA(root).examples("train")[0].answer.texts == ("", "Bob Stone")
+
+
+def test_a_changed_table_is_one_problem_with_the_line_of_a_question(tmp_path):
+    root = write_sqa(tmp_path / "sqa")
+    table = root / "table_csv" / "203_1.csv"
+    table.write_text(table.read_text().replace("Bob Stone", "Bob Stein"))
+    (problem,) = SQA(root).check().problems
+    assert str(problem) == (
+        "random-split-1-train.tsv: nt-1-0_0: line 2: the answer is 'Bob Stone', "
+        "its cell in table_csv/203_1.csv says 'Bob Stein'"
+    )
+
+
+@pytest.mark.parametrize("name", ["SQA Release 1.0.zip", "SQA-Release-1.0.zip", "sqa.tar.gz"])
+def test_the_archive_is_read_in_place_by_any_name(tmp_path, name):
+    root = write_sqa(tmp_path / "SQA Release 1.0")
+    unpacked = {split: SQA(root).examples(split) for split in SQA(root).splits}
+    kind = {".zip": "zip", ".gz": "gztar"}[Path(name).suffix]
+    (tmp_path / "root").mkdir()
+    made = Path(shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path, root.name))
+    archive = made.rename(tmp_path / "root" / name)
+    for place in (archive.parent, archive):
+        assert {split: SQA(place).examples(split) for split in SQA(place).splits} == unpacked
+    archive.write_bytes(archive.read_bytes()[:-30])
+    with pytest.raises(DataError, match=f"{name}: cannot be read to its end"):
+        SQA(archive.parent).examples("train")
+
+
+def test_two_archives_of_the_same_files_are_one_release_and_of_others_are_refused(tmp_path):
+    root = write_sqa(tmp_path / "sqa")
+    for name in ("a", "b"):
+        shutil.make_archive(str(tmp_path / "both" / name), "zip", tmp_path, "sqa")
+    assert len(SQA(tmp_path / "both").examples("train")) == 2
+    path = root / "random-split-1-train.tsv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    shutil.make_archive(str(tmp_path / "both" / "b"), "zip", tmp_path, "sqa")
+    with pytest.raises(DataError, match=r"random-split-1-train.tsv differs between a.zip: sqa/.* and b.zip: sqa/"):
+        SQA(tmp_path / "both").examples("train")

@@ -8,8 +8,9 @@ import releases
 from golden import shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_releases import TABFACT, TABFACT_TABLES, write_tabfact
+from table_releases import TABFACT, TABFACT_TABLES, write_original_tabfact, write_tabfact
 
+from mate_cli.data import download
 from mate_cli.data.datasets.tabfact.reader import TabFact, parse_tabfact_table
 from mate_cli.errors import DataError
 
@@ -86,9 +87,97 @@ def test_the_check_counts_labels_and_subsets(root):
         "simple": 3,
     }
     assert report.counts["all"]["tables"] == 3
-    assert report.published["questions"] == 118_275
-    assert report.notes == ()
+    assert report.published["questions"] == 117_854
+    assert [str(note) for note in report.notes] == ["statements: lemmatized (tokenized_data)"]
     assert report.percentiles["words in a table"][100] == 8
+
+
+def statements(dataset):
+    return {split: [example.question for example in found] for split, found in everything(dataset).items()}
+
+
+ORIGINAL = {
+    "train": ["Ann Lee scored 3.", "Bob scored 4."],
+    "dev": ["Bern was the first of all."],
+    "test": ["Rome was first."],
+}
+
+
+def test_statements_are_those_that_people_wrote_where_they_are_there(tmp_path):
+    root = write_original_tabfact(tmp_path)
+    dataset = TabFact(root)
+    assert statements(dataset) == ORIGINAL
+    assert {split: [e.answer.label for e in found] for split, found in everything(dataset).items()} == {
+        "train": [1, 0],
+        "dev": [1],
+        "test": [0],
+    }
+    assert dataset.facts == {"statements": "original (collected_data)"}
+    assert dataset.check().problems == ()
+    assert "statements: original (collected_data)" in map(str, dataset.check().notes)
+    lemmatized = TabFact(root, statements="lemmatized")
+    assert statements(lemmatized)["train"] == ["ann lee score 3", "bob score 4", "ann score most"]
+    assert [len(found) for found in statements(lemmatized).values()] == [3, 1, 1]
+
+
+def test_the_first_round_counts_where_the_second_has_no_statements_on_a_table(tmp_path):
+    root = write_original_tabfact(tmp_path)
+    second = root / "collected_data" / "r2_training_all.json"
+    releases.edit(second, lambda found: found.update({"2-1-1.html.csv": [["Bob has more."], [1], "players"]}))
+    assert statements(TabFact(root)) == {**ORIGINAL, "train": ["Bob has more."]}
+
+
+def test_the_repository_as_an_archive_is_read_in_place(tmp_path):
+    root = write_original_tabfact(tmp_path / "Table-Fact-Checking-master")
+    unpacked = everything(TabFact(root))
+    archive = tmp_path / "root" / "Table-Fact-Checking-master.zip"
+    archive.parent.mkdir()
+    shutil.make_archive(str(archive.with_suffix("")), "zip", tmp_path, root.name)
+    assert everything(TabFact(archive.parent)) == unpacked
+    assert everything(TabFact(archive)) == unpacked
+    assert everything(TabFact(tmp_path)) == unpacked, "as it was unpacked, in a folder of its own"
+
+
+def test_what_a_download_brings_is_read_as_people_wrote_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "fetch_all", lambda files, root: write_original_tabfact(root))
+    dataset = TabFact(tmp_path / "new", download="auto")
+    assert statements(dataset) == ORIGINAL
+    assert dataset.facts == {"statements": "original (collected_data)"}
+
+
+WRITTEN = {
+    "no round 2": (
+        "collected_data/r2_training_all.json",
+        lambda path: path.unlink(),
+        "looked for collected_data/r2_training_all.json",
+    ),
+    "a damaged round": (
+        "collected_data/r1_training_all.json",
+        lambda path: path.write_text('{"a":\n [}'),
+        "r1_training_all.json: is not readable JSON (Expecting value: line 2 column 3",
+    ),
+    "an unknown table": (
+        "data/train_id.json",
+        lambda path: path.write_text('["2-1-1.html.csv", "2-9-9.html.csv"]'),
+        "data/train_id.json: 2-9-9.html.csv: has no statements in collected_data",
+    ),
+    "a table twice": (
+        "data/val_id.json",
+        lambda path: path.write_text('["2-1-3.html.csv", "2-1-3.html.csv"]'),
+        "data/val_id.json: 2-1-3.html.csv: is listed twice",
+    ),
+    "no list": ("data/val_id.json", lambda path: path.write_text("{}"), "val_id.json: should hold a list of tables"),
+    "a list of lists": ("data/val_id.json", lambda path: path.write_text("[[1]]"), "should hold names of tables"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_damage_of_the_original_statements_is_named_once(tmp_path, name):
+    file, damage, message = WRITTEN[name]
+    root = write_original_tabfact(tmp_path)
+    damage(root / file)
+    (problem,) = TabFact(root).check().problems
+    assert message in str(problem)
 
 
 def set_table(text):

@@ -130,7 +130,7 @@ DAMAGE = {
     "missing table": (
         "train.tables.jsonl",
         lambda path: edit_lines(path, lambda entries: entries.pop(0)),
-        "1-1-1: the table of 4 questions of train is missing or damaged",
+        "1-1-1: the table of 4 questions of train is missing",
     ),
     "ragged rows": (
         "train.tables.jsonl",

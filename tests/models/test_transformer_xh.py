@@ -12,10 +12,12 @@ from torch import nn
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
-from mate_cli.errors import ConfigError
+from mate_cli.errors import CheckpointError, ConfigError
+from mate_cli.lit_modules.evidence.evidence_reading import EvidenceReading
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.heads.candidates import first_tokens
+from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.layers.hop import DotHop, GatHop, Nodes
 from mate_cli.models.transformer_xh import TransformerXh
 from mate_cli.tokenization.layout import TableEncoding
@@ -238,3 +240,43 @@ def test_dot_products_have_weights_of_their_own_in_each_layer():
     layers = make("dot").hopping_layers
     assert all(isinstance(layer.hop, DotHop) for layer in layers)
     assert len({layer.hop.query.weight.data_ptr() for layer in layers}) == 3
+
+
+def released(model, head, prefix=""):
+    """The weights of a network and its head as the authors of Transformer-XH would save them."""
+    first = len(model.layers) - len(model.hopping_layers)
+    hops = {"projection": "fc.weight", "residual": "res_fc.weight", "source": "attn_l", "destination": "attn_r"}
+    saved = {}
+    for name, tensor in model.state_dict().items():
+        *before, leaf = name.replace("token_type_embeddings_0", "token_type_embeddings").split(".")
+        if "hop" in before:
+            name = f"encoder.graph_layers.{int(before[2]) - first}.{hops[leaf]}"
+        elif "combine" in before:
+            name = f"encoder.linear_layer{int(before[2]) - first + 1}.{leaf}"
+        else:
+            name = ".".join([*before, leaf])
+        saved[f"{prefix}node_encoder.{name}"] = tensor
+    for ours, theirs in head.transformers_names.items():
+        saved[prefix + theirs] = head.state_dict()[ours]
+    return {name: tensor.half() for name, tensor in saved.items()}
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("model_finetuned_epoch_0.pt", ""), ("pytorch_model.bin", "module.")])
+@pytest.mark.parametrize("hops", [1, 3])
+def test_released_weights_fill_hops_and_heads(tmp_path, name, prefix, hops):
+    task = EvidenceReading(make(seed=1, hop_layers=hops), serializer=None)
+    torch.save(released(task.encoder, task.head, prefix), tmp_path / name)
+    other = EvidenceReading(make(seed=2, hop_layers=hops), serializer=None)
+    for place in (tmp_path, tmp_path / name):
+        report = InitialWeights("path", str(place)).load(other.encoder, other)
+        assert not report.unused
+        assert set(report.new) <= {f"embeddings.token_type_embeddings_{i}.weight" for i in range(1, 7)}
+    for (ours, expected), found in zip(task.state_dict().items(), other.state_dict().values(), strict=True):
+        if not ours.startswith(("head.kind", "head.sentence")):
+            assert torch.allclose(found, expected, atol=1e-3), ours
+
+
+def test_an_archive_of_weights_is_to_be_unpacked(tmp_path):
+    (tmp_path / "released.zip").write_bytes(b"PK")
+    with pytest.raises(CheckpointError, match=r"this is an archive. Unpack it, and name its folder: .*/released\."):
+        InitialWeights("bert", str(tmp_path / "released.zip")).load(make())

@@ -138,6 +138,17 @@ def test_what_leads_to_a_document_is_told_of_it_once():
     assert asked > int((plain.segment_ids[plain.row_ids == 1] == 0).sum())
 
 
+def test_every_sentence_of_parallel_links_is_told_once():
+    links = [DocumentLink(1, 0, text) for text in ("around the link", "in another place", "around the link", "")]
+    maker = reader(edge_texts=True, node_tokens=200)
+    told = encoded(maker, documents(links=tuple(links)))
+    first = texts(told)[0]
+    for sentence in ("around the link", "in another place"):
+        pieces = " ".join(TOKENIZER.tokens[i] for i in TOKENIZER.pieces([sentence])[0])
+        assert first.count(pieces) == 1, sentence
+    assert (told.relations == encoded(maker, documents(links=tuple(links[:1]))).relations).all()
+
+
 def test_the_answer_and_the_sentences_that_support_it():
     maker, example = reader(), documents(unjudged=(1,))
     encoding = encoded(maker, example)

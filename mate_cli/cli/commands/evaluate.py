@@ -1,4 +1,4 @@
-"""`mate evaluate`: score finished runs on splits, with the weights they kept."""
+"""`mate evaluate`: score finished runs or released checkpoints on splits."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config.quoting import is_written, quoted_list
+from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Evaluate
     from mate_cli.pipelines.evaluation.finished import Here
 
 CONFIG = "evaluate"
-SEVERAL = ("run", "split", "data.root")
+SEVERAL = ("run", "checkpoint", "split", "data.root")
 """Keys of which several values, parted by commas, are all taken: nothing is swept here."""
 
 
@@ -29,10 +30,24 @@ def _several(word: str) -> str:
 
 
 def run(cfg: Evaluate) -> None:
-    """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders."""
+    """Re-compute the metrics of runs, or analyse them; print what is found and write it below their folders.
+
+    Raises:
+        ConfigError: neither a run nor a checkpoint is named, or both, or what does not go with them.
+    """
     from mate_cli.cli.config.schema import as_list
     from mate_cli.runs.folders import open_run
 
+    if (cfg.run is None) == (cfg.checkpoint is None):
+        problem = "needs a value" if cfg.run is None else "is given beside checkpoint"
+        raise ConfigError(problem, where="run", remedy="Write run=FOLDER, or checkpoint=NAME data=NAME")
+    if cfg.checkpoint is not None:
+        score_checkpoints(cfg)
+        return
+    if "_target_" in cfg.data:
+        raise ConfigError(
+            "a run has data of its own", where="data", remedy="Set what is otherwise of them, such as data.root=FOLDER"
+        )
     for folder in as_list(cfg.run):
         open_run(folder)  # quick; what follows loads torch
 
@@ -42,6 +57,33 @@ def run(cfg: Evaluate) -> None:
     for root in roots or [None]:
         here = Here(cfg.hardware, cfg.paths, {**cfg.data, "root": root}, cfg.whole, as_list(cfg.trust))
         (score if cfg.analysis is None else analyse)(cfg, here)
+
+
+def score_checkpoints(cfg: Evaluate) -> None:
+    """Score checkpoints on splits of a dataset, each with a record of its own, and sort what is wrong.
+
+    Raises:
+        ConfigError: no dataset is chosen, or an option is set that only runs have.
+    """
+    from mate_cli.cli.config.schema import as_list
+
+    if "_target_" not in cfg.data:
+        remedy = "Choose it, such as data=wtq; `mate data list` names all"
+        raise ConfigError("needs a value beside checkpoint", where="data", remedy=remedy)
+    for key, is_set in (("ensemble", cfg.ensemble), ("whole", cfg.whole), ("analysis", cfg.analysis is not None)):
+        if is_set:
+            raise ConfigError("is for runs, not for a checkpoint", where=key, remedy="Leave it out")
+
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.evaluation.released import evaluate_checkpoint
+    from mate_cli.reports.compare.errors import print_errors
+    from mate_cli.reports.terminal.comparison import report_console
+
+    here, splits = Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust)), as_list(cfg.split)
+    for name in as_list(cfg.checkpoint):
+        folder = evaluate_checkpoint(name, cfg.data, splits, here)
+        for split in splits:
+            print_errors(folder.path / "predictions" / f"{split}.json", report_console())
 
 
 def score(cfg: Evaluate, here: Here) -> None:

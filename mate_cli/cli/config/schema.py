@@ -49,7 +49,8 @@ class Evaluate(Section):
 
     hardware: Hardware
     paths: Paths
-    run: str | list[str]
+    run: str | list[str] | None
+    checkpoint: str | list[str] | None
     split: str | list[str]
     ensemble: bool
     whole: bool

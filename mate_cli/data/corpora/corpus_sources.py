@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from mate_cli.data.corpora.corpus import CorpusTable
-from mate_cli.data.corpora.interactions import read_interactions
+from mate_cli.data.corpora.interactions import INTERACTIONS, read_interactions
 from mate_cli.data.corpora.shards import is_corpus, read_shard
 from mate_cli.data.datasets.catalogue import Dataset, dataset_names, find_dataset
 from mate_cli.errors import DataError, MateError
@@ -18,7 +18,6 @@ from mate_cli.tables.read import SUFFIXES, open_table
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table import Table
 
-INTERACTIONS = (".txtpb", ".txtpb.gz")
 PARQUET = (".parquet", ".pq")
 MOST_ROWS = 1000
 """Of one's own table; networks read fewer."""

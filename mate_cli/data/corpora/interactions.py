@@ -1,22 +1,28 @@
 """The published format of TAPAS' pre-training data: one interaction a line, as the text form of a protocol buffer.
 
-Source: google-research/tapas, `protos/interaction.proto`; the files are named .txtpb or .txtpb.gz.
+Its conversions of data sets write the same interactions as records of TensorFlow.
+
+Source: google-research/tapas, `protos/interaction.proto`; the files are named .txtpb or .txtpb.gz, .tfrecord or
+.tfrecords.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mate_cli.data.corpora.corpus import CorpusTable
+from mate_cli.data.corpora.tf_records import Message, decode_interaction, read_records
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Cell, Table
 
-Message = dict[str, list[Any]]
-"""The values of each field in their order: texts as `str`, messages as such, all else as it is written."""
+Data = TypeVar("Data", str, bytes)
+RECORDS = (".tfrecord", ".tfrecords")
+INTERACTIONS = (".txtpb", ".txtpb.gz", *RECORDS)
+"""Endings of the files that are read."""
 
 _TOKEN = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[{}<>:]|[^\s{}<>:;,"']+)|[\s;,]+|(.)""")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
@@ -29,16 +35,26 @@ def read_interactions(path: Path, source: str = "") -> Iterator[CorpusTable]:
     Their source is the file's name where none is given.
 
     Raises:
-        DataError: the file cannot be read, or a line is no interaction.
+        DataError: the file cannot be read, or a line or record is no interaction.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rt", encoding="utf-8", errors="replace") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _corpus_table(_interaction(line, f"{path}, line {number}"), source or path.name)
+        for interaction in _of_records(path) if path.name.endswith(RECORDS) else _of_lines(path):
+            yield _corpus_table(interaction, source or path.name)
     except (OSError, EOFError) as error:
         raise DataError("cannot be read, or is damaged", where=str(path), remedy="Fetch it again") from error
+
+
+def _of_lines(path: Path) -> Iterator[Message]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _interaction(parse_message, line, f"{path}, line {number}")
+
+
+def _of_records(path: Path) -> Iterator[Message]:
+    for number, record in enumerate(read_records(path), 1):
+        yield _interaction(decode_interaction, record, f"{path}, record {number}")
 
 
 def parse_message(text: str) -> Message:
@@ -102,11 +118,12 @@ def _escaped_byte(match: re.Match[bytes]) -> bytes:
     return bytes([int(octal, 8) & 255 if octal else int(hexadecimal, 16)])
 
 
-def _interaction(line: str, where: str) -> Message:
+def _interaction(read: Callable[[Data], Message], data: Data, where: str) -> Message:
     try:
-        return parse_message(line)
+        return read(data)
     except ValueError as error:
-        raise DataError(f"is no interaction: {error}", where=where, remedy="One interaction a line, as text") from error
+        remedy = "Give interactions of TAPAS: one a line, as text, or records of them"
+        raise DataError(f"is no interaction: {error}", where=where, remedy=remedy) from error
 
 
 def _corpus_table(interaction: Message, source: str) -> CorpusTable:

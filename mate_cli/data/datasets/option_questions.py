@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from mate_cli.tables.example import Answer, ChoiceExample, TableExample
 from mate_cli.tables.table import Cell, Table
 
 HEADER = (Cell("context"),)
+RECLOR_FILES = {"train": "train.json", "dev": "val.json", "test": "test.json"}
 
 
 @dataclass(eq=False, kw_only=True)
@@ -29,21 +30,25 @@ class OptionQuestions(Release):
     @property
     def split_files(self) -> Mapping[str, str]:
         """The questions of each split; the authors call dev "val"."""
-        return {"train": "train.json", "dev": "val.json", "test": "test.json"}
+        return RECLOR_FILES
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound questions of a split, in the order of the files; see `Release.read`."""
         files = [self.split_files[split], *(self.more_training if split == "train" else ())]
         found: list[TableExample] = []
         for file in files:
-            entries = parse_json_as(list, "a list of questions", file, self.need(file), problems) or ()
-            for place, entry in enumerate(entries):
+            for key, entry in self.entries(file, self.need(file), problems):
                 wrong = _damage(entry)
                 if wrong:
-                    problems.append(Problem(file, _name(entry) or f"entry {place}", wrong))
+                    problems.append(Problem(file, _name(entry) or key, wrong))
                 else:
                     found.append(_example(entry))
         return found
+
+    def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+        """Place and content of each entry of a file; what is none is appended to `problems`."""
+        entries = parse_json_as(list, "a list of questions", file, content, problems) or ()
+        return ((f"entry {place}", entry) for place, entry in enumerate(entries))
 
 
 def _example(entry: Mapping[str, Any]) -> ChoiceExample:

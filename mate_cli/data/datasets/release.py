@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 
-from mate_cli.data.archive import find_file, find_store, read_file, read_members, unpack
+from mate_cli.data.archive import unpack
 from mate_cli.data.check import CheckReport, Problem, raise_problems
 from mate_cli.data.datasets.catalogue import info_of
+from mate_cli.data.datasets.release_files import ReleaseFiles
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 
@@ -25,7 +26,7 @@ class Release(ABC):
     What is known of the release as a whole is in the `release.json` beside the subclass, see `DatasetInfo`.
 
     Args:
-        root: the folder of the files; each may be packed by itself, folders may be archives.
+        root: the folder of the files, or the archive that the authors offer; see `ReleaseFiles`.
         download: "auto" fetches the public release into `root` when nothing is there; False never does.
         damaged: "error" refuses a split with damaged entries; "skip" leaves those questions out and warns.
         name: the dataset's name in commands and records; "" for that of its folder.
@@ -37,6 +38,8 @@ class Release(ABC):
 
     folders: ClassVar[Sequence[str]] = ("",)
     """Where files may lie, below the root."""
+    archives: ClassVar[Sequence[str]] = ("*",)
+    """Patterns of the names of archives that hold files of the release."""
 
     root: Path
     _: KW_ONLY
@@ -52,7 +55,7 @@ class Release(ABC):
         self.suspicions: list[Problem] = []
         self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
         self._kept: dict[str, list[TableExample]] = {}
-        self._archives: dict[str, dict[str, bytes]] = {}
+        self._files = ReleaseFiles(self.root, self.archives)
 
     @property
     def arguments(self) -> str:
@@ -164,7 +167,8 @@ class Release(ABC):
                 found[split], wrong = self.load(split)
             except DataError as error:
                 found[split] = []
-                problems.append(Problem(error.where or self.split_files[split], "", error.problem))
+                problem = Problem(error.where or self.split_files[split], "", error.problem)
+                problems += [problem] if problem not in problems else []
             else:
                 known = set(problems)  # a table that two splits share has the same problem in both
                 problems += [problem for problem in wrong if problem not in known]
@@ -185,19 +189,17 @@ class Release(ABC):
         fetch_all(self.info.remote_files, self.root)
         for archive, wanted in self.info.unpack.items():
             unpack(self.root / archive, self.root, wanted["folders"], tuple(wanted["suffixes"]))
+        self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
-        """A file's content: as it is below the root, packed by itself, or in an archive of a folder above it; or None.
+        """A file's content, wherever `ReleaseFiles` finds it; None where it is nowhere.
 
         Raises:
             DataError: it is cut short or damaged.
         """
-        for place in (str(PurePosixPath(folder, file)) for folder in self.folders):
-            path = find_file(self.root, place)
-            content = self._from_archives(place) if path is None else read_file(path)
-            if content is not None:
-                return content
-        return None
+        places = (str(PurePosixPath(folder, file)) for folder in self.folders)
+        found = (self._files.content(place) for place in places)
+        return next((content for content in found if content is not None), None)
 
     def need(self, file: str) -> bytes:
         """The content of a file that has to be there.
@@ -212,11 +214,11 @@ class Release(ABC):
 
     def refusal(self, wanted: Sequence[str]) -> DataError:
         """What to say when files are not there: which ones, and how to get them."""
-        there = "has not all the files of the dataset" if self.root.is_dir() else "there is no such folder"
+        there = "has not all the files of the dataset" if self.root.exists() else "there is no such folder"
         by_hand = self.info is not None and not self.info.files and self.info.homepage
         get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
         return DataError(
-            f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .tar.*, .zip)",
+            f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz; or in an archive: .tar.*, .zip)",
             where=str(self.root),
             remedy=f"Give another data.root, or {get}",
         )
@@ -234,7 +236,6 @@ class Release(ABC):
         except DataError as error:
             problem = f"{refusal.problem}; {error.problem}"
             raise DataError(problem, where=refusal.where, remedy=refusal.remedy) from error
-        self._archives.clear()
         found = self._found_splits()
         if not found:
             raise refusal
@@ -244,23 +245,7 @@ class Release(ABC):
         return tuple(split for split, file in self.split_files.items() if self._has(file))
 
     def _has(self, file: str) -> bool:
-        places = [str(PurePosixPath(folder, file)) for folder in self.folders]
-        return any(find_file(self.root, place) or self._from_archives(place) is not None for place in places)
-
-    def _from_archives(self, file: str) -> bytes | None:
-        path = PurePosixPath(file)
-        found = (self._archived(str(folder)).get(str(path.relative_to(folder))) for folder in path.parents)
-        return next((content for content in found if content is not None), None)
-
-    def _archived(self, folder: str) -> dict[str, bytes]:
-        """The files in an archive of a folder, read in one pass because unpacking takes its time."""
-        if folder not in self._archives:
-            store = None if folder == "." else find_store(self.root, folder)
-            packed = store is not None and not store.is_dir()
-            self._archives[folder] = (
-                dict(read_members(store, PurePosixPath(folder).name, nested=True)) if packed and store else {}
-            )
-        return self._archives[folder]
+        return any(self._files.has(str(PurePosixPath(folder, file))) for folder in self.folders)
 
     def _settle(self, problems: Sequence[Problem]) -> None:
         """Refuse or report what is damaged."""

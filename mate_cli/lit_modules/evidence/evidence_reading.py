@@ -131,7 +131,9 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         supporting = {p.example_id: p.supporting for p in predictions} if self.supporting_sentences else {}
         groups = by_subset(known)
         shown = gold if self.supporting_sentences else {}
-        scores = score_supported_answers(self.answers(predictions, known), supporting, references, shown, groups)
+        by_words = {n for n, e in known.items() if isinstance(e, EvidenceExample) and e.answers_by_words}
+        answers = self.answers(predictions, known)
+        scores = score_supported_answers(answers, supporting, references, shown, groups, by_words)
         cells = {p.example_id: p.cell for p in predictions}
         right = [n for n, e in known.items() if e.answer and cells.get(n) in e.answer.coordinates]
         return {**scores, **accuracy("node_accuracy", right, known, groups)}

@@ -10,13 +10,17 @@ from torch import Tensor
 
 from mate_cli.errors import CheckpointError, MissingDependencyError
 from mate_cli.files.hub import hub_file
-from mate_cli.files.plain import read_object
+from mate_cli.files.plain import read_object, read_yaml
 from mate_cli.models.checkpoints import tensorflow
+from mate_cli.models.checkpoints.settings import run_config
 from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHT_FILES = ("final.safetensors", *HUB_FILES)
 """In the order of preference; the first is what a run leaves."""
+ENDINGS = (".safetensors", ".bin", ".pt", ".pth")
+"""Of weight files of other names."""
+ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 
 class CheckpointFiles(NamedTuple):
@@ -72,10 +76,10 @@ def read_path(path: Path) -> CheckpointFiles:
     Raises:
         CheckpointError: there is none.
     """
-    found = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()]
+    check_archive(path)
+    found = [file for file in (path / name for name in WEIGHT_FILES) if file.is_file()] or _only_weights(path)
     if not found and (bundle := find_bundle(path)):
-        config = _config_beside(bundle, tensorflow.CONFIG)
-        return CheckpointFiles(str(path), tensorflow.read_variables(bundle), tensorflow.torch_config(config))
+        return CheckpointFiles(str(path), tensorflow.read_variables(bundle), bundle_config(bundle))
     if not found and not path.is_file():
         raise CheckpointError(
             f"no weights at {path}",
@@ -83,7 +87,30 @@ def read_path(path: Path) -> CheckpointFiles:
             remedy=f"Name a folder with {', '.join(WEIGHT_FILES)} or model.ckpt.index",
         )
     file = found[0] if found else path
-    return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json"))
+    return CheckpointFiles(str(path), _tensors(file), _config_beside(file, "config.json") or _config_of_run(file))
+
+
+def bundle_config(bundle: Path) -> dict[str, Any]:
+    """The configuration beside a TensorFlow checkpoint, in the words of transformers; see `torch_config`."""
+    return tensorflow.torch_config(_config_beside(bundle, tensorflow.CONFIG), bundle.resolve().parent.name)
+
+
+def check_archive(path: Path) -> None:
+    """Refuse an archive of a checkpoint.
+
+    Raises:
+        CheckpointError: it is one; saying what to type in its place.
+    """
+    ending = next((ending for ending in ARCHIVES if path.name.endswith(ending)), None)
+    if ending and path.is_file():
+        remedy = f"Unpack it, and name its folder: {path.with_name(path.name.removesuffix(ending))}"
+        raise CheckpointError("this is an archive", where=str(path), remedy=remedy)
+
+
+def _only_weights(folder: Path) -> list[Path]:
+    """The weight file of a folder, by whatever name, where there is one alone."""
+    found = [file for file in folder.glob("*") if file.suffix in ENDINGS and file.is_file()]
+    return found if len(found) == 1 else []
 
 
 def _tensors(file: Path) -> dict[str, Tensor]:
@@ -105,6 +132,13 @@ def _tensors(file: Path) -> dict[str, Tensor]:
 def _config_beside(weights: Path, name: str) -> dict[str, Any]:
     file = weights.with_name(name)
     return _config(file if file.is_file() else None)
+
+
+def _config_of_run(weights: Path) -> dict[str, Any]:
+    """The settings of the run that left a file of weights; empty where it is of none."""
+    file = weights.parent.with_name("config.yaml")
+    of_run = weights.parent.name == "checkpoints" and file.is_file()
+    return run_config(read_yaml(file, CheckpointError, "Name another run") if of_run else {})
 
 
 def _config(file: Path | None) -> dict[str, Any]:

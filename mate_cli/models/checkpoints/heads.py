@@ -27,9 +27,9 @@ class LoadedHeads(NamedTuple):
 
 
 def head_names(task: nn.Module) -> dict[str, str]:
-    """The parameters of a task's heads that TAPAS has, and the names that their classes say it has for them.
+    """The parameters of a task's heads that released checkpoints have, and the names there.
 
-    They are the `transformers_names` of a class. There a single score has one axis less.
+    They are the `transformers_names` of a class. In TAPAS a single score has one axis less.
     """
     parameters = dict(task.named_parameters())
     names = {

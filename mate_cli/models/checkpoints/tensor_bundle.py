@@ -6,6 +6,7 @@ Source: TensorFlow, `core/util/tensor_bundle`, `core/protobuf/tensor_bundle.prot
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,19 +110,38 @@ def read_bundle(prefix: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor
         MissingDependencyError: the package that computes checksums is not installed.
     """
     place = _index_of(prefix)
-    try:
+    with _told(lambda: place):
         shards, entries = _read_index(place.read_bytes())
         tensors = {}
         for name, entry in entries.items():
             if wanted(name):
                 place = Path(f"{prefix}.data-{entry.shard:05d}-of-{shards:05d}")
                 tensors[name] = _read_tensor(place, name, entry)
+    return tensors
+
+
+def list_bundle(prefix: Path) -> list[str]:
+    """The names of the variables of a bundle.
+
+    Raises:
+        CheckpointError: its index is missing or damaged.
+        MissingDependencyError: the package that computes checksums is not installed.
+    """
+    place = _index_of(prefix)
+    with _told(lambda: place):
+        return list(_read_index(place.read_bytes())[1])
+
+
+@contextmanager
+def _told(place: Callable[[], Path]) -> Iterator[None]:
+    """Say of what is damaged where it is."""
+    try:
+        yield
     except (Damaged, OSError, OverflowError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CheckpointError(
-            f"the TensorFlow checkpoint cannot be read ({reason})", where=str(place), remedy="Fetch it again"
+            f"the TensorFlow checkpoint cannot be read ({reason})", where=str(place()), remedy="Fetch it again"
         ) from error
-    return tensors
 
 
 def _index_of(prefix: Path) -> Path:

@@ -3,12 +3,14 @@
 Source: google-research/tapas and google-research/bert, `modeling.py`, `optimization.py`.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from mate_cli.models.checkpoints.tensor_bundle import read_bundle
+from mate_cli.models.checkpoints.settings import POSITIONS
+from mate_cli.models.checkpoints.tensor_bundle import list_bundle, read_bundle
 
 CONFIG = "bert_config.json"
 """Beside the checkpoint; says what the tensors do not, such as the number of heads."""
@@ -31,6 +33,33 @@ PRUNING = {
 PRUNER = "pruning/bert/"
 """What the names of its pruning transformer begin with."""
 
+RELEASED = re.compile(r"tapas_((?P<data>\w+)_)?(tiny|mini|small|medium|base|large)(?P<reset>_reset)?")
+"""The names of released TAPAS checkpoints; the data set that was trained on last comes first."""
+TRAINED: dict[str, dict[str, Any]] = {
+    "sqa": {"select_one_column": True, "allow_empty_column_selection": False},
+    "wtq": {
+        "temperature": 0.0352513,
+        "select_one_column": True,
+        "allow_empty_column_selection": False,
+        "init_cell_selection_weights_to_zero": True,
+        "cell_selection_preference": 0.207951,
+        "huber_loss_delta": 0.121194,
+        "answer_loss_cutoff": 0.664694,
+        "use_answer_as_supervision": True,
+    },
+    "wikisql": {
+        "temperature": 0.107515,
+        "select_one_column": False,
+        "allow_empty_column_selection": False,
+        "init_cell_selection_weights_to_zero": False,
+        "cell_selection_preference": 0.611754,
+        "huber_loss_delta": 1265.74,
+        "answer_loss_cutoff": 0.185567,
+        "use_answer_as_supervision": True,
+    },
+}
+"""Options that checkpoints were trained with, by the keys of transformers (`utils/hparam_utils.py`)."""
+
 LEAVES = {"kernel": "weight", "gamma": "weight", "beta": "bias"}
 TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 OPTIMIZER = ("adam_m", "adam_v", "Adam", "Adam_1", "global_step", "beta1_power", "beta2_power")
@@ -48,9 +77,35 @@ def read_variables(prefix: Path) -> dict[str, Tensor]:
     return {torch_name(name): _turn(name, value) for name, value in variables.items()}
 
 
-def torch_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration as transformers would write it: the `gelu` of this code is the one that uses tanh."""
-    return {**config, "hidden_act": "gelu_new"} if config.get("hidden_act") == "gelu" else config
+def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
+    """The configuration as transformers would write it.
+
+    The `gelu` of this code is the one that uses tanh. What a release does not write down but in its name is taken from
+    there: whether positions restart in each cell, and the data set that it was trained on last, with its options.
+
+    Args:
+        config: of bert_config.json, where such options may stand, too.
+        name: of the folder, such as `tapas_sqa_inter_masklm_base_reset`.
+    """
+    known = dict(config)
+    if config.get("hidden_act") == "gelu":
+        known["hidden_act"] = "gelu_new"
+    if isinstance(config.get("type_vocab_size"), list):
+        known["type_vocab_sizes"] = config["type_vocab_size"]
+    found = RELEASED.fullmatch(name)
+    if found:
+        of_data = TRAINED.get((found["data"] or "").partition("_")[0], {})
+        known = {POSITIONS: found["reset"] is not None, **of_data, **known}
+    return known
+
+
+def list_variables(prefix: Path) -> set[str]:
+    """The names of the weights of a checkpoint as PyTorch calls them.
+
+    Raises:
+        CheckpointError: its index is missing or damaged.
+    """
+    return {torch_name(name) for name in list_bundle(prefix)}
 
 
 def torch_name(name: str) -> str:

@@ -3,7 +3,8 @@
 Source: microsoft/Transformer-XH, `model_hotpotqa.py` and `model_fever.py`.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,12 @@ def pooled_nodes(output: EncoderOutput, pooler: nn.Module) -> PooledNodes:
 class NodeHead(nn.Module):
     """One score for every node, as of the cell that it is of."""
 
+    transformers_names: ClassVar[Mapping[str, str]] = {
+        "score.weight": "final_layer.weight",
+        "score.bias": "final_layer.bias",
+    }
+    """Our parameters, and what the authors of Transformer-XH call them."""
+
     def __init__(self, hidden_size: int, dropout: float) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
@@ -81,7 +88,15 @@ class MixtureOutput(NamedTuple):
 
 
 class MixtureHead(nn.Module):
-    """The classes of all nodes, each as far as the node counts."""
+    """The classes of all nodes, each as far as the node counts; those released for FEVER are three."""
+
+    transformers_names: ClassVar[Mapping[str, str]] = {
+        "weight.weight": "final_layer.weight",
+        "weight.bias": "final_layer.bias",
+        "classes.weight": "pred_final_layer.weight",
+        "classes.bias": "pred_final_layer.bias",
+    }
+    """Our parameters, and what the authors of Transformer-XH call them."""
 
     def __init__(self, hidden_size: int, classes: int, dropout: float) -> None:
         super().__init__()
@@ -125,6 +140,14 @@ class ReadingLogits(NamedTuple):
 
 class ReadingHead(nn.Module):
     """Scores nodes, spans in them, kinds of answers and sentences that support them; the last two are not released."""
+
+    transformers_names: ClassVar[Mapping[str, str]] = {
+        "node.weight": "final_layer.weight",
+        "node.bias": "final_layer.bias",
+        "span.weight": "mrc_final_layer.weight",
+        "span.bias": "mrc_final_layer.bias",
+    }
+    """Our parameters, and what the authors of Transformer-XH call them."""
 
     def __init__(self, hidden_size: int, kinds: int, dropout: float) -> None:
         super().__init__()

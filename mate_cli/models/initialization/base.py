@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.checkpoints.settings import Origin
 from mate_cli.tokenization.layout import TableBatch
 
 EXTRA = "extra."
@@ -23,11 +24,15 @@ class LoadReport:
         loaded: taken from the checkpoint, wholly or in part.
         new: not in the checkpoint.
         unused: in the checkpoint, without a place in the network.
+        origins: where the weights came from.
+        notes: settings that are otherwise than where the weights were trained, in words.
     """
 
     loaded: tuple[str, ...] = ()
     new: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """One line for a log."""
@@ -40,14 +45,13 @@ class LoadReport:
 
 def combined(reports: Iterable[LoadReport]) -> LoadReport:
     """One report of what several say of different weights; what is loaded in one is new in none."""
-    merged = LoadReport()
-    for one in reports:
-        merged = LoadReport(merged.loaded + one.loaded, merged.new + one.new, merged.unused + one.unused)
-    loaded = dict.fromkeys(merged.loaded)
+    given = list(reports)
+    loaded = dict.fromkeys(name for one in given for name in one.loaded)
     return LoadReport(
         tuple(loaded),
-        tuple(name for name in dict.fromkeys(merged.new) if name not in loaded),
-        tuple(dict.fromkeys(merged.unused)),
+        tuple(dict.fromkeys(name for one in given for name in one.new if name not in loaded)),
+        tuple(dict.fromkeys(name for one in given for name in one.unused)),
+        tuple({origin.source: origin for one in given for origin in one.origins}.values()),
     )
 
 

@@ -14,12 +14,16 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import SIZES, EncoderSize
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.checkpoints.heads import LoadedHeads, fits, heads_inside, load_heads
+from mate_cli.models.checkpoints.settings import Origin
+from mate_cli.models.checkpoints.transformer_xh import hop_names
 from mate_cli.models.initialization.base import Initializer, LoadReport, combined
 from mate_cli.tokenization.layout import TOKEN_TYPES
 
 if TYPE_CHECKING:
     from mate_cli.models.checkpoints.files import CheckpointFiles
 
+PARALLEL = "module."
+"""What names begin with where torch's DataParallel saved them."""
 WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 BERT_TYPES = "embeddings.token_type_embeddings.weight"
@@ -111,7 +115,7 @@ class InitialWeights(Initializer):
         report = _copy(encoder, state, own)
         loaded, new = (tuple(prefix + name for name in names) for names in (report.loaded, report.new))
         unused = tuple(name for name in report.unused if name not in heads.used)
-        return LoadReport(loaded + heads.loaded, new + heads.new, unused)
+        return LoadReport(loaded + heads.loaded, new + heads.new, unused, (Origin(files.source, files.config),))
 
 
 def _check_options(init: InitialWeights) -> None:
@@ -145,11 +149,12 @@ def _read(init: InitialWeights) -> CheckpointFiles | None:
 
 
 def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
-    """Drop the prefix that everything of the encoder has (`bert.`, `tapas.`, `encoder.` ...) and TensorFlow's names.
+    """Drop the prefix that everything of the encoder has (`bert.`, `tapas.`, `encoder.` ...) and names of others.
 
     Encoders inside it keep what their names have beyond that prefix.
     """
-    prefixes = sorted((name.removesuffix(WORDS) for name in files.tensors if name.endswith(WORDS)), key=len)
+    tensors = {name.removeprefix(PARALLEL): tensor for name, tensor in files.tensors.items()}
+    prefixes = sorted((name.removesuffix(WORDS) for name in tensors if name.endswith(WORDS)), key=len)
     if not prefixes or not all(prefix.startswith(prefixes[0]) for prefix in prefixes):
         raise CheckpointError(
             f"there are {len(prefixes)} encoders in it",
@@ -158,10 +163,10 @@ def _plain_names(files: CheckpointFiles) -> dict[str, Tensor]:
         )
     renamed = {"gamma": "weight", "beta": "bias"}
     plain = {}
-    for name, tensor in files.tensors.items():
+    for name, tensor in tensors.items():
         *parts, leaf = name.removeprefix(prefixes[0]).split(".")
         plain[".".join([*parts, renamed.get(leaf, leaf)])] = tensor
-    return plain
+    return hop_names(plain)
 
 
 def _check_fit(model: TableEncoder, tensors: dict[str, Tensor], files: CheckpointFiles, *, inside: bool) -> None:

@@ -14,7 +14,10 @@ from mate_cli.errors import CheckpointError
 from mate_cli.files.plain import read_object
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
+from mate_cli.models.checkpoints.files import bundle_config
 from mate_cli.models.checkpoints.heads import head_names
+from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation_names
+from mate_cli.models.checkpoints.tensorflow import CONFIG, list_variables
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
@@ -27,27 +30,9 @@ TASKS = {
     STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
 }
 """Our tasks by the class of transformers that does the same."""
-OPTIONS = {
-    "temperature": "temperature",
-    "select_one_column": "select_one_column",
-    "allow_empty_column_selection": "allow_empty_column_selection",
-    "average_logits_per_cell": "average_logits_per_cell",
-    "zero_cell_head": "init_cell_selection_weights_to_zero",
-    "cell_selection_preference": "cell_selection_preference",
-    "huber_delta": "huber_loss_delta",
-    "answer_loss_cutoff": "answer_loss_cutoff",
-    "normalise_answer_loss": "use_normalized_answer_loss",
-    "average_approximation": "average_approximation_function",
-    "aggregation_temperature": "aggregation_temperature",
-    "aggregation_importance": "aggregation_loss_weight",
-    "answer_importance": "answer_loss_importance",
-    "positive_weight": "positive_label_weight",
-    "max_rows": "max_num_rows",
-    "max_columns": "max_num_columns",
-}
-"""Options of `TableQA`, with their keys in config.json; a threshold has none there."""
 MOST_TOKENS = 512
 """What a TAPAS reads where its tokenizer does not say."""
+AGGREGATING = "aggregation_classifier.weight"
 ENCODER, THEIRS = "encoder.", "tapas."
 
 
@@ -129,13 +114,17 @@ def json_content(path: Path) -> dict[str, Any]:
     return read_object(path, CheckpointError, "Fetch it again")
 
 
-def tapas_parts(folder: Path) -> dict[str, Any]:
-    """The parts of our configuration that build what is in a folder of transformers' TAPAS.
+def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
+    """The parts of our configuration that build what is in a folder of TAPAS.
+
+    Args:
+        folder: of transformers' files, or of the authors' ones.
+        bundle: the prefix of the authors' TensorFlow checkpoint; None for transformers' files.
 
     Raises:
         CheckpointError: it is of another kind, or has no head that answers.
     """
-    config = _complete(folder)
+    config = _complete(folder, bundle)
     return {
         "model": _model(config),
         "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
@@ -144,9 +133,9 @@ def tapas_parts(folder: Path) -> dict[str, Any]:
     }
 
 
-def _complete(folder: Path) -> dict[str, Any]:
-    """config.json with the values that it leaves to transformers."""
-    config = json_content(folder / "config.json")
+def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
+    """config.json, or what stands for it, with the values that it leaves to transformers."""
+    config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
     try:
         complete = {**TapasConfig(**config).to_dict(), "architectures": config["architectures"]}
@@ -157,6 +146,33 @@ def _complete(folder: Path) -> dict[str, Any]:
         ) from error
     _check_options(complete, folder)
     return complete
+
+
+def _of_bundle(bundle: Path) -> dict[str, Any]:
+    """What config.json would say of a TensorFlow checkpoint.
+
+    Raises:
+        CheckpointError: it does not say enough, or its network is not read.
+    """
+    config, names = bundle_config(bundle), list_variables(bundle)
+    where = str(bundle.with_name(CONFIG))
+    if any(name.startswith("bert.pruner.") for name in names):
+        raise CheckpointError(
+            "this is a DoT of two encoders",
+            where=str(bundle.parent),
+            remedy=f"Begin a run with it: mate train experiment=tabfact_dot init.checkpoint={bundle.parent}",
+        )
+    if "hidden_size" not in config:
+        raise CheckpointError("says nothing of the network's size", where=where, remedy="Fetch it again")
+    if config.get("softmax_temperature", 1.0) != 1.0:
+        raise CheckpointError("softmax_temperature is not 1", where=where, remedy="Only networks with 1 can be read")
+    if POSITIONS not in config:
+        remedy = f'Add "{POSITIONS}": true or false, as it was trained; released names end in _reset where it is true'
+        raise CheckpointError("does not say whether positions restart in each cell", where=where, remedy=remedy)
+    heads = {STATEMENTS: "classifier.weight", QUESTIONS: "output_weights"}
+    aggregations = {"num_aggregation_labels": len(AGGREGATIONS)} if AGGREGATING in names else {}
+    found = [head for head, weight in heads.items() if weight in names][:1]
+    return {**config, **aggregations, "model_type": "tapas", "architectures": found}
 
 
 def _check_kind(config: Mapping[str, Any], folder: Path) -> None:
@@ -181,20 +197,12 @@ def _check_options(config: Mapping[str, Any], folder: Path) -> None:
     labels = config.get("id2label") or dict(enumerate(VERDICTS))
     for what, theirs, ours in (
         ("token types", config["type_vocab_sizes"], list(TOKEN_TYPES.values())),
-        ("aggregations", _aggregations(config), list(AGGREGATIONS)),
+        ("aggregations", aggregation_names(config, AGGREGATIONS), list(AGGREGATIONS)),
         ("labels", [int(label) for label in labels], list(range(len(VERDICTS)))),
         ("layer norm's epsilon", [config["layer_norm_eps"]], [LAYER_NORM_EPSILON]),
     ):
         if list(theirs) != ours:
             raise CheckpointError(f"its {what} are {theirs}", where=str(folder), remedy=f"Only {ours} can be read")
-
-
-def _aggregations(config: Mapping[str, Any]) -> list[str]:
-    """What config.json calls them, in the order of their ids; those of the paper where it leaves them nameless."""
-    names = config.get("aggregation_labels")
-    if names:
-        return [names[key].lower() for key in sorted(names, key=int)]
-    return list(AGGREGATIONS[: config.get("num_aggregation_labels") or len(AGGREGATIONS)])
 
 
 def _model(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.data.loading.table_data_module import NoDataset, TableDataset
 from mate_cli.errors import CheckpointError
 from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
 from mate_cli.files.plain import read_yaml
 from mate_cli.files.targets import check_targets
-from mate_cli.models.checkpoints.files import HUB_FILES
+from mate_cli.models.checkpoints.files import HUB_FILES, check_archive
+from mate_cli.models.checkpoints.tensor_bundle import find_bundle
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
@@ -33,37 +34,49 @@ BUILT = ("encoding", "init", "model", "attention", "task")
 AGAIN = "Fetch or export it again"
 
 
-def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
-    """Build the parts of a checkpoint and fill them, without a run folder or a dataset.
+def open_checkpoint(name: str, here: Here, dataset: TableDataset | None = None) -> tuple[Parts, ModelConfig]:
+    """Build the parts of a checkpoint and fill them, without a run folder.
 
     Examples of any kind are encoded by `parts.data.loader_of(examples, name)` and predicted by
     `evaluation.predict(parts.task, loader, config)`, as those of a run are.
 
     Args:
         name: a folder that `mate export` wrote, a folder with a `TapasForQuestionAnswering` or a
-            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub.
+            `TapasForSequenceClassification` of transformers, or the name of either on the Hugging Face hub; or an
+            unpacked TensorFlow release of google-research/tapas, or the prefix of its checkpoint, `.../model.ckpt`.
         here: the machine and the folders of now.
+        dataset: of the parts; an empty one where it is None.
 
     Returns:
-        The parts, whose dataset is empty, and the configuration that they were made from.
+        The parts, and the configuration that they were made from.
 
     Raises:
         CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
     """
     folder = find_checkpoint(name)
-    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
+    bundle = _bundle(name, folder)
+    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder, bundle)
     check_built(settings, str(folder), here.trust)
-    weights, is_theirs = _weights(folder), is_tapas(folder)
+    weights, is_theirs = bundle or _weights(folder), bundle is not None or is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
     if is_theirs:
         settings["init"] |= {"kind": "tapas", "checkpoint": str(weights), "heads": True}
     config = _typed(settings, folder, here)
-    parts = _assembled(config, folder)
+    parts = _assembled(config, folder, dataset or NoDataset())
     if not is_theirs:
         _load(parts, weights)
     elif parts.report.new:
         raise CheckpointError(f"it lacks {parts.report.new[0]}", where=str(weights), remedy=AGAIN)
     return parts, config
+
+
+def _bundle(name: str, folder: Path) -> Path | None:
+    """The prefix of the TensorFlow checkpoint that is named, or is alone in a folder without config.json."""
+    return None if _is_described(folder) else find_bundle(Path(name).expanduser())
+
+
+def _is_described(folder: Path) -> bool:
+    return any((folder / file).is_file() for file in (SETTINGS, "config.json"))
 
 
 def check_built(settings: Mapping[str, Any], where: str, trust: Sequence[str] = ()) -> None:
@@ -87,17 +100,18 @@ def find_checkpoint(name: str) -> Path:
     """
     folder = Path(name).expanduser()
     if folder.is_file():
+        check_archive(folder)
         raise CheckpointError("a checkpoint is a folder", where=name, remedy=f"Try checkpoint={folder.parent}")
     if not folder.is_dir():
-        folder = _fetched(name)
+        folder = folder.parent if find_bundle(folder) else _fetched(name)
     if (folder / "record.json").is_file():
         remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
         raise CheckpointError("this is a run folder, no checkpoint", where=name, remedy=remedy)
-    if not any((folder / file).is_file() for file in (SETTINGS, "config.json")):
+    if not _is_described(folder) and not find_bundle(Path(name).expanduser()):
         raise CheckpointError(
-            f"neither {SETTINGS} nor config.json in it",
+            f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint",
             where=name,
-            remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers",
+            remedy="Name a folder that mate export wrote, or one of a TAPAS saved by transformers or by its authors",
         )
     if not any((folder / file).is_file() for file in VOCABULARIES):
         raise CheckpointError(f"no {VOCABULARIES[0]} in it", where=name, remedy=AGAIN)
@@ -143,6 +157,6 @@ def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig
         raise CheckpointError(f"its settings have no {place}", where=str(folder), remedy=AGAIN) from error
 
 
-def _assembled(config: ModelConfig, folder: Path) -> Parts:
+def _assembled(config: ModelConfig, folder: Path, dataset: TableDataset) -> Parts:
     with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        return assemble(config, NoDataset())
+        return assemble(config, dataset)

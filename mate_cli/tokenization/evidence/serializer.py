@@ -5,6 +5,7 @@ Source: Zhao et al. 2020, "Transformer-XH"; microsoft/Transformer-XH, `data/hotp
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -173,12 +174,14 @@ class EvidenceSerializer(Serializer):
             return [()] * len(texts)
         related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
         links = example.links if isinstance(example, EvidenceExample) else ()
-        said = {(link.source, link.target): link.text for link in links if link.text}
+        said: dict[tuple[int, int], list[str]] = defaultdict(list)
+        for link in links:
+            said[link.source, link.target] += [link.text] if link.text else []
         told = []
         for own, asked in zip(texts, related.tolist(), strict=True):
             others = [texts[place] for place, kind in enumerate(asked) if kind]
             known = [(said.get((other.node.row, own.node.row)), other) for other in others]
-            told.append([one for text, other in known for one in ([text] if text else _leading(own, other))])
+            told.append([one for sentences, other in known for one in sentences or _leading(own, other)])
         return [tuple(dict.fromkeys(some)) for some in told]
 
     def _cut(self, example: TableExample, found: Sequence[Laid], labels: np.ndarray) -> np.ndarray:

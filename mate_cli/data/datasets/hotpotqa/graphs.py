@@ -64,10 +64,10 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
 
 
 def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
-    """Links in the order of the file; of equal ones with several sentences the first stays."""
+    """Links in the order of the file, one for every sentence that two nodes are linked by."""
     if not isinstance(parts, list):
         raise DamagedEntryError("edge is no list")
-    found: dict[tuple[int, int], DocumentLink] = {}
+    found: dict[DocumentLink, None] = {}
     for part in parts:
         try:
             link = DocumentLink(int(part["start"]), int(part["end"]), str(part.get("sent") or ""))
@@ -75,5 +75,5 @@ def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
             raise DamagedEntryError("an edge has no start or end") from error
         if not (0 <= link.source < nodes and 0 <= link.target < nodes):
             raise DamagedEntryError(f"an edge leads from {link.source} to {link.target} of {nodes} nodes")
-        found.setdefault((link.source, link.target), link)
-    return tuple(found.values())
+        found[link] = None
+    return tuple(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.document_questions import (
@@ -32,19 +32,22 @@ class HotpotQA(DocumentQuestions):
     where their questions stand in the official files, too, these say them.
 
     Args:
+        setting: "distractor", whose paragraphs hold what leads to the answer; "fullwiki", whose paragraphs a search
+            found, with or without it.
         answer_files: official files with the questions of graphs.
     """
 
     train_file: str | None = "hotpot_train_v1.1.json"
     dev_file: str | None = "hotpot_dev_distractor_v1.json"
     test_file: str | None = "hotpot_test_fullwiki_v1.json"
+    setting: Literal["distractor", "fullwiki"] = "distractor"
     answer_files: Sequence[str] = ()
 
     def example(self, file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
         """Read one entry, see `DocumentQuestions`."""
         if "node" in entry:
             return graph_example(entry, self._answers.get(entry_name(entry), {}))
-        return paragraphs_example(file, entry, problems)
+        return paragraphs_example(entry, lost_facts=self.setting == "fullwiki")
 
     @cached_property
     def _answers(self) -> dict[str, Mapping[str, Any]]:
@@ -56,11 +59,13 @@ class HotpotQA(DocumentQuestions):
         }
 
 
-def paragraphs_example(file: str, entry: Mapping[str, Any], problems: list[Problem]) -> TableExample:
+def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableExample:
     """A question of the authors' files; without an answer it is one of the test split.
 
     Supporting facts whose sentence is not there, as a few of the release's are not, are asked for all the same, and so
     are those whose paragraph a search did not find, as in the full setting: the official script counts them as missed.
+
+    `lost_facts` says that none of a question's facts need be in its paragraphs.
 
     Raises:
         DamagedEntryError: it cannot be used.
@@ -75,8 +80,8 @@ def paragraphs_example(file: str, entry: Mapping[str, Any], problems: list[Probl
     titles += [title for title, _ in facts if title not in titles]
     supporting = tuple((titles.index(title), number) for title, number in facts)
     rows = [row for row, _ in supporting if row < len(documents)]
-    if answer and not rows and "fullwiki" not in file:
-        raise DamagedEntryError("no supporting fact is of one of its paragraphs")
+    if answer and not rows and not lost_facts:
+        raise DamagedEntryError("no supporting fact is of one of its paragraphs (data.setting=fullwiki allows it)")
     subsets = tuple(str(entry[kind]) for kind in ("type", "level") if entry.get(kind))
     return document_example(
         name, question, documents, answer and (answer,), rows, supporting=supporting, subsets=subsets

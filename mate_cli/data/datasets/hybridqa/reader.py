@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -58,6 +58,8 @@ class HybridQA(Release):
             train split, or one of dev or test, are left out, see `question_contamination`.
         near_duplicate: the overlap from which on questions repeat each other; 1 for equal ones alone.
     """
+
+    archives: ClassVar[Sequence[str]] = (f"{REPOSITORY}*", "HybridQA*")
 
     extra_train: Sequence[str] = ()
     near_duplicate: Annotated[float, Field(gt=0, le=1)] = NEAR

@@ -5,9 +5,9 @@ Source: Trivedi et al. 2022, "MuSiQue: Multihop Questions via Single-hop Questio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.document_questions import (
@@ -24,8 +24,11 @@ from mate_cli.tables.example import TableExample
 class MuSiQue(DocumentQuestions):
     """Questions of MuSiQue-Ans; those of MuSiQue-Full that nothing answers are left out.
 
-    A paragraph supports an answer as a whole. Subsets are the numbers of hops.
+    A paragraph supports an answer as a whole. Subsets are the numbers of hops. Answers are scored by their words alone,
+    also yes and no, as by the authors' script.
     """
+
+    folders: ClassVar[Sequence[str]] = ("", "data")
 
     train_file: str | None = "musique_ans_v1.0_train.jsonl"
     dev_file: str | None = "musique_ans_v1.0_dev.jsonl"
@@ -52,7 +55,8 @@ class MuSiQue(DocumentQuestions):
         answers = None if answer is None else (required_text(entry, "answer"), *map(str, aliases)) if answerable else ()
         supporting = tuple((row, 0) for row in rows) if answers else ()
         subsets = (name.partition("__")[0][:4],)
-        return document_example(name, question, documents, answers, rows, supporting=supporting, subsets=subsets)
+        known = {"supporting": supporting, "subsets": subsets, "answers_by_words": True}
+        return document_example(name, question, documents, answers, rows, **known)
 
     def left_out(self, example: TableExample) -> str:
         """Questions that nothing answers."""

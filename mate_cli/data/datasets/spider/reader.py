@@ -66,6 +66,8 @@ class Spider(Release):
         for file in self.train_files if split == "train" else (self.split_files[split],):
             stem = PurePosixPath(file).stem
             for place, (key, entry) in enumerate(read_entries(file, self.need(file), problems)):
+                if damaged and str(entry.get("db_id")) not in schemas:
+                    continue  # what is wrong with the schemas is the cause
                 try:
                     found.append(self._example(f"{stem}-{place:05}", file, entry, schemas))
                 except DamagedEntryError as error:

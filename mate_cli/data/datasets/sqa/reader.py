@@ -8,12 +8,12 @@ from __future__ import annotations
 import ast
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import groupby
 from typing import Literal
 
-from mate_cli.data.check import Problem
+from mate_cli.data.check import CheckReport, Problem
 from mate_cli.data.datasets.csv_tables import CsvTables, decode, parse_csv_table
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, Coordinates, TableExample
@@ -27,7 +27,7 @@ class Turn:
     """One question as the release states it.
 
     The conversation is its sequence: the id of the question that is broken down, and who wrote it; positions in it are
-    from 0. Cells are (row, column) of the body cells that answer it.
+    from 0. Cells are (row, column) of the body cells that answer it. The line is the last one of its file, from 1.
     """
 
     conversation: str
@@ -36,6 +36,7 @@ class Turn:
     table_file: str
     cells: Coordinates
     texts: tuple[str, ...]
+    line: int = 0
 
     @property
     def key(self) -> str:
@@ -62,6 +63,7 @@ class SQA(Release):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._tables = CsvTables(self.content, self._parse)
+        self._changed: set[str] = set()
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -84,8 +86,9 @@ class SQA(Release):
         previous = before[-1].cells if before else ()
         outside = [cell for cell in turn.cells + previous if not _is_cell(cell, table)]
         if outside:
-            problems.append(Problem(file, turn.key, f"the table has no cell {outside[0]}"))
+            problems.append(Problem(file, turn.key, f"line {turn.line}: the table has no cell {outside[0]}"))
             return None
+        self._compare(file, turn, table)
         return TableExample(
             turn.key,
             turn.text,
@@ -95,6 +98,26 @@ class SQA(Release):
             history=tuple(earlier.text for earlier in before),
             previous_cells=previous,
         )
+
+    def _compare(self, file: str, turn: Turn, table: Table) -> None:
+        """Suspect an answer that is not what its cell says, as all of the release are; one of each table is enough."""
+        said = [table.rows[row][column].text for row, column in turn.cells]
+        for text, cell in zip(turn.texts, said, strict=True):
+            if text != cell and turn.table_file not in self._changed:
+                self._changed.add(turn.table_file)
+                what = (
+                    f"line {turn.line}: the answer is {text[:40]!r}, its cell in {turn.table_file} says {cell[:40]!r}"
+                )
+                self.suspicions.append(Problem(file, turn.key, what))
+
+    def check(self) -> CheckReport:
+        """Check as every release is checked, and note how many answers name an empty cell, which some of it do."""
+        report = super().check()
+        found = self._sound([])
+        answers = (example.answer for examples in found.values() for example in examples)
+        blank = sum(not all(text.strip() for text in answer.texts) for answer in answers if answer)
+        note = Problem("answers", "", f"{blank:,} name an empty cell, which is an answer like any other")
+        return replace(report, notes=(*report.notes, note)) if blank else report
 
     def _parse(self, file: str, content: bytes, problems: list[Problem]) -> Table | None:
         return parse_csv_table(file, content, problems, self.notes, suspicions=self.suspicions)
@@ -116,10 +139,11 @@ def read_turns(
     try:
         for row in reader:
             try:
-                turns.append(_turn(row))
-                if suspicions is not None and (None in row or not str(row["id"]).strip() or not all(turns[-1].texts)):
-                    what = "has more fields than columns, no id or a blank answer"
-                    suspicions.append(Problem(file, turns[-1].key, what))
+                turns.append(_turn(row, reader.line_num))
+                wrong = "has more fields than columns" if None in row else ""
+                wrong = wrong or ("" if str(row["id"]).strip() else "has no id")
+                if suspicions is not None and wrong:
+                    suspicions.append(Problem(file, turns[-1].key, f"line {reader.line_num} {wrong}"))
             except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
                 key = f"{row['id']}-{row['annotator']}_{row['position']}"
                 problems.append(Problem(file, key, f"line {reader.line_num} is no question with its answer ({error})"))
@@ -128,7 +152,7 @@ def read_turns(
     return turns
 
 
-def _turn(row: Mapping[str, str]) -> Turn:
+def _turn(row: Mapping[str, str], line: int) -> Turn:
     cells = [ast.literal_eval(cell) for cell in ast.literal_eval(row["answer_coordinates"])]
     texts = ast.literal_eval(row["answer_text"])
     if not row["question"].strip():
@@ -142,19 +166,20 @@ def _turn(row: Mapping[str, str]) -> Turn:
         row["table_file"],
         tuple((int(line), int(column)) for line, column in cells),
         tuple(map(str, texts)),
+        line,
     )
 
 
 def _before(file: str, turns: Sequence[Turn], problems: list[Problem]) -> dict[str, list[Turn]]:
     """The questions before each one in its sequence."""
     before: dict[str, list[Turn]] = {}
+    damaged = any(problem.file == file for problem in problems)  # then a question that is missing is no news
     ordered = sorted(turns, key=lambda turn: (turn.conversation, turn.position))
     for conversation, group in groupby(ordered, key=lambda turn: turn.conversation):
         sequence = list(group)
-        if [turn.position for turn in sequence] != list(range(len(sequence))):
-            problems.append(
-                Problem(file, conversation, f"the positions of its {len(sequence)} questions are not 0, 1, ...")
-            )
+        if [turn.position for turn in sequence] != list(range(len(sequence))) and not damaged:
+            what = f"line {sequence[0].line}: the positions of its {len(sequence)} questions are not 0, 1, ..."
+            problems.append(Problem(file, conversation, what))
         if len({turn.table_file for turn in sequence}) > 1:
             problems.append(Problem(file, conversation, "its questions are about several tables"))
         for place, turn in enumerate(sequence):

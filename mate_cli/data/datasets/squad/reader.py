@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem, parse_json_as
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span
@@ -22,7 +24,9 @@ class SquadLayout(PassageQuestions):
 
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file, see `PassageQuestions`."""
-        whole = parse_json_as(dict, "an object with a list of articles", file, content, problems) or {}
+        whole = parse_json_as(dict, "an object with a list of articles", file, content, problems)
+        if whole is None:
+            return
         for place, article in enumerate(_list(whole, "data", file, "", problems)):
             title = str(article.get("title", "")) if isinstance(article, dict) else ""
             for paragraph in _list(article, "paragraphs", file, title or f"article {place}", problems):
@@ -78,9 +82,9 @@ class SQuAD(SquadLayout):
         version: of the release.
     """
 
-    version: Literal["1.1", "2.0"] = "1.1"
+    version: Annotated[Literal["1.1", "2.0"], BeforeValidator(str)] = "1.1"
 
     @property
     def released_files(self) -> Mapping[str, Sequence[str]]:
         """The files of the version."""
-        return FILES[self.version]
+        return FILES[str(self.version)]

@@ -6,60 +6,129 @@ wenhuchen/Table-Fact-Checking.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
-from mate_cli.data.archive import find_store, read_members
-from mate_cli.data.check import Problem, is_ragged, parse_json_as
+from mate_cli.data.check import CheckReport, Problem, is_ragged, parse_json_as
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
 LABELS = ("refuted", "entailed")
 """Names of the labels 0 and 1."""
-TABLES = "data/all_csv"
+TABLES = ("data/all_csv", "all_csv")
+"""Where the tables may lie; the authors keep them in the first folder."""
 SUBSETS = {
     "simple": ("data/simple_ids.json", "data/simple_test_id.json"),
     "complex": ("data/complex_ids.json", "data/complex_test_id.json"),
     "small": ("data/small_test_id.json",),
 }
 """Which files list the tables of a part: written about in the first round (simple) or in the second one (complex)."""
+IDS = {"train": "data/train_id.json", "dev": "data/val_id.json", "test": "data/test_id.json"}
+"""The tables of each split; the authors call dev "val"."""
+ORIGINAL = ("collected_data/r1_training_all.json", "collected_data/r2_training_all.json")
+"""The statements of both rounds as people wrote them, by table."""
+LEMMATIZED = {
+    split: f"tokenized_data/{name}_examples.json" for split, name in zip(IDS, ("train", "val", "test"), strict=True)
+}
+NOT_COLLECTED = "has no statements in collected_data"
+CONTENT = "an object of [statements, labels, caption] by table"
 
 
+@dataclass(eq=False, kw_only=True)
 class TabFact(Release):
-    """The TabFact release as it lies on disk: tokenized_data, the lists of data, and data/all_csv or an archive of it.
+    """The TabFact release as it lies on disk: statements, lists of tables, and data/all_csv.
+
+    The release has its statements twice. google-research/tapas reads them as people wrote them (collected_data, with
+    the tables of each split in data/*_id.json); the first networks of the data's authors read words in their base
+    forms (tokenized_data).
 
     Statements are scored apart by "simple" and "complex", those of the test split also by "small", the part whose
     human accuracy was measured. A table's title is its caption; the reference does not feed it to the model.
 
     Args:
-        root: the folder of the files; each may be packed by itself, all_csv may be an archive here or in data.
+        root: holds collected_data or tokenized_data, data, and all_csv here or in data; see `ReleaseFiles`.
+        statements: "original" or "lemmatized"; "auto" takes the original ones where collected_data is there.
+
+    Source: google-research/tapas, `utils/tabfact_utils.py`: of a table in both rounds the second one counts.
     """
+
+    statements: Literal["auto", "original", "lemmatized"] = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._raw: dict[str, bytes] = {}
         self._tables: dict[str, tuple[Table | None, list[Problem]]] = {}
 
     @property
     def split_files(self) -> Mapping[str, str]:
-        """The statements of each split; the authors call dev "val"."""
-        names = {"train": "train", "dev": "val", "test": "test"}
-        return {split: f"tokenized_data/{name}_examples.json" for split, name in names.items()}
+        """The tables of each split, or its statements where they are lemmatised."""
+        return IDS if self._original else LEMMATIZED
+
+    @property
+    def wanted_files(self) -> Sequence[str]:
+        """The files that are looked for, for people."""
+        lemmatized = () if self.statements == "original" else tuple(LEMMATIZED.values())
+        return lemmatized if self.statements == "lemmatized" else (*ORIGINAL, *IDS.values(), *lemmatized)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """The form of the statements."""
+        return {"statements": "original (collected_data)" if self._original else "lemmatized (tokenized_data)"}
+
+    def check(self) -> CheckReport:
+        """Check as every release is checked, and note which form of the statements was read."""
+        report = super().check()
+        return replace(report, notes=(Problem("statements", "", self.facts["statements"]), *report.notes))
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound statements of a split, in the order of the file; see `Release.read`."""
-        file = self.split_files[split]
-        what = "an object of [statements, labels, caption] by table"
-        entries = parse_json_as(dict, what, file, self.need(file), problems) or {}
+        read = self._original_entries if self._original else self._lemmatized_entries
+        entries = read(split, problems)
         problems += self._lists[1]
-        self._read_tables(entries)
+        if entries and not any(map(self._files.has_folder, TABLES)):
+            raise self.refusal(TABLES[:1])
         examples: list[TableExample] = []
-        for key, entry in entries.items():
+        for key, (file, entry) in entries.items():
             examples += self._examples(file, key, entry, split, problems)
         return examples
+
+    @property
+    def _original(self) -> bool:
+        """Whether the statements are read as people wrote them; a download may bring them."""
+        return self.statements == "original" or (self.statements == "auto" and any(map(self._has, ORIGINAL)))
+
+    def _lemmatized_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
+        """What stands about each table of a split, and in which file."""
+        file = LEMMATIZED[split]
+        entries = parse_json_as(dict, CONTENT, file, self.need(file), problems) or {}
+        return {key: (file, entry) for key, entry in entries.items()}
+
+    def _original_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
+        """What stands about each table of a split, and in which file."""
+        file, (statements, wrong) = IDS[split], self._collected
+        keys = parse_json_as(list, "a list of tables", file, self.need(file), problems) or []
+        if not all(isinstance(key, str) for key in keys):
+            problems.append(Problem(file, "", "should hold names of tables"))
+            return {}
+        problems += wrong
+        if not wrong:
+            problems += [Problem(file, key, NOT_COLLECTED) for key in keys if key not in statements]
+        problems += [Problem(file, key, "is listed twice") for key, count in Counter(keys).items() if count > 1]
+        return {key: statements[key] for key in keys if key in statements}
+
+    @cached_property
+    def _collected(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
+        """What stands about each table in the files of both rounds, and what is wrong with these."""
+        found: dict[str, tuple[str, Any]] = {}
+        problems: list[Problem] = []
+        for file in ORIGINAL:
+            entries = parse_json_as(dict, CONTENT, file, self.need(file), problems) or {}
+            found |= {key: (file, entry) for key, entry in entries.items()}
+        return found, problems
 
     def _examples(
         self,
@@ -102,23 +171,12 @@ class TabFact(Release):
                 keys |= {str(key) for key in parse_json_as(list, "a list of tables", file, content, problems) or ()}
         return keys
 
-    def _read_tables(self, keys: Collection[str]) -> None:
-        """Take the files of the tables that are not in memory yet; one pass over an archive serves every split."""
-        inside = (key for key in keys if PurePath(key).name == key)  # not "../elsewhere"
-        wanted = {key for key in inside if key not in self._tables and key not in self._raw}
-        if not wanted:
-            return
-        places = (find_store(self.root, TABLES, "Table-Fact-Checking"), find_store(self.root, "all_csv"))
-        store = next((place for place in places if place is not None), None)
-        if store is None:
-            raise self.refusal((TABLES,))
-        for name, content in read_members(store, "all_csv", wanted if store.is_dir() else None):
-            self._raw.setdefault(name, content)
-
     def _table(self, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
         """A table and what is wrong with it, which every split that needs the table has to hear of."""
         if key not in self._tables:
-            file, content, problems = f"{TABLES}/{key}", self._raw.pop(key, None), []
+            file, problems = f"{TABLES[0]}/{key}", list[Problem]()
+            places = (f"{folder}/{key}" for folder in TABLES if PurePath(key).name == key)  # not "../elsewhere"
+            content = next((found for place in places if (found := self.content(place)) is not None), None)
             if content is None:
                 problems.append(Problem(file, key, "is not there"))
             table = None if content is None else parse_tabfact_table(file, key, content, caption, problems)

@@ -61,7 +61,9 @@ class WikiSQL(Release):
 
     def read(self, split: str, problems: list[Problem]) -> list[TableExample]:
         """The sound questions of a split, in the order of the file; see `Release.read`."""
-        tables = self._read_tables(f"{split}.tables.jsonl", problems)
+        damaged: list[Problem] = []
+        tables = self._read_tables(f"{split}.tables.jsonl", damaged)
+        problems += damaged
         file = self.split_files[split]
         waiting: Counter[str] = Counter()
         examples: list[TableExample] = []
@@ -74,8 +76,8 @@ class WikiSQL(Release):
                 problems.append(Problem(file, key, "the question is empty or no text"))
             else:
                 examples += self._examples(key, entry, tables[table_id], split, problems)
-        for table_id, count in waiting.items():
-            what = f"the table of {count} question{'s' * (count > 1)} of {split} is missing or damaged"
+        for table_id, count in () if damaged else waiting.items():
+            what = f"the table of {count} question{'s' * (count > 1)} of {split} is missing"
             problems.append(Problem(f"{split}.tables.jsonl", table_id, what))
         return examples
 

@@ -1,0 +1,141 @@
+"""The files of a release, wherever people keep them: plain, packed, or inside the archive that its authors offer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from mate_cli.data.archive import (
+    SUFFIXES,
+    find_file,
+    find_store,
+    largest_file,
+    list_archive,
+    read_file,
+    read_members,
+    read_paths,
+)
+from mate_cli.errors import DataError
+
+
+class ReleaseFiles:
+    """The files below a folder, or in an archive; paths are relative and without the ending of a packed file.
+
+    The first of these places that has a file counts:
+
+    - the folder, where the file may be packed by itself, or lie in an archive named like a folder above it;
+    - one of its folders, as an archive that was unpacked there leaves it;
+    - any archive in it, whose files may lie in one folder of any name, as in `SQA Release 1.0.zip`.
+
+    Args:
+        root: the folder, or one archive.
+        archives: patterns of the names of archives that are looked into.
+    """
+
+    def __init__(self, root: Path, archives: Sequence[str] = ("*",)) -> None:
+        self._root, self._patterns = root, archives
+        self._packed_folders: dict[tuple[Path, str], dict[str, bytes]] = {}
+        self._sizes: dict[Path, dict[str, int]] = {}
+        self._places_in: dict[Path, dict[str, list[str]]] = {}
+        self._members: dict[tuple[Path, str], bytes] = {}
+
+    def has(self, file: str) -> bool:
+        """Say whether there is a file.
+
+        Raises:
+            DataError: an archive is damaged.
+        """
+        if any(find_file(place, file) or file in self._beside(place, file) for place in (self._root, *self._folders)):
+            return True
+        return any(self._places(archive, file) for archive in self._archives)
+
+    def has_folder(self, folder: str) -> bool:
+        """Say whether there is a folder of files.
+
+        Raises:
+            DataError: an archive is damaged.
+        """
+        if any(find_store(place, folder) for place in (self._root, *self._folders)):
+            return True
+        return any(f"/{folder}/" in f"/{path}" for archive in self._archives for path in self._listed(archive))
+
+    def content(self, file: str) -> bytes | None:
+        """A file's content; None where it is nowhere.
+
+        Raises:
+            DataError: it is cut short or damaged, or several places hold it with different content.
+        """
+        plain = self._content_below(self._root, file)
+        if plain is not None:
+            return plain
+        for places in (self._unpacked(file), self._archived(file)):
+            found = dict(places)
+            if len(set(found.values())) > 1:
+                raise DataError(
+                    f"{file} differs between {' and '.join(sorted(found))}",
+                    where=str(self._root),
+                    remedy="Keep one of them there, or give its folder or archive as data.root",
+                )
+            if found:
+                return next(iter(found.values()))
+        return None
+
+    def _unpacked(self, file: str) -> Iterator[tuple[str, bytes]]:
+        contents = ((folder.name, self._content_below(folder, file)) for folder in self._folders)
+        return ((name, content) for name, content in contents if content is not None)
+
+    def _archived(self, file: str) -> Iterator[tuple[str, bytes]]:
+        places = ((archive, path) for archive in self._archives for path in self._places(archive, file))
+        return ((f"{archive.name}: {path}", self._member(archive, path)) for archive, path in places)
+
+    @cached_property
+    def _folders(self) -> list[Path]:
+        return sorted(path for path in self._root.iterdir() if path.is_dir()) if self._root.is_dir() else []
+
+    @cached_property
+    def _archives(self) -> list[Path]:
+        named = {path for pattern in self._patterns for path in self._root.glob(pattern)}
+        paths = sorted(named) if self._root.is_dir() else [self._root]
+        return [path for path in paths if path.name.endswith(SUFFIXES[1:]) and path.is_file()]
+
+    def _content_below(self, place: Path, file: str) -> bytes | None:
+        path = find_file(place, file)
+        return self._beside(place, file).get(file) if path is None else read_file(path)
+
+    def _beside(self, place: Path, file: str) -> dict[str, bytes]:
+        """The files of the archive that is named like a folder above `file`, by path; empty where none has it."""
+        for folder in map(str, PurePosixPath(file).parents):
+            key = (place, folder)
+            if key not in self._packed_folders:
+                store = None if folder == "." else find_store(place, folder)
+                packed = store is not None and not store.is_dir()
+                members = read_members(store, PurePosixPath(folder).name, nested=True) if packed and store else ()
+                self._packed_folders[key] = {f"{folder}/{name}": content for name, content in members}
+            if file in self._packed_folders[key]:
+                return self._packed_folders[key]
+        return {}
+
+    def _places(self, archive: Path, file: str) -> list[str]:
+        """The paths at which an archive has a file: at its top, or below one folder."""
+        if archive not in self._places_in:
+            places = self._places_in[archive] = defaultdict(list)
+            for path in self._listed(archive):
+                for name in {path, path.partition("/")[2]}:
+                    places[name].append(path)
+        return self._places_in[archive].get(file, [])
+
+    def _listed(self, archive: Path) -> dict[str, int]:
+        if archive not in self._sizes:
+            self._sizes[archive] = list_archive(archive)
+        return self._sizes[archive]
+
+    def _member(self, archive: Path, path: str) -> bytes:
+        """Read a file of an archive; those of its kind beside it too, where all are no larger than one may be."""
+        if (archive, path) not in self._members:
+            sizes, folder = self._listed(archive), path[: path.rfind("/") + 1]
+            alike = [name for name in sizes if name.startswith(folder) and name.endswith(PurePosixPath(path).suffix)]
+            wanted = alike if sum(map(sizes.__getitem__, alike)) <= largest_file() else [path]
+            self._members |= {(archive, name): content for name, content in read_paths(archive, wanted).items()}
+        return self._members[archive, path]
