@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 
 from mate_cli.sql import ir
+from mate_cli.sql.names import quoted_identifier
 from mate_cli.sql.schema import STAR, Schema
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED = re.compile(
-    r"all|and|as|asc|between|by|case|cast|check|collate|column|constraint|create|cross|default|delete|desc"
-    r"|distinct|drop|else|end|escape|except|exists|foreign|from|full|group|having|in|index|inner|insert|intersect"
-    r"|into|is|isnull|join|key|left|like|limit|natural|not|notnull|null|offset|on|or|order|outer|over|primary"
-    r"|references|right|select|set|table|then|to|transaction|union|unique|update|using|values|when|where|window"
-    r"|with",
-    re.IGNORECASE,
-)
-"""Words of SQL that are no names unless they are quoted."""
 
 
 def write(query: ir.Query, schema: Schema) -> str:
     """One line of SQL; `parse` reads the same query from it, but for what a value is quoted with."""
     return _Writer(schema).query(query)
-
-
-def quoted_identifier(name: str) -> str:
-    """A name of a table or column, in quotes where SQL needs them."""
-    plain = _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name)
-    return name if plain else '"{}"'.format(name.replace('"', '""'))
 
 
 class _Writer:
