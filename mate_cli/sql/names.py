@@ -25,12 +25,18 @@ any connect_by_root cube current_user describe fetch grant ilike interval latera
 rlike rollup tablesample uncache xor
 """
 """Names to SQLite, but not to sqlglot, unless they are quoted."""
-_QUOTED = frozenset(f"true false {_KEYWORDS} {_OF_OTHER_DIALECTS}".split())
+_RESERVED = frozenset(_KEYWORDS.split())
+_QUOTED = _RESERVED.union(_OF_OTHER_DIALECTS.split(), ("true", "false"))
 
 
 def fold(name: str) -> str:
     """A name as SQLite compares names: the letters A to Z in lower case, and no others."""
     return name.translate(_LOWER)
+
+
+def is_keyword(word: str) -> bool:
+    """Whether SQLite has a word as a keyword."""
+    return fold(word) in _RESERVED
 
 
 def quoted_identifier(name: str) -> str:

@@ -129,10 +129,12 @@ class Schema:
 
 def _side_by_side(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
     """What lists of the same length hold, place by place."""
-    lists = [entry[key] for key in keys]
-    if len(set(map(len, lists))) > 1:
-        raise ValueError(f"{', '.join(keys)} have not the same length")
-    return list(zip(*lists, strict=True))
+    first, *others = keys
+    for key in others:
+        longer = len(entry[key]) - len(entry[first])
+        if longer:
+            raise ValueError(f"{key} is {'longer' if longer > 0 else 'shorter'} than {first}")
+    return list(zip(*(entry[key] for key in keys), strict=True))
 
 
 def _column(name: Any, original: Any, kind: Any, tables: int) -> SchemaColumn:  # noqa: ANN401 - what JSON holds
