@@ -142,7 +142,7 @@ CONDITION = [False, 2, [0, [0, 1, False], None], "1", None]
         (nested(30), "more than 20 queries in each other"),
         (COUNT | {"where": [CONDITION, *["and", CONDITION] * 3000]}, "more than 100 conditions"),
         (COUNT | {"where": [CONDITION, CONDITION]}, "neither and nor or"),
-        (COUNT | {"where": [CONDITION[:3] + [float("inf"), None]]}, "compares with inf"),
+        (COUNT | {"where": [[*CONDITION[:3], float("inf"), None]]}, "compares with inf"),
         (COUNT | {"limit": "3"}, "LIMIT '3'"),
         (COUNT | {"orderBy": ["up", [[0, [0, 1, False], None]]]}, "ordered 'up'"),
         (COUNT | {"union": [1]}, "not in the layout of Spider"),
