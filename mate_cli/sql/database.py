@@ -111,16 +111,18 @@ def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
     return _schema(path.stem, found, notes)
 
 
-def run_query(sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
+def run_query(
+    sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS, counting: float = _COUNTING
+) -> Rows:
     """Run one query that only reads.
 
-    It is stopped after some seconds; so many rows are fetched. Then rows are counted for a second more at most.
+    It is stopped after some seconds; so many rows are fetched. The rest is counted for so many seconds at most.
 
     Raises:
         UnrunnableQueryError: it does not run, would do something else than read, takes too long or too much memory.
         DataError: the file is missing, or no database.
     """
-    limits = {"rows": rows, "bytes": BYTES, "counting": _COUNTING}
+    limits = {"rows": rows, "bytes": BYTES, "counting": counting}
     lines, end = _read(path, {"sql": sql, **limits}, seconds)
     names: tuple[str, ...] | None = None
     found: list[tuple[Value, ...]] = []

@@ -24,6 +24,8 @@ from mate_cli.tables.asked import read_questions
 from mate_cli.tables.read import valid
 from mate_cli.tables.table import Cell, Table
 
+_TRIAL_SECONDS = 1.0
+"""For each query that is tried before one is chosen."""
 _SCHEMA_FILES = (".json", ".json.gz")
 WITHOUT_VALUES = f"Values are not predicted: put them where {sql_literal(PLACEHOLDER)} stands."
 
@@ -37,12 +39,14 @@ class AskingDatabase:
         schema: which of these; None for the only one.
         questions: about it.
         questions_file: a file of more, or None.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
     """
 
     database: str
     schema: str | None = None
     questions: Sequence[str] = ()
     questions_file: str | None = None
+    execution_guided: bool = False
 
 
 def answer_database(
@@ -73,7 +77,7 @@ def answer_database(
         model = load()
     say("")
     with noted_time(seconds, "answers"):
-        answers = _answer(model, examples, path)
+        answers = _answer(model, examples, path, execution_guided=asking.execution_guided)
     notes = {str(path): list(schema.notes)} if schema.notes else {}
     return Session(model.name, answers, notes, seconds=seconds)
 
@@ -102,17 +106,29 @@ def _schema(path: Path, name: str | None) -> Schema:
     return schemas[name]
 
 
-def _answer(model: Model, examples: Sequence[SchemaExample], path: Path) -> list[TableQuestion]:
-    parts = model.parts
+def _answer(
+    model: Model, examples: Sequence[SchemaExample], path: Path, *, execution_guided: bool
+) -> list[TableQuestion]:
+    parts, task = model.parts, model.parts.task
+    task.runnable = True
+    task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     with TemporaryDirectory() as folder:  # other people's questions are nothing to keep
         loader = parts.data.loader_of(list(examples), "questions", Path(folder))
         encodings: Any = loader.dataset.encodings  # type: ignore[attr-defined]
-        found = predict(parts.task, loader, model.config)
-    texts = parts.task.answers(found, {example.example_id: example for example in examples})
+        found = predict(task, loader, model.config)
+    texts = task.answers(found, {example.example_id: example for example in examples})
     return [
         _answered(example, texts.get(example.example_id, ""), encodings.failures.get(example.example_id, ""), path)
         for example in examples
     ]
+
+
+def _runs(sql: str, path: Path) -> bool:
+    try:
+        run_query(sql, path, seconds=_TRIAL_SECONDS, rows=1, counting=0)
+    except UnrunnableQueryError:
+        return False
+    return True
 
 
 def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableQuestion:
