@@ -111,9 +111,7 @@ def read_database_schema(path: Path, *, seconds: float = SECONDS) -> Schema:
     return _schema(path.stem, found, notes)
 
 
-def run_query(
-    sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS, counting: float = _COUNTING
-) -> Rows:
+def run_query(sql: str, path: Path, *, seconds: float = SECONDS, rows: int = ROWS, counting: float = _COUNTING) -> Rows:
     """Run one query that only reads.
 
     It is stopped after some seconds; so many rows are fetched. The rest is counted for so many seconds at most.

@@ -226,10 +226,10 @@ class ExpressionReader(ABC):
             return self.query(tree)
         if tree.key == "neg" and tree.this.key == "literal" and not tree.this.is_string:
             self.take(tree, "neg")
-            return number_of(f"-{self.take(tree.this, 'literal').name}")
+            return literal_number(f"-{self.take(tree.this, 'literal').name}")
         if tree.key == "literal":
             self.take(tree, "literal")
-            return self._string(tree.name) if tree.is_string else number_of(tree.name)
+            return self._string(tree.name) if tree.is_string else literal_number(tree.name)
         if tree.key == "column" and self._is_string(tree):
             self.take(self.take(tree, "column").this, "identifier")
             return self._string(tree.name)
@@ -277,7 +277,7 @@ def text_of(tree: Tree) -> str:
         return str(tree.key)
 
 
-def number_of(text: str) -> int | float:
+def literal_number(text: str) -> int | float:
     """A number as SQLite has it: an integer of 64 bits, or a float."""
     try:
         value = float(text)

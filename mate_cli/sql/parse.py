@@ -19,7 +19,7 @@ from mate_cli.sql.expressions import (
     Scope,
     Tree,
     UnreadableQueryError,
-    number_of,
+    literal_number,
     text_of,
 )
 from mate_cli.sql.names import fold, is_keyword
@@ -287,7 +287,7 @@ class _Reader(ExpressionReader):
         if tree.key != "limit" or number is None or number.key != "literal" or number.is_string:
             raise UnreadableQueryError("a LIMIT that is no number")
         self.take(self.take(tree, "limit").expression, "literal")
-        limit = number_of(number.name)
+        limit = literal_number(number.name)
         if not isinstance(limit, int):
             raise UnreadableQueryError("a LIMIT that is no whole number")
         return limit

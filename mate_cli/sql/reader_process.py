@@ -49,7 +49,7 @@ class _OpenError(Exception):
     """A database cannot be opened; the message says why."""
 
 
-def main() -> None:
+def answer_request() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
     _limit(request)
@@ -269,6 +269,6 @@ def _lower(name: str) -> str:
 
 if __name__ == "__main__":
     try:
-        main()
+        answer_request()
     except BrokenPipeError:
         os._exit(1)

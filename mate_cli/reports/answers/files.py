@@ -65,7 +65,7 @@ def entry(answered: TableQuestion) -> dict[str, Any]:
         for (row, column, text), share in zip(chosen, answered.probabilities, strict=True)
     ]
     columns = [cell.text for cell in answered.table.header]
-    result = None if answered.result is None else {"columns": columns, "rows": answered.result}
+    result = {} if answered.result is None else {"result": {"columns": columns, "rows": answered.result}}
     return {
         "table": answered.source,
         "question": answered.question,
@@ -73,7 +73,7 @@ def entry(answered: TableQuestion) -> dict[str, Any]:
         "aggregation": answered.aggregation,
         "value": answered.value,
         "cells": cells,
-        "result": result,
+        **result,
         "confidence": None if answered.confidence is None else round(answered.confidence, 4),
         "calibrated": answered.calibrated,
         "abstained": answered.abstained,
