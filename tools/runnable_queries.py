@@ -25,7 +25,7 @@ from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.schema import Schema
 from mate_cli.sql.write import write
 
-ROWS, CELLS = 5, (None, 0, 1, 2, "a", "b")
+BEAM, ROWS, CELLS = 5, 5, (None, 0, 1, 2, "a", "b")
 
 
 def small_database(schema: Schema) -> sqlite3.Connection:
@@ -46,6 +46,7 @@ def main(run: str, root: str, count: int) -> None:
     config: Any = load_config(open_run(run).path)
     model = open_model(run, None, Here(config.hardware, config.paths), "databases")
     task: Any = model.parts.task
+    task.search = replace(task.search, width=BEAM)
     known = [one for one in Spider(Path(root)).examples("dev") if isinstance(one, SchemaExample) and one.query]
     examples = {one.example_id: one for one in known[:: max(1, len(known) // count)][:count]}
     databases = {one.schema.name: small_database(one.schema) for one in examples.values()}
@@ -63,6 +64,8 @@ def main(run: str, root: str, count: int) -> None:
         loader = model.parts.data.loader_of(list(examples.values()), "questions", Path(folder))
         for task.runnable in (False, True):
             found = {one.example_id: one for one in predict(task, loader, model.config)}
+            beam = [runs(examples[name], text) for name, one in found.items() for text in one.texts(examples[name])]
+            print(f"runnable={task.runnable}: {sum(beam)} of the {len(beam)} queries of all beams run")
             for guided in (False, True):
                 chosen = {}
                 for name, one in found.items():
