@@ -3,8 +3,8 @@
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, appendix C (SQL-SP).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -18,7 +18,7 @@ from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.sql_head import SqlHead, schema_shapes
 from mate_cli.models.heads.tree_decoder import DecoderSize
-from mate_cli.models.heads.tree_search import Search, best_derivations
+from mate_cli.models.heads.tree_search import Derived, Search, ranked_derivations
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.sql.derivation import Action
 from mate_cli.sql.exact_match import queries_match
@@ -37,15 +37,22 @@ class SqlPrediction:
     Args:
         actions: that derive it; None where no derivation was complete.
         score: the logarithm of its probability, columns weighed.
+        others: the actions of the next ones, the best first.
     """
 
     example_id: str
     actions: tuple[Action, ...] | None = None
     score: float = -torch.inf
+    others: tuple[tuple[Action, ...], ...] = ()
 
     def query(self, example: SchemaExample) -> Query | None:
         """The query, on the schema of its example."""
         return None if self.actions is None else query_of(self.actions, example.schema)
+
+    def texts(self, example: SchemaExample) -> Iterator[str]:
+        """The SQL of the query, then of the others."""
+        for actions in (*([self.actions] if self.actions else []), *self.others):
+            yield write(query_of(actions, example.schema), example.schema)
 
 
 class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
@@ -53,6 +60,7 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     Args:
         encoder: a network whose output is of nodes.
+        runnable: what SQLite refuses in any database is not searched for; see `Derivation`.
     """
 
     monitor = "dev/exact_set_match"
@@ -72,12 +80,15 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         readout_width: Annotated[int, Field(gt=0)] = 1024,
         heads: Annotated[int, Field(gt=0)] = 8,
         dropout: Dropout = 0.6,
+        runnable: bool = False,
     ) -> None:
         super().__init__(encoder)
         size = DecoderSize(action_width, type_width, state_width, attention_width, heads, readout_width, dropout)
         self.add_heads(lambda one: SqlHead(one.states_size, size))
         self.smoothing = smoothing
         self.greedy, self.search = (Search(width, steps, column_weight) for width in (1, beam))
+        self.runnable = runnable
+        self.runs: Callable[[SchemaExample, str], bool] | None = None
 
     def training_examples(self, examples: Sequence[SchemaExample]) -> list[SchemaExample]:
         """Questions whose query the grammar has."""
@@ -96,17 +107,24 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
         """The best derivation of each example."""
         fitting = self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
-        search = self.greedy if fitting else self.search
+        search = replace(self.greedy if fitting else self.search, runnable=self.runnable)
         head = self.head
         assert isinstance(head, SqlHead)
-        found = best_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
-        pairs = zip(output.batch.example_ids, found, strict=True)
-        return [SqlPrediction(name, *one) if one else SqlPrediction(name) for name, one in pairs]
+        found = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)
+        return [_prediction(name, some) for name, some in zip(output.batch.example_ids, found, strict=True)]
 
     def answers(self, predictions: Sequence[SqlPrediction], examples: Mapping[str, SchemaExample]) -> dict[str, str]:
-        """The SQL of each prediction, by example; empty where there is no query."""
-        queries = {one.example_id: one.query(examples[one.example_id]) for one in predictions}
-        return {name: write(query, examples[name].schema) if query else "" for name, query in queries.items()}
+        """The SQL of each prediction, by example; empty where there is no query.
+
+        Where it is known what runs, the best query that does; the best of all where none does.
+        Source: Wang et al., "Robust Text-to-SQL Generation with Execution-Guided Decoding", 2018, for whole queries.
+        """
+        return {one.example_id: self._answer(one, examples[one.example_id]) for one in predictions}
+
+    def _answer(self, prediction: SqlPrediction, example: SchemaExample) -> str:
+        texts = list(prediction.texts(example))
+        best = texts[0] if texts else ""
+        return next((text for text in texts if self.runs(example, text)), best) if self.runs else best
 
     def right(self, prediction: SqlPrediction, example: SchemaExample) -> bool:
         """Whether the query is the known one, by the official exact-set match."""
@@ -121,3 +139,10 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
     def details(self, prediction: SqlPrediction) -> dict[str, Any]:
         """The score of the query."""
         return {"score": prediction.score} if prediction.actions else {}
+
+
+def _prediction(name: str, found: Sequence[Derived]) -> SqlPrediction:
+    if not found:
+        return SqlPrediction(name)
+    best, *others = found
+    return SqlPrediction(name, best.actions, best.score, tuple(one.actions for one in others))

@@ -1,4 +1,4 @@
-"""Builds HTML out of nested calls; whatever is not already markup is escaped, so nothing can be forgotten."""
+"""Builds HTML out of nested calls; whatever is not already markup is escaped and rid of control characters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from html import escape
 from importlib import resources
+
+from mate_cli.terminal.streams import printable
 
 VOID = frozenset({"meta", "br", "hr", "input", "link"})
 
@@ -37,7 +39,7 @@ def attribute(name: str, value: object) -> str:
     if value is None or value is False:
         return ""
     key = name.rstrip("_").replace("_", "-")
-    return f" {key}" if value is True else f' {key}="{escape(str(value), quote=True)}"'
+    return f" {key}" if value is True else f' {key}="{escape(printable(str(value)), quote=True)}"'
 
 
 def render(child: Child) -> str:
@@ -48,7 +50,7 @@ def render(child: Child) -> str:
         return child
     if isinstance(child, Iterable) and not isinstance(child, str):
         return "".join(render(one) for one in child)
-    return escape(str(child), quote=False)
+    return escape(printable(str(child)), quote=False)
 
 
 def asset(name: str) -> Markup:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import takewhile
 
 from mate_cli.sql.grammar import BY_NAME, BY_TYPE, COLUMN_TYPE, PRODUCTIONS, ROOT_TYPE, Production
 from mate_cli.sql.schema import Schema
@@ -47,13 +48,15 @@ REDUCE = Reduce()
 
 _CLAUSES = frozenset(BY_NAME[name].number for name in ("Select", "From", "Where", "Having", "GroupBy"))
 _ORDERS = frozenset(BY_NAME[name].number for name in ("Order", "Superlative"))
+_SET_OPERATORS = frozenset(BY_NAME[name].number for name in ("Union", "Intersect", "Except"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
     """A production of which not everything is made.
 
-    The step is the action that applied it, the place that of the field that is next, of which so much is made.
+    The step is the action that applied it, the place that of the field that is next, of which so much is made. A query
+    needs a group if SQLite demands one for its HAVING or for aggregates in its ORDER BY.
     """
 
     rule: Production
@@ -61,12 +64,14 @@ class _Open:
     place: int = 0
     made: int = 0
     aggregate: str = ""
+    needs_group: bool = False
 
     def with_child(self, child: Production | None) -> _Open:
         aggregate = child.name if child and child.type == "agg_op" else self.aggregate
+        needs_group = self.needs_group or bool(child and child.name == "Having")
         if self.rule.fields[self.place].count == "*":
             return replace(self, made=self.made + 1, aggregate=aggregate)
-        return replace(self, place=self.place + 1, made=0, aggregate=aggregate)
+        return replace(self, place=self.place + 1, made=0, aggregate=aggregate, needs_group=needs_group)
 
     def reduced(self) -> _Open:
         return replace(self, place=self.place + 1, made=0)
@@ -74,10 +79,19 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A query half made, about one schema; `apply` gives the next one and leaves this one as it is."""
+    """A query half made, about one schema; `apply` gives the next one and leaves this one as it is.
+
+    Args:
+        schema: of the database.
+        runnable: nothing is legal that SQLite refuses in any database: an ORDER BY in front of a set operator, two
+            queries of one with different numbers of columns, several columns of a query in a condition, and HAVING, or
+            ORDER BY of an aggregate, without groups. The released code has no such rules.
+        actions: that were applied.
+    """
 
     schema: Schema
     actions: tuple[Action, ...] = ()
+    runnable: bool = False
     _open: tuple[_Open, ...] = ()
 
     @property
@@ -124,8 +138,7 @@ class Derivation:
             return ()
         if kind == COLUMN_TYPE:
             return _columns(len(self.schema.tables), len(self.schema.columns), stars=self._allows_star())
-        rules = (BY_NAME["none"],) if kind == "agg_op" and not self._allows_aggregate() else BY_TYPE[kind]
-        found = tuple(ApplyRule(rule.number) for rule in rules)
+        found = tuple(ApplyRule(rule.number) for rule in BY_TYPE[kind] if self._allows_rule(rule))
         return (*found, REDUCE) if self._allows_reduce() else found
 
     def apply(self, action: Action) -> Derivation:
@@ -140,13 +153,15 @@ class Derivation:
         if isinstance(action, ApplyRule):
             rule = PRODUCTIONS[action.production]
             stack = (*below, *(parent.with_child(rule) for parent in top), _Open(rule, self.step))
+            if self.runnable and _is_aggregate(rule):
+                stack = self._with_aggregate(stack)
         elif isinstance(action, Reduce):
             stack = (*below, top[0].reduced())
         else:
             stack = (*below, top[0].with_child(None))
         while stack and stack[-1].place == len(stack[-1].rule.fields):
             stack = stack[:-1]
-        return Derivation(self.schema, (*self.actions, action), stack)
+        return Derivation(self.schema, (*self.actions, action), self.runnable, stack)
 
     def _allows(self, action: Action) -> bool:
         """Whether an action is among the legal ones, without making all of them."""
@@ -157,14 +172,27 @@ class Derivation:
             first = 0 if kind == COLUMN_TYPE and self._allows_star() else len(self.schema.tables)
             return kind == COLUMN_TYPE and first <= action.column < len(self.schema.columns)
         rule = PRODUCTIONS[action.production]
-        return rule.type == kind and (kind != "agg_op" or rule.name == "none" or self._allows_aggregate())
+        return rule.type == kind and self._allows_rule(rule)
+
+    def _allows_rule(self, rule: Production) -> bool:
+        """Whether a production of the open type may be applied."""
+        if rule.type == "agg_op":
+            return rule.name == "none" or self._allows_aggregate()
+        if self.runnable and rule.type == "sel_col":
+            most = self._width()
+            return most is None or self._open[-1].made < most
+        return not (self.runnable and rule.type == "orderBy_expr" and self._is_left())
 
     def _allows_reduce(self) -> bool:
         if not self._open:
             return False
         top = self._open[-1]
-        count = top.rule.fields[top.place].count
-        return count == "?" or (count == "*" and top.made > 0)
+        field = top.rule.fields[top.place]
+        if self.runnable and field.type == "groupBy_expr" and top.needs_group:
+            return False
+        if self.runnable and field.type == "sel_col":
+            return top.made >= (self._width() or 1)
+        return field.count == "?" or (field.count == "*" and top.made > 0)
 
     def _allows_aggregate(self) -> bool:
         if self._open[-1].rule.name == "SelectCol":
@@ -177,8 +205,44 @@ class Derivation:
     def _allows_star(self) -> bool:
         aggregate = self._open[-1].aggregate
         if self._clause() == "Select" and self._open[-2].rule.name == "ValUnit":
-            return self._selected().aggregate in ("none", "count")
+            everything = self._selected().aggregate == "none"
+            return not self.runnable or self._is_alone() if everything else self._selected().aggregate == "count"
         return aggregate == "count"
+
+    def _query(self) -> tuple[_Open, _Open]:
+        """The innermost open query, and what it stands in."""
+        place = next(n for n in range(len(self._open) - 1, -1, -1) if self._open[n].rule.name == "Query")
+        return self._open[place], self._open[place - 1]
+
+    def _is_alone(self) -> bool:
+        """Whether the innermost query is the whole one."""
+        return self._query()[1].rule.name == "SingleQuery"
+
+    def _is_left(self) -> bool:
+        """Whether a set operator follows the innermost query."""
+        outside = self._query()[1]
+        return outside.rule.number in _SET_OPERATORS and outside.place == 1
+
+    def _width(self) -> int | None:
+        """How many columns the innermost query has to have; None for any number."""
+        outside = self._query()[1]
+        if outside.rule.number in _SET_OPERATORS:
+            if outside.place == 1:
+                return None
+            return sum(rule.name == "SelectCol" for rule in self._result(outside.step + 1))
+        return 1 if outside.rule.type == "cond_expr" else None
+
+    def _result(self, step: int) -> list[Production]:
+        """The productions that made the result of the query that an action applied; nothing else precedes Reduce."""
+        rest = takewhile(lambda action: not isinstance(action, Reduce), self.actions[step:])
+        return [PRODUCTIONS[action.production] for action in rest if isinstance(action, ApplyRule)]
+
+    def _with_aggregate(self, stack: tuple[_Open, ...]) -> tuple[_Open, ...]:
+        """The open productions: a query that is ordered by an aggregate needs a group, or another aggregate."""
+        query, _ = self._query()
+        if self._clause() not in ("Order", "Superlative") or any(map(_is_aggregate, self._result(query.step))):
+            return stack
+        return tuple(replace(one, needs_group=True) if one.step == query.step else one for one in stack)
 
     def _clause(self) -> str:
         """The name of the innermost part of a query that is open."""
@@ -187,6 +251,10 @@ class Derivation:
     def _selected(self) -> _Open:
         """The open column of the result."""
         return next(one for one in reversed(self._open) if one.rule.name == "SelectCol")
+
+
+def _is_aggregate(rule: Production) -> bool:
+    return rule.type == "agg_op" and rule.name != "none"
 
 
 @cache

@@ -6,8 +6,9 @@ Source: taoyds/spider, `process_sql.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mate_cli.sql.schema import STAR, Schema
@@ -17,15 +18,27 @@ UNIT_OPERATORS = ("none", "-", "+", "*", "/")
 OPERATORS = ("not", "between", "=", ">", "<", ">=", "<=", "!=", "in", "like", "is", "exists")
 DIRECTIONS = ("asc", "desc")
 SET_OPERATORS = ("intersect", "union", "except")
+MAX_CONDITIONS = 100
+"""Of a clause."""
+MAX_NESTING = 20
+"""Queries in each other, or joined by set operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnUnit:
-    """A column, perhaps aggregated: max(DISTINCT column)."""
+    """A column, perhaps aggregated: max(DISTINCT column).
+
+    Args:
+        aggregate: a place in `AGGREGATES`.
+        column: its number.
+        distinct: each value counts once.
+        place: of the table in FROM that it is of, from 0; None for the only one. Queries are compared without it.
+    """
 
     aggregate: int
     column: int
     distinct: bool = False
+    place: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +152,9 @@ class Query:
         return replace(self, intersect=None, union=None, except_=None)
 
 
-Value = float | str | ColumnUnit | Query | None
+Value = int | float | str | ColumnUnit | Query | None
+MAX_INTEGER = 2**63
+"""SQLite's integers are smaller; a larger number is a float."""
 
 
 def query_from_dict(entry: Mapping[str, Any], schema: Schema) -> Query:
@@ -152,15 +167,24 @@ def query_from_dict(entry: Mapping[str, Any], schema: Schema) -> Query:
     """
     try:
         return _FromDict(schema).query(entry)
-    except (KeyError, TypeError, IndexError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"sql is not in the layout of Spider ({error!r})") from error
 
 
 class _FromDict:
     def __init__(self, schema: Schema) -> None:
         self._columns, self._tables = len(schema.columns), len(schema.tables)
+        self._depth = 0
 
     def query(self, entry: Mapping[str, Any]) -> Query:
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            raise ValueError(f"sql has more than {MAX_NESTING} queries in each other")
+        found = self._single(entry)
+        self._depth -= 1
+        return found
+
+    def _single(self, entry: Mapping[str, Any]) -> Query:
         distinct, items = entry["select"]
         units, joins = entry["from"]["table_units"], entry["from"]["conds"]
         return Query(
@@ -170,12 +194,17 @@ class _FromDict:
             group_by=tuple(map(self._column, entry["groupBy"])),
             having=self._conditions(entry["having"]),
             order_by=self._order(entry["orderBy"]),
-            limit=entry["limit"],
+            limit=self._limit(entry["limit"]),
             distinct=bool(distinct),
             intersect=self._next(entry["intersect"]),
             union=self._next(entry["union"]),
             except_=self._next(entry["except"]),
         )
+
+    def _limit(self, value: Any) -> int | None:  # noqa: ANN401 - what JSON holds
+        if value is None or (type(value) is int and abs(value) < MAX_INTEGER):
+            return value
+        raise ValueError(f"sql has LIMIT {value!r}")
 
     def _next(self, entry: Mapping[str, Any] | None) -> Query | None:
         return self.query(entry) if entry else None
@@ -198,7 +227,12 @@ class _FromDict:
         return ValueUnit(_place(operator, UNIT_OPERATORS), self._column(left), self._column(right) if right else None)
 
     def _conditions(self, entries: Sequence[Any]) -> Conditions:
-        return Conditions(tuple(map(self._condition, entries[::2])), tuple(map(str, entries[1::2])))
+        items, connectors = entries[::2], entries[1::2]
+        if len(items) > MAX_CONDITIONS:
+            raise ValueError(f"sql has a clause of more than {MAX_CONDITIONS} conditions")
+        if len(connectors) != max(0, len(items) - 1) or not {*connectors} <= {"and", "or"}:
+            raise ValueError("sql has conditions that neither and nor or joins")
+        return Conditions(tuple(map(self._condition, items)), tuple(connectors))
 
     def _condition(self, entry: Sequence[Any]) -> Condition:
         negated, operator, unit, value, second = entry
@@ -210,12 +244,16 @@ class _FromDict:
             return self.query(value)
         if isinstance(value, list | tuple):
             return self._column(value)
-        if value is None or isinstance(value, str | int | float):
+        if isinstance(value, float) and abs(value) < MAX_INTEGER and value.is_integer():
+            return int(value)  # the files have 20.0 for 20
+        if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
             return value
         raise ValueError(f"a condition compares with {value!r}")
 
     def _order(self, entry: Sequence[Any]) -> OrderBy | None:
-        return OrderBy(str(entry[0]), tuple(map(self._unit, entry[1]))) if entry else None
+        if entry and entry[0] not in DIRECTIONS:
+            raise ValueError(f"sql is ordered {entry[0]!r}")
+        return OrderBy(entry[0], tuple(map(self._unit, entry[1]))) if entry else None
 
 
 def _place(number: Any, names: Sequence[str]) -> int:  # noqa: ANN401 - what JSON holds

@@ -1,29 +1,32 @@
-"""Read SQL as people write it.
+"""Read SQL as people write it, or refuse it: no part of a query is left out silently.
 
 Source: taoyds/spider, `process_sql.py`, whose reading this is: conditions are a flat list, a column without a table is
-of the first table that has it, what stands in double quotes is a value, and a set operator is of the last query.
+of the first table that has it, a name of a table means the same throughout, and a set operator is of the last query.
+Beyond that each column knows its place in FROM, so that what is written again gives the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from mate_cli.errors import MissingDependencyError
 from mate_cli.sql import ir
+from mate_cli.sql.expressions import (
+    AGGREGATE_KEYS,
+    ExpressionReader,
+    Scope,
+    Tree,
+    UnreadableQueryError,
+    literal_number,
+    text_of,
+)
+from mate_cli.sql.names import fold, is_keyword
 from mate_cli.sql.schema import STAR, Schema
 
-_AGGREGATE_KEYS = ("max", "min", "count", "sum", "avg")
-_UNIT_KEYS = {"sub": "-", "add": "+", "mul": "*", "div": "/"}
-_COMPARISON_KEYS = {"eq": "=", "gt": ">", "lt": "<", "gte": ">=", "lte": "<=", "neq": "!=", "like": "like"}
-
-Tree = Any
-"""A node of sqlglot's syntax trees."""
-
-
-class UnreadableQueryError(ValueError):
-    """A text is no query that can be read; the message says why."""
+_MAX_DEPTH = 250
+"""Of a syntax tree; SQLite's own limit is 1,000."""
 
 
 def parse(sql: str, schema: Schema) -> ir.Query:
@@ -35,260 +38,268 @@ def parse(sql: str, schema: Schema) -> ir.Query:
     """
     try:
         import sqlglot
-        from sqlglot.errors import SqlglotError
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
             "SQL is read by the package sqlglot", remedy="pip install 'mate-cli[text_to_sql]'"
         ) from error
     try:
+        _refuse_signs(sqlglot.tokenize(sql, read="sqlite"))
         tree = sqlglot.parse_one(sql.strip().rstrip(";"), read="sqlite")
-    except (SqlglotError, RecursionError) as error:
-        raise UnreadableQueryError(
-            f"no SQL: {str(error).splitlines()[0] if str(error) else 'nested too deep'}"
-        ) from error
-    return _Reader(schema, tree).query(tree)
+    except UnreadableQueryError:
+        raise
+    except RecursionError as error:
+        raise UnreadableQueryError("no SQL: nested too deep") from error
+    except Exception as error:  # sqlglot has errors of its own, and any other for some texts
+        raise UnreadableQueryError(f"no SQL: {next(iter(str(error).splitlines()), type(error).__name__)}") from error
+    return read_tree(tree, schema, sql)
 
 
-class _Reader:
-    """Lowers a syntax tree. Names of tables in the whole tree hold where a nested query has none of its own."""
+def read_tree(tree: Tree, schema: Schema, sql: str = "") -> ir.Query:
+    """Read a syntax tree of sqlglot.
 
-    def __init__(self, schema: Schema, tree: Tree) -> None:
-        self._schema = schema
-        self._names: dict[str, int | None] = {}  # tables by what the query calls them; None for a nested query
-        tables = (node for node in tree.walk() if node.key == "table")
-        self._everywhere = {name: number for table in tables for name, number in self._named(table)}
+    Args:
+        tree: of a whole query.
+        schema: of the database.
+        sql: the text, to see what names are quoted with.
+
+    Raises:
+        UnreadableQueryError: as `parse`.
+    """
+    _refuse_depth(tree)
+    try:
+        reader = _Reader(schema, tree, sql)
+        query = reader.query(tree)
+    except (AttributeError, TypeError, KeyError, IndexError) as error:  # trees differ between versions of sqlglot
+        raise UnreadableQueryError(f"a syntax tree of a form that is not known ({error!r})") from error
+    reader.refuse_unread(tree)
+    return query
+
+
+def _refuse_signs(tokens: Sequence[Any]) -> None:
+    """Refuse "+" in front of a single thing: it changes how SQLite compares that, and a tree does not have it."""
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.token_type.name == "PLUS" and not _ends_operand(before):
+            raise UnreadableQueryError("a + with nothing in front of it")
+
+
+def _ends_operand(token: Any) -> bool:  # noqa: ANN401 - of sqlglot, or None
+    if token is None or token.token_type.name in ("STRING", "IDENTIFIER", "R_PAREN"):
+        return token is not None
+    return token.text.replace("_", "a").isalnum() and not is_keyword(token.text)
+
+
+def _refuse_depth(tree: Tree) -> None:
+    level, depth = [tree], 0
+    while level:
+        level = [child for node in level for child in node.iter_expressions()]
+        depth += 1
+        if depth > _MAX_DEPTH:
+            raise UnreadableQueryError(f"it is nested too deep: more than {_MAX_DEPTH} levels")
+
+
+class _Reader(ExpressionReader):
+    """Lowers queries."""
+
+    _depth = 0
 
     def query(self, tree: Tree) -> ir.Query:
         """Read a query, or several that set operators join."""
-        tree = _bare(tree)
-        if tree.key in ir.SET_OPERATORS:
-            if not tree.args.get("distinct", True):
-                raise UnreadableQueryError(f"{tree.key.upper()} ALL")
-            return self._joined(tree)
-        if tree.key != "select":
-            raise UnreadableQueryError(f"it begins with {tree.key.upper()}, not with SELECT")
-        _refuse(
-            tree, ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "distinct", "kind")
-        )
-        outer, self._names = self._names, {}
+        tree = self.bare(tree)
+        self._depth += 1
+        if self._depth > ir.MAX_NESTING:
+            raise UnreadableQueryError(f"more than {ir.MAX_NESTING} queries in each other")
+        outer = self.scope
         try:
-            return self._single(tree)
+            return self._joined(tree) if tree.key in ir.SET_OPERATORS else self._single(tree)
         finally:
-            self._names = outer
+            self._depth -= 1
+            self.scope = outer
 
     def _joined(self, tree: Tree) -> ir.Query:
         """Queries one after the other: what orders and limits them all is taken to be of the last one."""
-        parts = _chain(tree)
-        operators, queries = [key for key, _ in parts[1:]], [self.query(part) for _, part in parts]
+        parts = self._chain(tree)
+        if len(parts) > ir.MAX_NESTING:
+            raise UnreadableQueryError(f"more than {ir.MAX_NESTING} queries joined by set operators")
+        queries: list[ir.Query] = []
+        aliases: set[str] = set()
+        for _, part in parts:
+            queries.append(self._single(part))
+            aliases |= self.scope.aliases.keys()
         last = queries[-1]
-        last = replace(last, order_by=self._order(tree, last) or last.order_by, limit=_limit(tree) or last.limit)
-        for operator, query in zip(reversed(operators), reversed(queries[:-1]), strict=True):
+        self.scope.aliases = dict.fromkeys(aliases)
+        order, limit = self._ordered(tree.args.get("order")), self._limit(tree.args.get("limit"))
+        if order:
+            self._refuse_other_columns(order, queries)
+        last = replace(last, order_by=order or last.order_by, limit=last.limit if limit is None else limit)
+        for (operator, _), query in zip(reversed(parts[1:]), reversed(queries[:-1]), strict=True):
             last = query.followed_by(operator, last)
         return last
 
+    def _chain(self, tree: Tree, *, inner: bool = False) -> list[tuple[str, Tree]]:
+        """The queries that set operators join, from left to right, each but the first with its operator."""
+        outside, tree = tree, self.bare(tree)
+        if tree.key not in ir.SET_OPERATORS:
+            if tree is not outside and (tree.args.get("order") or tree.args.get("limit")):
+                raise UnreadableQueryError("ORDER BY or LIMIT of a query beside a set operator")
+            return [("", tree)]
+        self.take(tree, *ir.SET_OPERATORS)
+        if inner and (tree.args.get("order") or tree.args.get("limit")):
+            raise UnreadableQueryError("ORDER BY or LIMIT of a query beside a set operator")
+        if not tree.args.get("distinct", True):
+            raise UnreadableQueryError(f"{tree.key.upper()} ALL")
+        left, right = self._chain(tree.this, inner=True), self._chain(tree.expression, inner=True)
+        (_, second), *others = right
+        return [*left, (tree.key, second), *others]
+
+    def _refuse_other_columns(self, order: ir.OrderBy, queries: Sequence[ir.Query]) -> None:
+        """Refuse an ORDER BY behind set operators that means one column by the first query, another by the last."""
+        if any(item.unit.left == ir.ColumnUnit(0, STAR) and not item.aggregate for q in queries for item in q.select):
+            raise UnreadableQueryError("ORDER BY behind set operators of all columns")
+        for unit in order.units:
+            places = [self._place_in(query, unit) for query in queries]
+            first = next((place for place in places if place is not None), None)
+            if places[-1] != first:
+                raise UnreadableQueryError("an ORDER BY that is of another column in the last query")
+
+    def _place_in(self, query: ir.Query, unit: ir.ValueUnit) -> int | None:
+        """The place of something in a query's result, by its name."""
+        wanted = self._called(0, unit)
+        return next(
+            (n for n, item in enumerate(query.select) if self._called(item.aggregate, item.unit) == wanted), None
+        )
+
+    def _called(self, aggregate: int, unit: ir.ValueUnit) -> tuple[object, ...]:
+        columns = (
+            (aggregate or c.aggregate, c.distinct, fold(self.schema.columns[c.column].original)) for c in unit.columns()
+        )
+        return (unit.operator, *columns)
+
     def _single(self, tree: Tree) -> ir.Query:
+        if tree.key != "select":
+            raise UnreadableQueryError(f"it begins with {tree.key.upper()}, not with SELECT")
+        self.take(tree, "select")
+        self.scope = Scope()
         source = self._source(tree)
         items = tuple(map(self._item, tree.expressions))
-        group = tree.args.get("group")
+        group, distinct = tree.args.get("group"), tree.args.get("distinct")
         return ir.Query(
             select=items,
             source=source,
-            where=self._clause(tree.args.get("where")),
-            group_by=tuple(map(self._column, group.expressions)) if group else (),
-            having=self._clause(tree.args.get("having")),
+            where=self.clause(tree.args.get("where"), "where"),
+            group_by=tuple(map(self.column, self.take(group, "group").expressions)) if group else (),
+            having=self.clause(tree.args.get("having"), "having"),
             order_by=self._ordered(tree.args.get("order")),
-            limit=_limit(tree),
-            distinct=bool(tree.args.get("distinct")),
+            limit=self._limit(tree.args.get("limit")),
+            distinct=bool(distinct and not self.take(distinct, "distinct").expressions),
         )
-
-    def _order(self, tree: Tree, last: ir.Query) -> ir.OrderBy | None:
-        """What orders the result of set operators; its columns are those of the tables of the last query."""
-        outer = self._names
-        self._names = {self._schema.tables[table].original.lower(): table for table in last.source.tables}
-        try:
-            return self._ordered(tree.args.get("order"))
-        finally:
-            self._names = outer
 
     def _source(self, tree: Tree) -> ir.From:
         first = tree.args.get("from_") or tree.args.get("from")
         if first is None:
             raise UnreadableQueryError("there is no FROM")
         joins = tree.args.get("joins") or []
+        self.take(first, "from")
         for join in joins:
-            if join.side or join.kind not in ("", "INNER", "CROSS") or join.args.get("using"):
-                raise UnreadableQueryError(f"{join.side or join.kind or 'USING'} of a join")
+            if join.side or join.args.get("kind") not in (None, "", "INNER", "CROSS"):
+                raise UnreadableQueryError(f"{join.side or join.kind} of a join")
+            self.take(join, "join")
         units = [self._table(part.this) for part in (first, *joins)]
         items: list[ir.Condition] = []
         connectors: list[str] = []
-        for condition in (join.args["on"] for join in joins if not _always(join.args.get("on"))):
-            found = self._conditions(condition)
+        clauses = [join.args["on"] for join in joins if not self._is_always(join.args.get("on"))]
+        for clause in clauses:
+            found = self.conditions(clause)
+            if len(clauses) > 1 and "or" in found.connectors:
+                raise UnreadableQueryError("OR in one of several ON")
             connectors += ["and"] * bool(items) + list(found.connectors)
             items += found.items
         return ir.From(tuple(units), ir.Conditions(tuple(items), tuple(connectors)))
 
     def _table(self, tree: Tree) -> int | ir.Query:
         if tree.key == "subquery":
-            self._names[tree.alias.lower()] = None
-            return self.query(tree)
-        if tree.key != "table":
-            raise UnreadableQueryError(f"FROM names a {tree.key}")
-        number = self._schema.table_named(tree.name)
+            self._take_alias(self.take(tree, tree.key))
+            query = self.query(tree.this)
+            self.scope.add(None, tree.alias, "")
+            return query
+        if tree.key != "table" or tree.this.key != "identifier":
+            raise UnreadableQueryError(f"FROM names {text_of(tree)}")
+        self._take_alias(self.take(tree, tree.key))
+        self.take(tree.this, "identifier")
+        number = self.schema.table_named(tree.name)
         if number is None:
             raise UnreadableQueryError(f"there is no table {tree.name}")
-        self._names |= self._named(tree)
+        if tree.alias and self.schema.table_named(tree.alias) not in (None, number):
+            raise UnreadableQueryError(f"{tree.alias} is called as another table is")
+        self.scope.add(number, tree.alias, tree.name)
         return number
 
-    def _named(self, tree: Tree) -> Iterator[tuple[str, int | None]]:
-        """What a table is called in a query: its alias, and its own name behind those of others."""
-        number = self._schema.table_named(tree.name)
-        yield from ((name.lower(), number) for name in dict.fromkeys((tree.alias, tree.name)) if name)
+    def _take_alias(self, tree: Tree) -> None:
+        alias = tree.args.get("alias")
+        if alias:
+            self.take(self.take(alias, "tablealias").this, "identifier")
 
     def _item(self, tree: Tree) -> ir.SelectItem:
-        tree = tree.this if tree.key == "alias" else tree
-        if tree.key not in _AGGREGATE_KEYS:
-            return ir.SelectItem(0, self._unit(tree))
-        inner, distinct = _argument(tree)
-        unit = self._unit(inner)
+        if tree.key != "alias":
+            return self._result(tree)
+        self.take(self.take(tree, "alias").args["alias"], "identifier")
+        item = self._result(tree.this)
+        is_column = not (item.aggregate or item.unit.operator or item.unit.left.aggregate)
+        self.scope.aliases[fold(tree.alias)] = item.unit.left if is_column else None
+        return item
+
+    def _result(self, tree: Tree) -> ir.SelectItem:
+        if tree.key not in AGGREGATE_KEYS:
+            return ir.SelectItem(0, self.unit(tree, star=True))
+        inner, distinct = self.argument(tree)
+        unit = self.unit(inner, star=tree.key == "count" and not distinct)
         unit = replace(unit, left=replace(unit.left, distinct=distinct)) if distinct else unit
         return ir.SelectItem(ir.AGGREGATES.index(tree.key), unit)
-
-    def _unit(self, tree: Tree) -> ir.ValueUnit:
-        tree = _bare(tree)
-        sign = _UNIT_KEYS.get(tree.key)
-        if sign is None:
-            return ir.ValueUnit(0, self._column(tree))
-        return ir.ValueUnit(ir.UNIT_OPERATORS.index(sign), self._column(tree.left), self._column(tree.right))
-
-    def _column(self, tree: Tree) -> ir.ColumnUnit:
-        tree = _bare(tree)
-        if tree.key in _AGGREGATE_KEYS:
-            inner, distinct = _argument(tree)
-            return ir.ColumnUnit(ir.AGGREGATES.index(tree.key), self._number(inner), distinct)
-        if tree.key == "distinct" and len(tree.expressions) == 1:
-            return ir.ColumnUnit(0, self._number(tree.expressions[0]), True)
-        return ir.ColumnUnit(0, self._number(tree))
-
-    def _number(self, tree: Tree) -> int:
-        tree = _bare(tree)
-        if tree.key == "star" or (tree.key == "column" and tree.name == "*"):
-            return STAR
-        if tree.key != "column":
-            raise UnreadableQueryError(f"{tree.sql(dialect='sqlite')} is no column")
-        for tables in self._places(tree.table.lower()):
-            found = self._schema.column_named(tree.name, tables)
-            if found is not None:
-                return found
-        raise UnreadableQueryError(f"there is no column {tree.sql(dialect='sqlite')}")
-
-    def _places(self, name: str) -> Iterator[list[int]]:
-        """The tables that a column may be of; a name holds everywhere, and means the last table that was given it."""
-        if not name:
-            yield list(dict.fromkeys(number for number in self._names.values() if number is not None))
-        for names in (self._everywhere, self._names):
-            number = names.get(name)
-            yield [] if number is None else [number]
-
-    def _clause(self, tree: Tree | None) -> ir.Conditions:
-        return self._conditions(tree.this) if tree else ir.Conditions()
-
-    def _conditions(self, tree: Tree) -> ir.Conditions:
-        """Conditions in the order of the text."""
-        if tree.key not in ("and", "or"):
-            return ir.Conditions((self._condition(tree),))
-        left, right = self._conditions(tree.left), self._conditions(tree.right)
-        return ir.Conditions((*left.items, *right.items), (*left.connectors, tree.key, *right.connectors))
-
-    def _condition(self, tree: Tree) -> ir.Condition:
-        negated = tree.key == "not"
-        tree = tree.this if negated else tree
-        negated ^= bool(tree.args.get("negate"))  # of LIKE, in newer versions of sqlglot
-        if tree.key == "paren":
-            raise UnreadableQueryError("conditions in brackets")
-        if tree.key == "between":
-            ends = self._value(tree.args["low"]), self._value(tree.args["high"])
-            return ir.Condition(negated, ir.OPERATORS.index("between"), self._unit(tree.this), *ends)
-        if tree.key == "in":
-            return ir.Condition(negated, ir.OPERATORS.index("in"), self._unit(tree.this), self._members(tree))
-        if tree.key not in _COMPARISON_KEYS:
-            raise UnreadableQueryError(f"the condition {tree.sql(dialect='sqlite')}")
-        sign = _COMPARISON_KEYS[tree.key]
-        return ir.Condition(negated, ir.OPERATORS.index(sign), self._unit(tree.left), self._value(tree.right))
-
-    def _members(self, tree: Tree) -> ir.Value:
-        query = tree.args.get("query")
-        if query is not None:
-            return self.query(query)
-        if len(tree.expressions) != 1:
-            raise UnreadableQueryError("IN with several values")
-        return self._value(tree.expressions[0])
-
-    def _value(self, tree: Tree) -> ir.Value:
-        tree = _bare(tree)
-        if tree.key == "select" or tree.key in ir.SET_OPERATORS:
-            return self.query(tree)
-        if tree.key == "neg" and tree.this.key == "literal":
-            return -float(tree.this.name)
-        if tree.key == "literal":
-            return f'"{tree.name}"' if tree.is_string else float(tree.name)
-        if tree.key == "column" and not tree.table and tree.this.args.get("quoted"):
-            return f'"{tree.name}"'
-        return self._column(tree)
 
     def _ordered(self, tree: Tree | None) -> ir.OrderBy | None:
         if tree is None:
             return None
-        directions = ["desc" if one.args.get("desc") else "asc" for one in tree.expressions]
-        said = [one.args.get("desc") is not None for one in tree.expressions]
-        last = next((d for d, s in zip(reversed(directions), reversed(said), strict=True) if s), "asc")
-        return ir.OrderBy(last, tuple(self._unit(one.this) for one in tree.expressions))
+        self.take(tree, "order")
+        directions = set()
+        for one in tree.expressions:
+            self.take(one, "ordered")
+            directions.add(descending := bool(one.args.get("desc")))
+            if bool(one.args.get("nulls_first")) == descending:  # NULL is smaller than all else
+                raise UnreadableQueryError(f"NULLS FIRST or LAST: {text_of(one)}")
+        if len(directions) > 1:
+            raise UnreadableQueryError("ORDER BY in two directions")
+        units = tuple(self._ordering(one.this) for one in tree.expressions)
+        return ir.OrderBy("desc" if True in directions else "asc", units)
+
+    def _ordering(self, tree: Tree) -> ir.ValueUnit:
+        unit = self.unit(tree)
+        tree = _inside(tree)
+        is_name = tree.key == "column" and not tree.args.get("table")
+        if is_name and (name := fold(tree.name)) in self.scope.aliases:
+            meant = self.scope.aliases[name]
+            if meant is None or (meant.column, meant.place) != (unit.left.column, unit.left.place):
+                raise UnreadableQueryError(f"ORDER BY {tree.name}, which is a column and another column's name")
+        return unit
+
+    def _limit(self, tree: Tree | None) -> int | None:
+        if tree is None:
+            return None
+        number = tree.expression
+        if tree.key != "limit" or number is None or number.key != "literal" or number.is_string:
+            raise UnreadableQueryError("a LIMIT that is no number")
+        self.take(self.take(tree, "limit").expression, "literal")
+        limit = literal_number(number.name)
+        if not isinstance(limit, int):
+            raise UnreadableQueryError("a LIMIT that is no whole number")
+        return limit
+
+    def _is_always(self, condition: Tree | None) -> bool:
+        """Whether tables are joined without a condition; where the next ON stands for both, sqlglot says TRUE."""
+        if condition is None:
+            return True
+        return condition.key == "boolean" and self.take(condition, "boolean").this is True
 
 
-def _bare(tree: Tree) -> Tree:
-    while tree.key in ("paren", "subquery"):
+def _inside(tree: Tree) -> Tree:
+    while tree.key == "paren":
         tree = tree.this
     return tree
-
-
-def _chain(tree: Tree) -> list[tuple[str, Tree]]:
-    """The queries that set operators join, from left to right, each but the first with its operator."""
-    if tree.key not in ir.SET_OPERATORS:
-        return [("", tree)]
-    (_, second), *others = _chain(_bare(tree.expression))
-    return [*_chain(_bare(tree.this)), (tree.key, second), *others]
-
-
-def _argument(tree: Tree) -> tuple[Tree, bool]:
-    """What is aggregated, and whether each value counts once."""
-    inner = tree.this
-    if inner is None or tree.expressions:
-        raise UnreadableQueryError(f"{tree.key.upper()} of several things")
-    if inner.key == "distinct":
-        if len(inner.expressions) != 1:
-            raise UnreadableQueryError(f"{tree.key.upper()} of several things")
-        return inner.expressions[0], True
-    return inner, False
-
-
-def _always(condition: Tree | None) -> bool:
-    """Whether tables are joined without a condition; where the next ON stands for both, sqlglot says TRUE."""
-    return condition is None or condition.key == "boolean"
-
-
-def _limit(tree: Tree) -> int | None:
-    limit = tree.args.get("limit")
-    if limit is None:
-        return None
-    if limit.expression is None or limit.expression.key != "literal" or limit.expression.is_string:
-        raise UnreadableQueryError("a LIMIT that is no number")
-    try:
-        return int(limit.expression.name)
-    except ValueError as error:
-        raise UnreadableQueryError("a LIMIT that is no whole number") from error
-
-
-def _refuse(tree: Tree, known: Sequence[str]) -> None:
-    """Refuse a query with parts of which Spider's layout has nothing."""
-    other = next((name for name, part in tree.args.items() if part and name not in (*known, "from", "hint")), None)
-    if other:
-        raise UnreadableQueryError(f"{other.upper()} of a query")

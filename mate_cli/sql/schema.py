@@ -5,6 +5,7 @@ Source: Xu et al. 2021 (DT-Fixup), the released code; Yu et al. 2018 (Spider), `
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,13 @@ from typing import Any
 
 from mate_cli.errors import DataError
 from mate_cli.files.door import reading
+from mate_cli.sql.names import fold
 
 STAR = 0
 """The number of the column "*" that is of no table of its own, and of the table "*" that it is of."""
+_GZIP = b"\x1f\x8b"
+_MAX_BYTES = 200 << 20
+"""Of a file of schemas, unpacked."""
 KINDS = ("text", "number", "time", "boolean", "others")
 """Types of columns; what is none of the first four is "others"."""
 
@@ -51,6 +56,7 @@ class Schema:
         columns: T + 1 and as many as the database has.
         primary_keys: numbers of columns.
         foreign_keys: pairs of columns, each referring to the second.
+        notes: what of the database is not in it, as plain sentences.
     """
 
     name: str
@@ -58,6 +64,7 @@ class Schema:
     columns: tuple[SchemaColumn, ...]
     primary_keys: tuple[int, ...] = ()
     foreign_keys: tuple[tuple[int, int], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def expanded(
@@ -67,6 +74,7 @@ class Schema:
         columns: Sequence[SchemaColumn],
         primary_keys: Sequence[int] = (),
         foreign_keys: Sequence[tuple[int, int]] = (),
+        notes: tuple[str, ...] = (),
     ) -> Schema:
         """Add what is written "*" to the tables and columns of a database, all of them counted from 1."""
         count = len(tables)
@@ -77,6 +85,7 @@ class Schema:
             (*stars, *columns),
             tuple(key + count for key in primary_keys),
             tuple((one + count, other + count) for one, other in foreign_keys),
+            notes,
         )
 
     @classmethod
@@ -87,10 +96,12 @@ class Schema:
             ValueError: it is not in that layout; says why.
         """
         try:
-            names = zip(entry["table_names"], entry["table_names_original"], strict=True)
+            names = _side_by_side(entry, "table_names", "table_names_original")
             tables = [SchemaTable(str(name), str(original)) for name, original in names]
-            rows = zip(entry["column_names"], entry["column_names_original"], entry["column_types"], strict=True)
-            columns = [_column(name, original, kind, len(tables)) for name, original, kind in list(rows)[1:]]
+            star, *real = _side_by_side(entry, "column_names", "column_names_original", "column_types") or [("", "")]
+            if any(list(one) != [-1, "*"] for one in star[:2]):
+                raise ValueError(f"columns begin with [-1, '*'], not with {star[0]!r}")
+            columns = [_column(name, original, kind, len(tables)) for name, original, kind in real]
             primary = _places(entry["primary_keys"], columns)
             foreign = [(_place(one, columns), _place(other, columns)) for one, other in entry["foreign_keys"]]
             return cls.expanded(str(entry["db_id"]), tables, columns, primary, foreign)
@@ -98,27 +109,38 @@ class Schema:
             raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
 
     def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
-        """The number of the first column of the database that SQL calls so, whatever the case.
+        """The number of the first column of the database that SQL calls so; A to Z are as a to z.
 
         Of some tables the first one's counts first; None are all.
         """
         wanted = range(1, len(self.tables)) if tables is None else tables
-        found = {c.table: n for n, c in reversed(list(self._real())) if c.original.lower() == name.lower()}
+        wanted_name = fold(name)
+        found = {c.table: n for n, c in reversed(self._real()) if fold(c.original) == wanted_name}
         return next((found[table] for table in wanted if table in found), None)
 
     def table_named(self, name: str) -> int | None:
-        """The number of the table that SQL calls so, whatever the case."""
+        """The number of the table that SQL calls so; A to Z are as a to z."""
         numbers = range(1, len(self.tables))
-        return next((number for number in numbers if self.tables[number].original.lower() == name.lower()), None)
+        return next((number for number in numbers if fold(self.tables[number].original) == fold(name)), None)
 
     def _real(self) -> list[tuple[int, SchemaColumn]]:
         return list(enumerate(self.columns))[len(self.tables) :]
 
 
+def _side_by_side(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
+    """What lists of the same length hold, place by place."""
+    first, *others = keys
+    for key in others:
+        longer = len(entry[key]) - len(entry[first])
+        if longer:
+            raise ValueError(f"{key} is {'longer' if longer > 0 else 'shorter'} than {first}")
+    return list(zip(*(entry[key] for key in keys), strict=True))
+
+
 def _column(name: Any, original: Any, kind: Any, tables: int) -> SchemaColumn:  # noqa: ANN401 - what JSON holds
     table = name[0]
-    if type(table) is not int or not 0 <= table < tables:
-        raise ValueError(f"column {name[1]!r} is of no table")
+    if type(table) is not int or not 0 <= table < tables or original[0] != table:
+        raise ValueError(f"column {name[1]!r} is of no table, or of two")
     return SchemaColumn(table + 1, str(name[1]), str(original[1]), kind if kind in KINDS else KINDS[-1])
 
 
@@ -142,8 +164,22 @@ def read_schemas(path: Path) -> dict[str, Schema]:
     """
     remedy = "A file of schemas is a list of objects, as Spider's tables.json is"
     with reading(path, DataError, "these schemas cannot be read", remedy):
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = json.loads(_unpacked(path))
         schemas = [Schema.from_entry(entry) for entry in (entries if isinstance(entries, list) else [entries])]
     if not schemas:
         raise DataError("there is no schema in it", where=str(path), remedy=remedy)
-    return {schema.name: schema for schema in schemas}
+    found = {schema.name: schema for schema in schemas}
+    if len(found) < len(schemas):
+        raise DataError("two schemas have the same db_id", where=str(path), remedy="Rename one of them")
+    return found
+
+
+def _unpacked(path: Path) -> bytes:
+    """The content of a file, gzipped or not; JSON takes care of a byte order mark."""
+    with path.open("rb") as file:
+        is_packed = file.read(len(_GZIP)) == _GZIP
+    with gzip.open(path) if is_packed else path.open("rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES >> 20} MB")
+    return content

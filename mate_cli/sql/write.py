@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import count
 
 from mate_cli.sql import ir
+from mate_cli.sql.names import fold, quoted_identifier
 from mate_cli.sql.schema import STAR, Schema
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED = re.compile(
-    r"all|and|as|asc|between|by|case|cast|check|collate|column|constraint|create|cross|default|delete|desc"
-    r"|distinct|drop|else|end|escape|except|exists|foreign|from|full|group|having|in|index|inner|insert|intersect"
-    r"|into|is|isnull|join|key|left|like|limit|natural|not|notnull|null|offset|on|or|order|outer|over|primary"
-    r"|references|right|select|set|table|then|to|transaction|union|unique|update|using|values|when|where|window"
-    r"|with",
-    re.IGNORECASE,
-)
-"""Words of SQL that are no names unless they are quoted."""
 
 
 def write(query: ir.Query, schema: Schema) -> str:
@@ -26,17 +15,13 @@ def write(query: ir.Query, schema: Schema) -> str:
     return _Writer(schema).query(query)
 
 
-def quoted_identifier(name: str) -> str:
-    """A name of a table or column, in quotes where SQL needs them."""
-    plain = _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name)
-    return name if plain else '"{}"'.format(name.replace('"', '""'))
-
-
 class _Writer:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._aliases = (f"T{number}" for number in count(1))
-        self._named: dict[int, list[str]] = {}
+        known = {fold(table.original) for table in schema.tables}
+        self._aliases = (f"T{number}" for number in count(1) if f"t{number}" not in known)
+        self._units: Sequence[int | ir.Query] = ()
+        self._named: list[str] = []  # what the units are called, as far as they are written; empty for a single table
 
     def query(self, query: ir.Query) -> str:
         parts = list(self._single(query))
@@ -45,7 +30,8 @@ class _Writer:
         return " ".join(parts)
 
     def _single(self, query: ir.Query) -> Iterator[str]:
-        outer, self._named = self._named, {}
+        outer = self._units, self._named
+        self._units, self._named = query.source.units, []
         source = self._source(query)
         yield "SELECT DISTINCT" if query.distinct else "SELECT"
         yield ", ".join(_aggregated(one.aggregate, self._unit(one.unit), distinct=False) for one in query.select)
@@ -55,11 +41,11 @@ class _Writer:
             yield "GROUP BY " + ", ".join(map(self._column, query.group_by))
         yield from self._clause("HAVING", query.having)
         if query.order_by:
-            yield "ORDER BY " + ", ".join(map(self._unit, query.order_by.units))
-            yield query.order_by.direction.upper()
+            direction = f" {query.order_by.direction.upper()}"
+            yield "ORDER BY " + ", ".join(self._unit(unit) + direction for unit in query.order_by.units)
         if query.limit is not None:
             yield f"LIMIT {query.limit}"
-        self._named = outer
+        self._units, self._named = outer
 
     def _source(self, query: ir.Query) -> str:
         """Tables and conditions of joins in their order, each condition as soon as its tables are there."""
@@ -73,26 +59,40 @@ class _Writer:
             while end < len(joins) and (place == len(units) - 1 or self._is_known(joins, end)):
                 end += 1
             if place and end > first:
-                on = [self._condition(one, joins=True) for one in joins.items[first:end]]
+                on = [self._condition(one, is_join=True) for one in joins.items[first:end]]
                 text += " ON " + _chained(on, joins.connectors[first : end - 1])
                 first = end
         return text
 
-    def _tables_of(self, join: ir.Condition) -> set[int]:
-        ends = (*join.unit.columns(), *((join.value,) if isinstance(join.value, ir.ColumnUnit) else ()))
-        return {self._schema.columns[end.column].table for end in ends}
-
-    def _is_known(self, joins: ir.Conditions, place: int) -> bool:
+    def _is_known(self, joins: ir.Conditions, number: int) -> bool:
         """Whether the tables of a condition are named already; those after an "or" belong to the last table."""
-        tables = self._tables_of(joins.items[place])
-        again = len(tables) == 1 and isinstance(joins.items[place].value, ir.ColumnUnit)
-        return "or" not in joins.connectors and all(len(self._named.get(table, ())) > again for table in tables)
+        ends = self._ends(joins.items[number])
+        return "or" not in joins.connectors and all(end < len(self._named) for end in ends)
+
+    def _ends(self, join: ir.Condition) -> list[int]:
+        """The places of the tables that a condition of a join is about."""
+        columns = [self._place(one) for one in join.unit.columns()]
+        columns += [self._place(join.value, again=self._is_own(join))] if isinstance(join.value, ir.ColumnUnit) else []
+        return [place for place in columns if place is not None]
+
+    def _is_own(self, join: ir.Condition) -> bool:
+        """Whether a table is joined with itself."""
+        tables = {self._schema.columns[one.column].table for one in (join.unit.left, join.value)}  # type: ignore[union-attr]
+        return len(tables) == 1
+
+    def _place(self, unit: ir.ColumnUnit, *, again: bool = False) -> int | None:
+        """The place in FROM of a column's table; the last one of it where it is there again."""
+        if unit.place is not None:
+            return unit.place
+        table = self._schema.columns[unit.column].table
+        places = [place for place, one in enumerate(self._units) if one == table]
+        return places[-1 if again else 0] if places else None
 
     def _named_unit(self, unit: int | ir.Query) -> str:
         alias = next(self._aliases)
+        self._named.append(alias)
         if isinstance(unit, ir.Query):
             return f"({self.query(unit)}) AS {alias}"
-        self._named.setdefault(unit, []).append(alias)
         return f"{quoted_identifier(self._original(unit))} AS {alias}"
 
     def _original(self, table: int) -> str:
@@ -101,28 +101,27 @@ class _Writer:
     def _unit(self, unit: ir.ValueUnit) -> str:
         return f" {ir.UNIT_OPERATORS[unit.operator]} ".join(map(self._column, unit.columns()))
 
-    def _column(self, unit: ir.ColumnUnit, *, last: bool = False) -> str:
-        return _aggregated(unit.aggregate, self._name(unit.column, last=last), distinct=unit.distinct)
+    def _column(self, unit: ir.ColumnUnit, *, again: bool = False) -> str:
+        return _aggregated(unit.aggregate, self._name(unit, again=again), distinct=unit.distinct)
 
-    def _name(self, column: int, *, last: bool) -> str:
-        found = self._schema.columns[column]
-        if column == STAR or found.original == "*":
+    def _name(self, unit: ir.ColumnUnit, *, again: bool) -> str:
+        found = self._schema.columns[unit.column]
+        if unit.column == STAR or found.original == "*":
             return "*"
-        aliases = self._named.get(found.table)
-        if not aliases:
-            name = quoted_identifier(found.original)
-            return name if name == found.original else f"{quoted_identifier(self._original(found.table))}.{name}"
-        return f"{aliases[-1 if last else 0]}.{quoted_identifier(found.original)}"
+        name, place = quoted_identifier(found.original), self._place(unit, again=again)
+        if place is not None and place < len(self._named):
+            return f"{self._named[place]}.{name}"
+        return name if name == found.original else f"{quoted_identifier(self._original(found.table))}.{name}"
 
     def _clause(self, word: str, conditions: ir.Conditions) -> Iterator[str]:
         if conditions:
             yield f"{word} {_chained([self._condition(one) for one in conditions], conditions.connectors)}"
 
-    def _condition(self, condition: ir.Condition, *, joins: bool = False) -> str:
+    def _condition(self, condition: ir.Condition, *, is_join: bool = False) -> str:
         sign = ir.OPERATORS[condition.operator].upper()
         value = condition.value
-        if joins and isinstance(value, ir.ColumnUnit):
-            text = self._column(value, last=True)
+        if is_join and isinstance(value, ir.ColumnUnit):
+            text = self._column(value, again=self._is_own(condition))
         else:
             text = self._value(value, bracketed=sign == "IN")
         parts = [self._unit(condition.unit), *["NOT"] * condition.negated, sign, text]
@@ -136,7 +135,7 @@ class _Writer:
         if isinstance(value, ir.ColumnUnit):
             text = self._column(value)
         elif isinstance(value, float | int):
-            text = f"{value:.15g}"
+            text = repr(value)
         else:
             text = sql_literal(value)
         return f"({text})" if bracketed else text

@@ -19,6 +19,8 @@ class TableQuestion:
         row_numbers: of each of these rows, its number below the header, from 1.
         rows_in_file: how many there are in all.
         text: the answer; empty where nothing was found.
+        more_rows: there are more than `rows_in_file`, and nobody knows how many.
+        result: the rows of `table` as plain values, where they are the result of a query; None elsewhere.
         cells: (row, column) of the chosen body cells, rows counted in `table`.
         probabilities: of each of them.
         aggregation: what was done with them.
@@ -38,6 +40,8 @@ class TableQuestion:
     row_numbers: tuple[int, ...]
     rows_in_file: int
     text: str = ""
+    more_rows: bool = False
+    result: tuple[tuple[float | str | None, ...], ...] | None = None
     cells: Coordinates = ()
     probabilities: tuple[float, ...] = ()
     aggregation: str = "none"

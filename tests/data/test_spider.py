@@ -123,3 +123,55 @@ def test_damaged_schemas_are_named(tmp_path, change, says):
     assert (problems[0].file, problems[0].key) == ("tables.json", "flight_2")
     assert says in problems[0].what
     assert main(["data", "check", "data=spider", f"data.root={tmp_path}"]) == 2
+
+
+def nested(levels):
+    """The parsed form of a query in a query in a query."""
+    sql = COUNT
+    for _ in range(levels):
+        sql = COUNT | {"where": [[False, 8, [0, [0, 1, False], None], sql, None]]}
+    return sql
+
+
+CONDITION = [False, 2, [0, [0, 1, False], None], "1", None]
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        (nested(30), "more than 20 queries in each other"),
+        (COUNT | {"where": [CONDITION, *["and", CONDITION] * 3000]}, "more than 100 conditions"),
+        (COUNT | {"where": [CONDITION, CONDITION]}, "neither and nor or"),
+        (COUNT | {"where": [[*CONDITION[:3], float("inf"), None]]}, "compares with inf"),
+        (COUNT | {"limit": "3"}, "LIMIT '3'"),
+        (COUNT | {"orderBy": ["up", [[0, [0, 1, False], None]]]}, "ordered 'up'"),
+        (COUNT | {"union": [1]}, "not in the layout of Spider"),
+        (COUNT | {"union": "x"}, "not in the layout of Spider"),
+    ],
+)
+def test_parsed_queries_that_are_too_deep_or_damaged_are_named(tmp_path, capsys, sql, says):
+    write(tmp_path, [asked(), asked(sql=sql)])
+    assert main(["data", "check", "data=spider", f"data.root={tmp_path}"]) == 2
+    shown = capsys.readouterr().out
+    assert "train_spider.json: entry 1" in shown
+    assert says in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        (" AND ".join(f"Code = {n}" for n in range(3000)), "nested too deep"),
+        ("Code = -'abc'", "is no column"),
+        ("Code = 1e400", "too large"),
+        ("Code IS NULL", "the condition Code IS NULL"),
+    ],
+)
+def test_texts_that_are_too_deep_or_not_represented_are_named(tmp_path, condition, says):
+    text = f"SELECT count(*) FROM airports WHERE {condition}"
+    release = write(tmp_path, [asked(), asked(text, sql=None)])
+    one, other = release.examples("train")
+    assert one.query
+    assert other.query is None
+    (note,) = release.notes
+    assert note.key == "train_spider-00001"
+    assert says in note.what

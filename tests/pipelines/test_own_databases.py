@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +15,12 @@ from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.pipelines.inference import own_databases
 from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database
+from mate_cli.reports.answers.files import answers_csv, answers_json
+from mate_cli.reports.answers.page import render_answers
+from mate_cli.reports.answers.terminal import print_session
+from mate_cli.terminal.console import Console
 
+FILES = Path(__file__).parents[1] / "sql" / "databases"
 ENTRY = {
     "db_id": "shop",
     "table_names": ["order"],
@@ -63,9 +70,59 @@ def texts(answered):
 def test_rows_of_the_query_are_shown(model, database):
     whole, counted = ask(model, database, "a: SELECT * FROM orders", "b: SELECT count(*) FROM orders")
     assert whole.text == "SELECT * FROM orders"
-    assert texts(whole) == [["customer", "price"], ["Ann", "2.5"], ["Bo", ""]]
+    assert texts(whole) == [["customer", "price"], ["Ann", "2.5"], ["Bo", "NULL"]]
     assert (whole.row_numbers, whole.rows_in_file, whole.warnings) == ((1, 2), 2, ())
     assert texts(counted) == [["count(*)"], ["2"]]
+
+
+def test_files_hold_the_rows(model, database, tmp_path):
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("CREATE TABLE notes (text, data)")
+        connection.execute("INSERT INTO notes VALUES (?, ?)", ("a\x1b[31m\u202eb\x07", b"12"))
+        connection.execute("INSERT INTO notes VALUES (9007199254740993, 1e999)")
+    session = answer_database(
+        AskingDatabase(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"]),
+        lambda: model,
+    )
+    first, none = json.loads(answers_json(session))["answers"]
+    assert first["result"] == {
+        "columns": ["text", "data"],
+        "rows": [["a\x1b[31m\u202eb\x07", "(blob of 2 bytes)"], [9007199254740993, "inf"]],
+    }
+    assert (first["rows"], first["cells"]) == (2, [])
+    assert (none["rows"], none["result"]) == (0, {"columns": ["customer", "price"], "rows": []})
+    assert "row 1, data: (blob of 2 bytes); row 2, text: 9007199254740993; row 2, data: inf" in answers_csv(session)
+    page = render_answers(session)
+    assert "(blob of 2 bytes)" in page
+    assert "a[31mb" in page
+    assert not set(page) & set("\x1b\x07\u202e")
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "hidden"),
+    [
+        ("SELECT a FROM t", 1000, "995 rows not shown"),
+        ("SELECT x.a FROM t x, t y, t z", "more than 100", "more than 95 rows not shown"),
+        ("SELECT a FROM t LIMIT 5", 5, ""),
+    ],
+)
+def test_how_many_rows_there_are(model, sql, rows, hidden):
+    session = answer_database(AskingDatabase(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"]), lambda: model)
+    (answer,) = json.loads(answers_json(session))["answers"]
+    assert answer["rows"] == rows
+    assert len(answer["result"]["rows"]) == min(100, rows if isinstance(rows, int) else 100)
+    console = Console(file=io.StringIO(), width=100)
+    print_session(session, console)
+    assert hidden in console.file.getvalue()
+    assert ("not shown" in console.file.getvalue()) == bool(hidden)
+
+
+def test_what_is_left_out_is_told(model):
+    session = answer_database(
+        AskingDatabase(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"]), lambda: model
+    )
+    assert session.notes == {str(FILES / "broken_view.sqlite"): ["Left out: view v (no such table: main.old)."]}
+    assert texts(session.answers[0])[0] == ["count(*)"]
 
 
 def test_what_cannot_be_run_shows_the_schema(model, database):

@@ -131,9 +131,9 @@ def test_what_cannot_be_read_is_said(text, says):
         parse(text, SHOPS)
 
 
-def random_query(schema: Schema, chance: random.Random):
+def random_query(schema: Schema, chance: random.Random, *, runnable: bool = False):
     """A query by legal actions, each as likely as any other, until it has taken long enough."""
-    state = Derivation(schema)
+    state = Derivation(schema, runnable=runnable)
     while not state.is_complete:
         legal = state.legal()
         if state.step > PATIENCE:

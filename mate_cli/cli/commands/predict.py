@@ -141,7 +141,7 @@ def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
     if cfg.database is not None:
         from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database
 
-        about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions)
+        about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions, cfg.execution_guided)
         return answer_database(about, lambda: open_model(cfg.run, cfg.checkpoint, here, "databases"), say)
     from mate_cli.pipelines.inference.own_tables import Asking, answer_tables
 

@@ -78,6 +78,7 @@ class Predict(Section):
     table: str | list[str] | None
     database: str | None
     schema_: str | None = Field(alias="schema")
+    execution_guided: bool
     question: str | list[str] | None
     questions: str | None
     sheet: str | int | None

@@ -1,7 +1,7 @@
 """Find the likeliest derivation: greedily, or with a beam; only actions that the grammar allows are looked at."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -25,11 +25,13 @@ class Search:
         width: of the beam, less one for every derivation that is complete; 1 is greedy.
         most: steps.
         column_weight: what the logarithm of the probability of a column is multiplied by; 3 in the released code.
+        runnable: see `Derivation`.
     """
 
     width: int = 5
     most: int = 100
     column_weight: float = 1.0
+    runnable: bool = False
 
 
 class Derived(NamedTuple):
@@ -57,12 +59,19 @@ def best_derivations(
     decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
 ) -> list[Derived | None]:
     """The best complete derivation of each example, never worse than the greedy one; None where none is complete."""
-    greedy = _Beam(decoder, memory, Search(1, search.most, search.column_weight)).run(schemas)
-    if search.width == 1:
-        return greedy
-    beam = _Beam(decoder, memory, search).run(schemas)
-    pairs = (filter(None, pair) for pair in zip(greedy, beam, strict=True))
-    return [max(pair, key=lambda one: one.score, default=None) for pair in pairs]
+    return [next(iter(some), None) for some in ranked_derivations(decoder, memory, schemas, search)]
+
+
+def ranked_derivations(
+    decoder: TreeDecoder, memory: Memory, schemas: Sequence[Schema], search: Search
+) -> list[list[Derived]]:
+    """The complete derivations of each example, the best first: the greedy one and those of the beam."""
+    found = _Beam(decoder, memory, replace(search, width=1)).run(schemas)
+    if search.width > 1:
+        beam = _Beam(decoder, memory, search).run(schemas)
+        found = [[*some, *others] for some, others in zip(found, beam, strict=True)]
+    ranked = (sorted(some, key=lambda one: -one.score) for some in found)
+    return [list({one.actions: one for one in reversed(some)}.values())[::-1] for some in ranked]
 
 
 class _Beam:
@@ -75,8 +84,9 @@ class _Beam:
         self.done: dict[int, list[Derived]] = {}
 
     @torch.no_grad()
-    def run(self, schemas: Sequence[Schema]) -> list[Derived | None]:
-        open_ = [_Hypothesis(place, Derivation(schema)) for place, schema in enumerate(schemas)]
+    def run(self, schemas: Sequence[Schema]) -> list[list[Derived]]:
+        runnable = self.search.runnable
+        open_ = [_Hypothesis(place, Derivation(schema, runnable=runnable)) for place, schema in enumerate(schemas)]
         carried = self.decoder.start(len(open_))
         for _ in range(self.search.most):
             if not open_:
@@ -84,8 +94,7 @@ class _Beam:
             rows = torch.tensor([one.rows[-1] if one.rows else place for place, one in enumerate(open_)])
             carried = self._step(open_, Carried(*(tensor.index_select(0, rows) for tensor in carried)))
             open_ = self._extended(open_, carried)
-        found = (self.done.get(place, []) for place in range(len(schemas)))
-        return [max(some, key=lambda one: one.score, default=None) for some in found]
+        return [self.done.get(place, []) for place in range(len(schemas))]
 
     def _step(self, open_: Sequence[_Hypothesis], carried: Carried) -> Carried:
         self.looked_at = self.memory.at(torch.tensor([one.example for one in open_]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from mate_cli.files.door import reading
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.inference.opened import Model
 from mate_cli.pipelines.inference.own_tables import noted_time
-from mate_cli.sql.database import UnrunnableQueryError, is_database, read_database_schema, run_query
+from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_database, read_database_schema, run_query
 from mate_cli.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.sql.schema import Schema, read_schemas
 from mate_cli.sql.tree import PLACEHOLDER
@@ -23,6 +24,9 @@ from mate_cli.tables.asked import read_questions
 from mate_cli.tables.read import valid
 from mate_cli.tables.table import Cell, Table
 
+_TRIAL_SECONDS = 1.0
+"""For each query that is tried before one is chosen."""
+_SCHEMA_FILES = (".json", ".json.gz")
 WITHOUT_VALUES = f"Values are not predicted: put them where {sql_literal(PLACEHOLDER)} stands."
 
 
@@ -35,12 +39,14 @@ class AskingDatabase:
         schema: which of these; None for the only one.
         questions: about it.
         questions_file: a file of more, or None.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
     """
 
     database: str
     schema: str | None = None
     questions: Sequence[str] = ()
     questions_file: str | None = None
+    execution_guided: bool = False
 
 
 def answer_database(
@@ -71,8 +77,9 @@ def answer_database(
         model = load()
     say("")
     with noted_time(seconds, "answers"):
-        answers = _answer(model, examples, path)
-    return Session(model.name, answers, seconds=seconds)
+        answers = _answer(model, examples, path, execution_guided=asking.execution_guided)
+    notes = {str(path): list(schema.notes)} if schema.notes else {}
+    return Session(model.name, answers, notes, seconds=seconds)
 
 
 def _questions(asking: AskingDatabase) -> list[str]:
@@ -87,7 +94,7 @@ def _questions(asking: AskingDatabase) -> list[str]:
 
 def _schema(path: Path, name: str | None) -> Schema:
     with reading(path, DataError, "no schema can be read from it", "Give a database of SQLite, or a tables.json"):
-        if path.suffix.lower() != ".json":
+        if not path.name.lower().endswith(_SCHEMA_FILES):
             return read_database_schema(path)
         schemas = read_schemas(path)
     if name is None and len(schemas) == 1:
@@ -99,17 +106,29 @@ def _schema(path: Path, name: str | None) -> Schema:
     return schemas[name]
 
 
-def _answer(model: Model, examples: Sequence[SchemaExample], path: Path) -> list[TableQuestion]:
-    parts = model.parts
+def _answer(
+    model: Model, examples: Sequence[SchemaExample], path: Path, *, execution_guided: bool
+) -> list[TableQuestion]:
+    parts, task = model.parts, model.parts.task
+    task.runnable = True
+    task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     with TemporaryDirectory() as folder:  # other people's questions are nothing to keep
         loader = parts.data.loader_of(list(examples), "questions", Path(folder))
         encodings: Any = loader.dataset.encodings  # type: ignore[attr-defined]
-        found = predict(parts.task, loader, model.config)
-    texts = parts.task.answers(found, {example.example_id: example for example in examples})
+        found = predict(task, loader, model.config)
+    texts = task.answers(found, {example.example_id: example for example in examples})
     return [
         _answered(example, texts.get(example.example_id, ""), encodings.failures.get(example.example_id, ""), path)
         for example in examples
     ]
+
+
+def _runs(sql: str, path: Path) -> bool:
+    try:
+        run_query(sql, path, seconds=_TRIAL_SECONDS, rows=1, counting=0)
+    except UnrunnableQueryError:
+        return False
+    return True
 
 
 def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> TableQuestion:
@@ -120,16 +139,28 @@ def _answered(example: SchemaExample, sql: str, failure: str, path: Path) -> Tab
     warnings = [WITHOUT_VALUES] if sql_literal(PLACEHOLDER) in sql else []
     if is_database(path):
         try:
-            answered = _showing(answered, _rows(sql, path))
+            answered = _with_rows(answered, run_query(sql, path))
         except UnrunnableQueryError as error:
-            warnings.append(f"SQLite refuses this query: {error.problem}.")
+            warnings.append(f"SQLite does not answer this query: {error.problem}.")
     return replace(answered, warnings=tuple(warnings))
 
 
-def _rows(sql: str, path: Path) -> Table:
-    found = run_query(sql, path)
-    rows = tuple(tuple(Cell("" if value is None else str(value)) for value in row) for row in found.rows)
-    return Table(str(path), tuple(map(Cell, found.names)), rows)
+def _with_rows(answered: TableQuestion, found: Rows) -> TableQuestion:
+    rows = tuple(tuple(Cell("NULL" if value is None else str(value)) for value in row) for row in found.rows)
+    showing = _showing(answered, Table(answered.source, tuple(map(Cell, found.names)), rows))
+    return replace(
+        showing,
+        rows_in_file=len(rows) if found.count is None else found.count,
+        more_rows=found.count is None,
+        result=tuple(tuple(map(_plain, row)) for row in found.rows),
+    )
+
+
+def _plain(value: Value) -> float | str | None:
+    """A value of a database as JSON can hold it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return str(value) if isinstance(value, Blob) else value
 
 
 def _showing(answered: TableQuestion, table: Table) -> TableQuestion:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,31 +36,36 @@ def answers_jsonl(session: Session) -> str:
 
 
 def answers_csv(session: Session) -> str:
-    """Writes an answer per line; cells as `row 3, sales: 1,204`, parted by semicolons."""
+    """Writes an answer per line; cells, chosen or of a result, as `row 3, sales: 1,204`, parted by semicolons."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow([*FIELDS, "cells", "remarks"])
     for answered in session.answers:
         row = entry(answered)
-        cells = "; ".join(f"row {cell['row']}, {cell['column']}: {cell['text']}" for cell in row["cells"])
+        cells = "; ".join(f"row {number}, {column}: {text}" for number, column, text in _cells(answered))
         remarks = " ".join([*row["cut"], *row["warnings"], row["failure"]]).strip()
         values = ["" if row[name] is None else row[name] for name in FIELDS]
         writer.writerow(map(harmless, [*values, cells, remarks]))
     return table.getvalue()
 
 
+def _cells(answered: TableQuestion) -> Iterator[tuple[int, str, str]]:
+    """The chosen cells, or those of a query's result: the number of the row, the column, and the text."""
+    table, every = answered.table, answered.result is not None
+    places = ((row, column) for row in range(len(table.rows)) for column in range(len(table.header)))
+    for row, column in places if every else answered.cells:
+        yield answered.row_numbers[row], table.header[column].text, table.rows[row][column].text
+
+
 def entry(answered: TableQuestion) -> dict[str, Any]:
     """Returns one answer as plain values; rows are numbered from 1 below the header."""
-    names = [cell.text for cell in answered.table.header]
+    chosen = () if answered.result is not None else _cells(answered)
     cells = [
-        {
-            "row": answered.row_numbers[row],
-            "column": names[column],
-            "text": answered.table.rows[row][column].text,
-            "probability": round(share, 4),
-        }
-        for (row, column), share in zip(answered.cells, answered.probabilities, strict=True)
+        {"row": row, "column": column, "text": text, "probability": round(share, 4)}
+        for (row, column, text), share in zip(chosen, answered.probabilities, strict=True)
     ]
+    columns = [cell.text for cell in answered.table.header]
+    result = {} if answered.result is None else {"result": {"columns": columns, "rows": answered.result}}
     return {
         "table": answered.source,
         "question": answered.question,
@@ -68,11 +73,12 @@ def entry(answered: TableQuestion) -> dict[str, Any]:
         "aggregation": answered.aggregation,
         "value": answered.value,
         "cells": cells,
+        **result,
         "confidence": None if answered.confidence is None else round(answered.confidence, 4),
         "calibrated": answered.calibrated,
         "abstained": answered.abstained,
         "rows_looked_at": len(answered.table.rows),
-        "rows": answered.rows_in_file,
+        "rows": f"more than {answered.rows_in_file}" if answered.more_rows else answered.rows_in_file,
         "cut": list(answered.cut),
         "warnings": list(answered.warnings),
         "failure": answered.failure,

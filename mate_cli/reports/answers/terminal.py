@@ -115,9 +115,13 @@ def one_line(text: str) -> str:
 
 
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
-    """How much of what was looked at is not shown, and how many of the cells that matter."""
-    parts = [plural(shown.hidden_rows, "row"), plural(shown.hidden_columns, "column")]
-    kept = [part for part, count in zip(parts, (shown.hidden_rows, shown.hidden_columns), strict=True) if count]
+    """How much of what was looked at, or of the result of a query, is not shown, and how many cells that matter."""
+    rows = f"more than {plural(shown.hidden_rows, 'row')}" if shown.hidden_rows else "more rows"
+    counted = {
+        rows if shown.more else plural(shown.hidden_rows, "row"): shown.hidden_rows or shown.more,
+        plural(shown.hidden_columns, "column"): shown.hidden_columns,
+    }
+    kept = [part for part, count in counted.items() if count]
     cells = f", {plural(shown.hidden_cells, cell)} among them" if shown.hidden_cells else ""
     return f"{' and '.join(kept)} not shown{cells}" if kept else ""
 

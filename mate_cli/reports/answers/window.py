@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mate_cli.tables.answered import TableQuestion
@@ -26,6 +26,7 @@ class TableWindow:
         hidden_rows: how many rows are not shown.
         hidden_columns: how many columns are not shown.
         hidden_cells: how many chosen cells are not shown.
+        more: there are rows that are not counted.
     """
 
     rows: tuple[int | None, ...]
@@ -33,12 +34,17 @@ class TableWindow:
     hidden_rows: int
     hidden_columns: int
     hidden_cells: int
+    more: bool = False
 
 
 def window(answered: TableQuestion, most_rows: int, most_columns: int) -> TableWindow:
     """Choose the rows and columns around the chosen cells."""
     shape = len(answered.table.rows), len(answered.table.header)
-    return cell_window(_best_first(answered), shape, most_rows, most_columns)
+    shown = cell_window(_best_first(answered), shape, most_rows, most_columns)
+    if answered.result is None:
+        return shown
+    unread = answered.rows_in_file - len(answered.result)
+    return replace(shown, hidden_rows=shown.hidden_rows + unread, more=answered.more_rows)
 
 
 def cell_window(

@@ -18,8 +18,9 @@ from mate_cli.data.check import Problem, parse_json_as
 from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, required_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
+from mate_cli.sql.expressions import UnreadableQueryError
 from mate_cli.sql.ir import query_from_dict
-from mate_cli.sql.parse import UnreadableQueryError, parse
+from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
