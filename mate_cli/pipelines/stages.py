@@ -161,7 +161,7 @@ def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
     own = replace(stage, config=with_folders(stage.config, done.runs))
     plan = Plan((own,), stage.names, stage.overrides)
     with apart_from_agents():
-        return run_plan(plan, job=job, folder=RunFolder(whole.folder.path / stage.name))
+        return run_plan(plan, job=job, folder=whole.folder.below(stage.name))
 
 
 def take(stage: Stage, console: Console) -> Run:

@@ -14,7 +14,7 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import beside
+from mate_cli.files.atomic import check_inside, write_text
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_object
 from mate_cli.runs.liveness import own_process
@@ -85,7 +85,7 @@ class RunRecord:
 
 
 class RunFolder:
-    """One run's folder; every file in it is written to the side and then moved into place."""
+    """One run's folder; every file in it is written to the side and then moved into place, and through no link."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,24 +103,31 @@ class RunFolder:
         """Where weights are kept."""
         return self.path / "checkpoints"
 
+    def place(self, name: str) -> Path:
+        """Return where a file of the run is written.
+
+        Raises:
+            RunError: its folder is a link that leads out of the run's.
+        """
+        target = self.path / name
+        check_inside(self.path, target)
+        return target
+
+    def below(self, name: str) -> "RunFolder":
+        """Return a folder below this one, as of a stage.
+
+        Raises:
+            RunError: it is a link that leads out of this one, or cannot be made.
+        """
+        return RunFolder(self.place(f"{name}/record.json").parent)
+
     def write_text(self, name: str, text: str) -> Path:
         """Write a file of the run atomically.
 
         Raises:
             RunError: the disk is full or the folder is read-only; what was there stays.
         """
-        target = self.path / name
-        partial = beside(target)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(text, encoding="utf-8", errors="replace")
-            partial.replace(target)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise RunError(
-                f"cannot be written: {error.strerror}", where=str(target), remedy="Free space, then use resume=last"
-            ) from error
-        return target
+        return write_text(self.place(name), text, "Free space, then use resume=last")
 
     def write_json(self, name: str, value: Any) -> Path:  # noqa: ANN401 - whatever JSON can hold
         """Write a JSON file of the run atomically."""

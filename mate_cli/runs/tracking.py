@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import check_inside
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -157,6 +158,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         tags: beside those of the options; W&B takes neither empty nor long ones.
         **arguments: of `wandb.init`.
     """
+    check_inside(Path(arguments["dir"]), Path(arguments["dir"], "wandb", "run"))
     import wandb
 
     settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])

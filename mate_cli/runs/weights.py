@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.files.atomic import beside
+from mate_cli.files.atomic import replacing
 from mate_cli.lit_modules.processes import load_whole, whole
 from mate_cli.runs import ranks
 
@@ -24,17 +24,13 @@ def save_module(module: torch.nn.Module, path: Path) -> None:
     weights = whole(module.state_dict())
     if not ranks.is_first():
         return
-    partial = beside(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_tensors({name: tensor.contiguous() for name, tensor in weights.items()}, partial)
-        partial.replace(path)
+        with replacing(path) as draft:
+            write_tensors({name: tensor.contiguous() for name, tensor in weights.items()}, draft)
     except (OSError, SafetensorError) as error:
         raise RunError(
             f"weights cannot be written: {error}", where=str(path), remedy="Free space, then resume"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:

@@ -103,7 +103,8 @@ def as_texts(value: object) -> list[str]:
 
 def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
     """Write the files that the configuration wants, and return them; figures wait while a page loads itself again."""
-    from mate_cli.reports.export.data_files import report_csv, report_json, write_text
+    from mate_cli.files.atomic import write_text
+    from mate_cli.reports.export.data_files import report_csv, report_json
     from mate_cli.reports.export.latex import report_latex
     from mate_cli.reports.export.markdown import report_markdown
 

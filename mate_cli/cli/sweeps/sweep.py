@@ -198,7 +198,8 @@ def follow_job(folder: RunFolder, words: Sequence[str]) -> RunRecord:
     print(f"job: mate {' '.join(words[1:])}", flush=True)
     command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
-    with errors.open("wb") as file, subprocess.Popen(command, stderr=file) as process:
+    errors.unlink(missing_ok=True)  # it may be a link
+    with errors.open("xb") as file, subprocess.Popen(command, stderr=file) as process:
         try:
             code = process.wait()
         except KeyboardInterrupt:  # the process has been told too, and saves its state

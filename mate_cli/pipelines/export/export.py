@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from transformers import TapasConfig
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.atomic import replacing
 from mate_cli.files.plain import to_yaml
 from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import OURS, auto_name
@@ -192,20 +192,14 @@ def _written(target: Path) -> Iterator[Path]:
     Raises:
         ConfigError: the disk is full, or the folder cannot be made there.
     """
-    partial, before = (target.with_name(f".{target.name}.{os.getpid()}{end}") for end in ("", ".before"))
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        if target.exists():
-            target.replace(before)
-        partial.replace(target)
+        with replacing(target) as draft:
+            draft.mkdir()
+            yield draft
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"cannot be written: {error}", where=f"to={target}", remedy="Choose another folder"
         ) from error
-    finally:
-        for folder in (partial, before):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import ConfigError
-from mate_cli.files.atomic import check_writable
+from mate_cli.files.atomic import check_writable, write_text
 from mate_cli.reports.answers.page import render_answers
-from mate_cli.reports.export.data_files import harmless, write_text
+from mate_cli.reports.export.data_files import harmless
 from mate_cli.tables.answered import Session, TableQuestion
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import math
-import os
 import re
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from mate_cli.errors import RunError
 from mate_cli.reports.compare.grouping import FIELDS, Configuration
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.runs.load import LoadedRun
@@ -113,22 +109,3 @@ def harmless(value: object) -> object:
     if isinstance(value, str) and value.startswith(_BEGIN_FORMULAS) and not _SIGNED.fullmatch(value):
         return f"'{value}"
     return value
-
-
-def write_text(file: Path, text: str) -> Path:
-    """Writes a file in one step: a reader sees the old content or the new, never half of it.
-
-    Raises:
-        RunError: the file cannot be written.
-    """
-    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8", errors="replace")  # a name of a file can hold what UTF-8 cannot
-        draft.replace(file)
-    except OSError as error:
-        raise RunError(f"cannot write {file}: {error.strerror}", remedy="Choose another place for it") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-    return file
