@@ -9,6 +9,7 @@ import torch
 
 from mate_cli.errors import CheckpointError, MateError
 from mate_cli.files.door import reading, short_reason
+from mate_cli.files.plain import open_file
 
 REMEDY = "Move it away to train this run from the beginning"
 KINDS: dict[str, type] = {
@@ -38,6 +39,8 @@ def read_state(path: Path) -> Mapping[str, Any]:
         CheckpointError: the file is damaged, or holds something else.
     """
     with reading(path, CheckpointError, "the checkpoint is damaged", REMEDY):
+        with open_file(path):  # or else it could wait for a pipe
+            pass
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         if not isinstance(state, dict):
             raise _damaged(path, "it holds no mapping")

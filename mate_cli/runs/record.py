@@ -1,6 +1,6 @@
 """What a run leaves in its folder: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
 
-import json
+import math
 import platform
 import subprocess
 import sys
@@ -16,10 +16,12 @@ import mate_cli
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside, write_text
 from mate_cli.files.door import reading
-from mate_cli.files.plain import read_object
+from mate_cli.files.plain import read_object, to_json
 from mate_cli.runs.liveness import own_process
 
 SCHEMA = 1
+MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
+"""Bytes of a record, and entries or letters of a part of it."""
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
 
 
@@ -131,7 +133,7 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> Path:  # noqa: ANN401 - whatever JSON can hold
         """Write a JSON file of the run atomically."""
-        return self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        return self.write_text(name, to_json(value, indent=2))
 
     def write_record(self, record: RunRecord) -> None:
         """Write record.json."""
@@ -146,7 +148,7 @@ class RunFolder:
         path, remedy = self.path / "record.json", "Give a folder below outputs/"
         problem = "this is not a run folder with a readable record"
         with reading(path, RunError, problem, remedy):
-            return _record(read_object(path, RunError, remedy, problem))
+            return _record(read_object(path, RunError, remedy, problem, largest=MAX_RECORD))
 
 
 def _record(values: Mapping[str, Any]) -> RunRecord:
@@ -154,7 +156,17 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 
     if unknown := set(values) - set(RunRecord.__dataclass_fields__):
         raise ValueError(f"it has {sorted(unknown)[0]!r}, which this version of mate does not know")
-    return TypeAdapter(RunRecord).validate_python(dict(values))
+    if large := [key for key, value in values.items() if isinstance(value, (dict, list, str)) and len(value) > MAX_PARTS]:
+        raise ValueError(f"its {large[0]} has more than {MAX_PARTS:,} parts")
+    numbers = ("metrics", "throughput")  # NaN stands as null there
+    known = {key: _with_nan(value) if key in numbers else value for key, value in values.items()}
+    return TypeAdapter(RunRecord).validate_python(known)
+
+
+def _with_nan(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    return {key: math.nan if part is None else part for key, part in value.items()}
 
 
 class SeenFolder(RunFolder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,8 @@ from typing import Any, Protocol
 
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import check_inside
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_lines, to_json
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -48,9 +49,9 @@ class MetricsFile:
 
     def __init__(self, folder: RunFolder, resume_step: int | None = None) -> None:
         self.path = folder.path / "metrics.jsonl"
-        rows = read_rows(self.path) if resume_step is not None and self.path.exists() else []
+        rows = read_rows(self.path) if resume_step is not None else []
         kept = [row for row in rows if row.get("step", 0) <= (resume_step or 0)]
-        folder.write_text("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept))
+        folder.write_text("metrics.jsonl", "".join(map(to_json, kept)))
 
     def log(self, row: Row) -> None:
         """Append a row.
@@ -60,7 +61,7 @@ class MetricsFile:
         """
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+                file.write(to_json(row))
         except OSError as error:
             raise RunError(
                 f"a row cannot be written: {error.strerror}",
@@ -76,14 +77,13 @@ class MetricsFile:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Rows of a metrics file; a last line that was cut short by a kill is dropped."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
-    return rows
+    """Rows of a metrics file; a last line that was cut short by a kill is dropped, and there are none without a file.
+
+    Raises:
+        RunError: it is no file, or too large.
+    """
+    with reading(path, RunError, "cannot be read", "Move it away"):
+        return list(read_lines(path)) if path.exists() else []
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
@@ -92,11 +92,10 @@ def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
     Raises:
         RunError: the record of a stage is damaged.
     """
-    path = folder.path / "metrics.jsonl"
-    rows = read_rows(path) if path.exists() else []
+    rows = read_rows(folder.path / "metrics.jsonl")
     stages = [RunFolder(found.parent) for found in folder.path.glob("*/record.json")]
     in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
-    return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if "time" in row))
+    return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if type(row.get("time")) in (int, float)))
 
 
 class WandbTracker:

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.files.atomic import replacing
+from mate_cli.files.plain import open_file
 from mate_cli.lit_modules.processes import load_whole, whole
 from mate_cli.runs import ranks
 
@@ -53,6 +54,8 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
         CheckpointError: the file is missing or damaged, or belongs to another network.
     """
     try:
+        with open_file(path, links=True):  # or else it could wait for a pipe
+            pass
         load_whole(module, load_file(path))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error

@@ -108,4 +108,4 @@ def _config_beside(weights: Path, name: str) -> dict[str, Any]:
 
 
 def _config(file: Path | None) -> dict[str, Any]:
-    return read_object(file, CheckpointError, "Fetch it again") if file else {}
+    return read_object(file, CheckpointError, "Fetch it again", links=True) if file else {}

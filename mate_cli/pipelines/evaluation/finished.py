@@ -1,7 +1,6 @@
 """What can be done with a finished run: score it again, answer new questions."""
 
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +13,7 @@ from hydra.utils import instantiate
 from mate_cli.data.datasets.labelled.files import LabelledFiles
 from mate_cli.errors import ConfigError, DataError, RunError
 from mate_cli.files.atomic import write_text
-from mate_cli.files.plain import read_object
+from mate_cli.files.plain import read_object, to_json
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.stages import LEARNT, answer_split
@@ -158,7 +157,7 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
         loader = parts.data.loader_of(examples, "questions")
         answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
     rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
-    write_text(output, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    write_text(output, to_json(rows, indent=1))
     Console(highlight=False).print(f"{len(rows)} predictions: {output}", soft_wrap=True)
     return output
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +14,7 @@ from transformers import TapasConfig
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replacing
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.plain import read_object, to_json, to_yaml
 from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import OURS, auto_name
 from mate_cli.models.auto_encoder import WEIGHTS, MateConfig, MateModel
@@ -73,7 +71,8 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
         write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
         if (folder.path / CALIBRATION).is_file():
-            shutil.copy(folder.path / CALIBRATION, partial)
+            calibration = read_object(folder.path / CALIBRATION, RunError, "Evaluate the run again")
+            (partial / CALIBRATION).write_text(to_json(calibration, indent=2), encoding="utf-8")
         card = Exported(record, settings, first_init(folder, config), name, parts.task.about_tables, licence)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
     _tell(target, to, _loaded_by(name, settings))
@@ -175,7 +174,7 @@ def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name:
     if isinstance(vocabulary, ByteVocabulary):
         own["add_prefix_space"] = True
     for file, values in (("tokenizer_config.json", own | special), ("special_tokens_map.json", special)):
-        (folder / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / file).write_text(to_json(values, indent=2), encoding="utf-8")
     if isinstance(vocabulary, ByteVocabulary):
         vocabulary.made_of.write(folder)
         return

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 import re
 from dataclasses import asdict
 from typing import Any
 
+from mate_cli.files.plain import to_json
 from mate_cli.reports.compare.grouping import FIELDS, Configuration
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.runs.load import LoadedRun
@@ -41,7 +40,7 @@ def report_json(report: Report) -> str:
         "notes": report.notes,
         "warnings": report.warnings,
     }
-    return json.dumps(without_nan(content), indent=2, ensure_ascii=False) + "\n"
+    return to_json(content, indent=2)
 
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
@@ -63,15 +62,6 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
     fields = {key: run.setting(key) for key in FIELDS}
     reason = None if run.status == "finished" else reason_text(run, report.created)
     return {"run": run.name, "status": run.status, "reason": reason} | entry | fields | {"metrics": run.metrics}
-
-
-def without_nan(value: object) -> object:
-    """Replaces NaN and infinities, which JSON cannot say, by null."""
-    if isinstance(value, dict):
-        return {key: without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def report_csv(report: Report) -> str:
