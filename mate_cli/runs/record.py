@@ -156,8 +156,9 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 
     if unknown := set(values) - set(RunRecord.__dataclass_fields__):
         raise ValueError(f"it has {sorted(unknown)[0]!r}, which this version of mate does not know")
-    if large := [key for key, value in values.items() if isinstance(value, (dict, list, str)) and len(value) > MAX_PARTS]:
-        raise ValueError(f"its {large[0]} has more than {MAX_PARTS:,} parts")
+    for key, value in values.items():
+        if isinstance(value, (dict, list, str)) and len(value) > MAX_PARTS:
+            raise ValueError(f"its {key} has more than {MAX_PARTS:,} parts")
     numbers = ("metrics", "throughput")  # NaN stands as null there
     known = {key: _with_nan(value) if key in numbers else value for key, value in values.items()}
     return TypeAdapter(RunRecord).validate_python(known)
