@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, user_config_dir
 from mate_cli.cli.flags import split_flags
+from mate_cli.cli.signals import ending_as_interrupts
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.door import on_disk
 from mate_cli.terminal.streams import clean_streams
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mate` with the given arguments and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with clean_streams(), plain_warnings():
+        with clean_streams(), plain_warnings(), ending_as_interrupts():
             try:
                 check_words(words)
                 with on_disk():

@@ -46,7 +46,7 @@ def read_job(file: Path) -> SweepJob:
 
     note = read_json(file)
     folder = Path(note["folder"]) if note["folder"] else None
-    lost = {"status": "failed", "reason": note["reason"] or "its worker was lost"}
+    lost = {"status": note.get("status", "failed"), "reason": note["reason"] or "its worker was lost"}
     record: dict[str, Any] = read_record(folder) if folder else lost
     status, reason = record.get("status", "unknown"), record.get("reason") or ""
     if folder and is_dead(folder, record):

@@ -85,8 +85,9 @@ class Checkpoints(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take over Ctrl-C and the signals by which schedulers stop a job."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, self._remember)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as a hang-up below nohup
+                signal.signal(number, self._remember)
         trainer.should_stop = self._out_of_patience()  # a run that was killed after it had stopped early stays stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
