@@ -89,8 +89,12 @@ class Stopping:
 
 
 def is_stopped(jobs: Path) -> bool:
-    """Say whether a sweep may begin no other job; in a launcher's worker, leave Ctrl-C to the process of the sweep."""
+    """Say whether a sweep may begin no other job."""
+    return (jobs / MARK).exists()
+
+
+def ignore_interrupts() -> None:
+    """In a launcher's worker, leave Ctrl-C to the process of the sweep, which tells the job."""
     if Stopping.current is None:
         with suppress(ValueError):  # not the main thread
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return (jobs / MARK).exists()

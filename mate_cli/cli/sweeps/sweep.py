@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.quoting import quoted
 from mate_cli.cli.config.words import Word, of_job, parameters_for_sweeper
-from mate_cli.cli.sweeps.stopping import MARK, Stopping, is_stopped
+from mate_cli.cli.sweeps.stopping import MARK, Stopping, ignore_interrupts, is_stopped
 from mate_cli.errors import ConfigError, MateError
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
         return FAILED
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
+    ignore_interrupts()
     if is_stopped(notes.path):
         notes.write_json(f"{number}.json", {**note, "status": "interrupted", "reason": "the sweep was stopped"})
         return FAILED
