@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from mate_cli.errors import CheckpointError, MateError
-from mate_cli.files.door import reading, short_reason
+from mate_cli.files.door import reading, refusal, short_reason
 from mate_cli.files.plain import open_file
 
 REMEDY = "Move it away to train this run from the beginning"
@@ -62,7 +62,7 @@ def continuing(path: Path | None, has_begun: Callable[[], bool]) -> Iterator[Non
     try:
         yield
     except Exception as error:
-        if path is None or isinstance(error, (MateError, torch.OutOfMemoryError)) or has_begun():
+        if path is None or isinstance(error, MateError) or refusal(error) or has_begun():
             raise
         raise CheckpointError(
             f"it does not fit this run: {short_reason(error)}", where=str(path), remedy=REMEDY

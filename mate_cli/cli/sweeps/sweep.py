@@ -25,6 +25,7 @@ from mate_cli.cli.config.quoting import quoted
 from mate_cli.cli.config.words import Word, of_job, parameters_for_sweeper
 from mate_cli.cli.sweeps.stopping import MARK, Stopping, ignore_interrupts, is_stopped
 from mate_cli.errors import ConfigError, MateError
+from mate_cli.files.door import LOWER
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.plan import Plan
@@ -251,6 +252,6 @@ def is_follower() -> bool:
 def end_reason(code: int, said: str) -> str:
     """Why a process ended that could not write its record: its last error, or the signal that killed it."""
     if code < 0:
-        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"
+        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory. {LOWER}"
     message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"
