@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from mate_cli.errors import RunError
+from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import check_inside
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_lines, to_json
@@ -21,6 +21,7 @@ TABLE_ROWS = 50
 """Predictions that are shown in the dashboard."""
 TAGGED = ("dataset", "model", "attention", "init", "task")
 LONGEST_TAG = 64
+WANDB_MODES = ("online", "offline", "disabled", "dryrun", "run", "shared")
 SWEEP = "WANDB_SWEEP_ID"
 OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
 """Set by an agent of a W&B sweep for the run that it starts."""
@@ -146,6 +147,18 @@ class WandbTracker:
         self._run.finish(exit_code=exit_code)
 
 
+def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the words of W&B
+    """The mode of the `logger` group, unless the environment disables W&B.
+
+    Raises:
+        ConfigError: the environment names no mode.
+    """
+    told = os.environ.get("WANDB_MODE") or "offline"
+    if told not in WANDB_MODES:
+        raise ConfigError("is no mode of W&B", where=f"WANDB_MODE={told}", remedy=f"Use {', '.join(WANDB_MODES)}")
+    return "disabled" if told == "disabled" else options["mode"]
+
+
 def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: Any) -> Any:  # noqa: ANN401
     """Start a W&B run; where it cannot be online, start it offline and say so once.
 
@@ -161,7 +174,7 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
     import wandb
 
     settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])
-    mode, sweep = options["mode"], os.environ.get(SWEEP)
+    mode, sweep = wandb_mode(options), os.environ.get(SWEEP)
     if sweep and mode == "offline":
         print(f"a run of the W&B sweep {sweep}: logging online")
         mode = "online"

@@ -47,16 +47,30 @@ def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dic
     path.chmod(mode)
 
 
+def check_finite(weights: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Refuse weights with which nothing can be computed.
+
+    Raises:
+        CheckpointError: naming the first that is not a number, or infinite.
+    """
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            problem = f"{name} has values that are NaN or infinite"
+            raise CheckpointError(problem, where=str(path), remedy="Train again, or take the weights of another run")
+
+
 def load_module(module: torch.nn.Module, path: Path) -> None:
     """Read all weights of a module.
 
     Raises:
-        CheckpointError: the file is missing or damaged, or belongs to another network.
+        CheckpointError: the file is missing or damaged, has NaN in it, or belongs to another network.
     """
     try:
         with open_file(path, links=True):  # or else it could wait for a pipe
             pass
-        load_whole(module, load_file(path))
+        weights = load_file(path)
+        check_finite(weights, path)
+        load_whole(module, weights)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error
     except RuntimeError as error:

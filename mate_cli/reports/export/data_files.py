@@ -12,6 +12,7 @@ from mate_cli.files.plain import to_json
 from mate_cli.reports.compare.grouping import FIELDS, Configuration
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.terminal.streams import printable
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
 
@@ -72,12 +73,12 @@ def report_csv(report: Report) -> str:
     names = sorted({name for run in report.runs for name in run.metrics})
     table = io.StringIO()
     fields = list(dict.fromkeys([*CSV_FIELDS, *keys, *rates, *names]))
-    writer = csv.DictWriter(table, fields, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(map(harmless, fields))
     for run, settings in zip(report.runs, own, strict=True):
         measured = {f"throughput/{name}": value for name, value in _throughput(run).items()}
         row = settings | run_entry(run, report) | measured | run.metrics
-        writer.writerow({name: harmless(value) for name, value in row.items()})
+        writer.writerow([harmless(row.get(name, "")) for name in fields])
     return table.getvalue()
 
 
@@ -92,10 +93,11 @@ def _throughput(run: LoadedRun) -> dict[str, Any]:
 
 
 def harmless(value: object) -> object:
-    """Returns a cell of a CSV file so that no spreadsheet program computes it: what would begin a formula is quoted.
+    """Returns a cell of a CSV file so that it steers no terminal, and no spreadsheet program computes it.
 
     Signs before a number, and signs alone, stay as they are.
     """
-    if isinstance(value, str) and value.startswith(_BEGIN_FORMULAS) and not _SIGNED.fullmatch(value):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _SIGNED.fullmatch(text) else text
