@@ -94,7 +94,8 @@ def is_stopped(jobs: Path) -> bool:
 
 
 def ignore_interrupts() -> None:
-    """In a launcher's worker, leave Ctrl-C to the process of the sweep, which tells the job."""
+    """In a launcher's worker, leave what a terminal sends to the process of the sweep, which tells the job."""
     if Stopping.current is None:
         with suppress(ValueError):  # not the main thread
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for number in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
