@@ -26,7 +26,7 @@ def ending_as_interrupts() -> Iterator[None]:
 def handling(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` on signals, in this process alone: those that it forks end as they would without.
 
-    What is ignored, as a hang-up below nohup, stays so.
+    A hang-up that is ignored, as below nohup, stays so.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -41,11 +41,11 @@ def handling(numbers: tuple[signal.Signals, ...], stop: Callable[[], None]) -> I
             os.kill(os.getpid(), number)
 
     before = {number: signal.getsignal(number) for number in numbers}
-    taken = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    taken = [number for number in numbers if not (number == signal.SIGHUP and before[number] == signal.SIG_IGN)]
     for number in taken:
         signal.signal(number, handle)
     try:
         yield
     finally:
         for number in taken:
-            signal.signal(number, before[number])
+            signal.signal(number, before[number] or signal.SIG_DFL)

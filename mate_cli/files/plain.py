@@ -73,10 +73,11 @@ def open_file(path: Path, *, largest: int | None = None, links: bool = False) ->
         if error.errno == errno.ELOOP:
             raise OSError("it is a link") from error
         raise
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(number)
+        raise OSError("it is no file")
     with os.fdopen(number, "rb") as file:
-        status = os.fstat(number)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError("it is no file")
         if largest is not None and status.st_size > largest:
             raise ValueError(f"it has more than {f'{largest >> 20} MB' if largest >> 20 else f'{largest >> 10} KB'}")
         yield file
@@ -105,7 +106,7 @@ def read_yaml(path: Path, kind: type[MateError], remedy: str, *, links: bool = F
         return _mapping(yaml.load(text, Loader=_Loader), kind, path, remedy)
 
 
-def read_json(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> Any:  # noqa: ANN401 - whatever it holds
+def load_json(path: Path, *, largest: int = MAX_SIZE, links: bool = False) -> Any:  # noqa: ANN401 - whatever it holds
     """Read JSON; NaN and infinities, which it has no word for, become None.
 
     Raises:
@@ -131,13 +132,13 @@ def read_object(
     largest: int = MAX_SIZE,
     links: bool = False,
 ) -> dict[str, Any]:
-    """Read an object from JSON, see `read_json`.
+    """Read an object from JSON, see `load_json`.
 
     Raises:
         MateError: of that kind; the file is missing, damaged, too large, or holds something else.
     """
     with reading(path, kind, problem, remedy):
-        return _mapping(read_json(path, largest=largest, links=links), kind, path, remedy, problem)
+        return _mapping(load_json(path, largest=largest, links=links), kind, path, remedy, problem)
 
 
 def read_lines(path: Path, largest: int = MAX_SIZE) -> Iterator[dict[str, Any]]:

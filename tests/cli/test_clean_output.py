@@ -120,6 +120,13 @@ def test_formulas_are_quoted_in_csv(value):
 
 
 @pytest.mark.parametrize("mark", STEERING)
+def test_cells_of_csv_are_cleaned(mark):
+    assert harmless(f"a{mark}b") == printable(f"a{mark}b")
+    assert str(harmless(f"{mark}=1+1")).startswith("'=") == (printable(mark) == "")
+    assert is_clean(str(harmless(f"a{mark}b")))
+
+
+@pytest.mark.parametrize("mark", STEERING)
 def test_csv_has_no_control_characters_and_no_header_that_is_a_formula(tmp_path, mark):
     build_run(
         tmp_path / "run", metrics={"=dev/em": 0.5, f"@{mark}dev/f1": 0.25}, experiment=[f"a{mark}b"], model=f"m{mark}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from mate_cli.cli.signals import ENDING, handling
-from mate_cli.files.plain import read_json
+from mate_cli.files.plain import load_json
 from mate_cli.runs.liveness import lives
 
 MARK = "stopped"
@@ -81,7 +81,7 @@ class Stopping:
         told = 0
         for file in self._notes():
             with suppress(OSError, ValueError, TypeError, AttributeError):
-                host, _, process = str(read_json(file).get("process") or "").partition(" ")
+                host, _, process = str(load_json(file).get("process") or "").partition(" ")
                 if host == platform.node() and lives(process):
                     os.kill(int(process.partition(":")[0]), number)
                     told += 1

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mate_cli.errors import RunError
-from mate_cli.files.plain import read_json, read_yaml
+from mate_cli.files.plain import load_json, read_yaml
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal.comparison import report_console
 from mate_cli.reports.terminal.details import STATE_STYLES, frame
@@ -44,7 +44,7 @@ def read_job(file: Path) -> SweepJob:
     """Read a job's file and the record of its run."""
     from mate_cli.runs.liveness import is_dead
 
-    note = read_json(file)
+    note = load_json(file)
     folder = Path(note["folder"]) if note["folder"] else None
     lost = {"status": note.get("status", "failed"), "reason": note["reason"] or "its worker was lost"}
     record: dict[str, Any] = read_record(folder) if folder else lost
@@ -67,7 +67,7 @@ def read_job(file: Path) -> SweepJob:
 def read_record(folder: Path) -> dict[str, Any]:
     """A run's record; a damaged one is a failure."""
     try:
-        return dict(read_json(folder / "record.json", largest=MAX_RECORD))
+        return dict(load_json(folder / "record.json", largest=MAX_RECORD))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         return {"status": "failed", "reason": f"its record cannot be read: {error}"}
 
@@ -80,7 +80,7 @@ def all_well(files: Sequence[Path]) -> bool:
 
 def common_mistake(files: Sequence[Path]) -> str | None:
     """What is wrong with every job alike, so that none was begun: a mistake in the sweep itself."""
-    notes = [read_json(file) for file in files]
+    notes = [load_json(file) for file in files]
     problems = [note.get("problem") for note in notes]
     return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
 

@@ -166,7 +166,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
     """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
     record_file = folder / "record.json"
     try:
-        record = read_record(record_file, warnings)
+        record = load_record(record_file, warnings)
     except RunError as error:
         warnings.append(f"{clean(record_file)}: left out, {clean(error.problem)}")
         return None
@@ -191,7 +191,7 @@ def unreadable(folder: Path) -> Iterator[str]:
             yield f"{clean(file)}: left out, {short_reason(error)}"
 
 
-def read_record(file: Path, warnings: list[str]) -> dict[str, Any]:
+def load_record(file: Path, warnings: list[str]) -> dict[str, Any]:
     """Reads record.json; of what no run writes, as a name of a million letters, the field is named and the rest shown.
 
     Raises:
@@ -212,7 +212,7 @@ def read_record(file: Path, warnings: list[str]) -> dict[str, Any]:
 def tidied(value: object) -> tuple[Any, str]:
     """Returns an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
     if isinstance(value, str):
-        return short(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
+        return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
     if not isinstance(value, (list, dict)):
         return value, ""
     wrong = f"has {len(value):,} parts" if len(value) > MAX_PARTS else ""
@@ -246,7 +246,7 @@ def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
         for key, value in tree.items():
             yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
     elif prefix:
-        yield prefix, short(f"[{','.join(map(_word, tree))}]" if isinstance(tree, list) else _word(tree))
+        yield prefix, shorten_text(f"[{','.join(map(_word, tree))}]" if isinstance(tree, list) else _word(tree))
 
 
 def _word(value: object) -> str:
@@ -265,7 +265,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, float)
 
 
-def short(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Returns a text, cut where it is longer than any that a run writes; two that begin alike stay apart."""
     if len(text) <= MAX_TEXT:
         return text

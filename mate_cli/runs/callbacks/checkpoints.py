@@ -86,7 +86,7 @@ class Checkpoints(pl.Callback):
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take over Ctrl-C and the signals by which schedulers stop a job."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as a hang-up below nohup
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
                 signal.signal(number, self._remember)
         trainer.should_stop = self._out_of_patience()  # a run that was killed after it had stopped early stays stopped
 
