@@ -88,6 +88,7 @@ def test_folders_of_damaged_files(first, tmp_path, run):
     content = ask(tmp_path, run, first + 20_000, 50, f"answers.{ending}")
     if ending == "csv":
         assert not re.search(r"(^|,)\"?[=+@]", content, re.MULTILINE)
+        assert not RAW.search(content)
 
 
 @pytest.mark.long

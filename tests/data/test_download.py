@@ -212,9 +212,7 @@ def test_an_archive_is_read_before_its_sum_is_trusted(server, tmp_path, broken):
 def test_a_sum_of_a_wrong_first_file_says_how_to_start_again(server, tmp_path):
     (tmp_path / download.MANIFEST).write_text(json.dumps({"file.zip": "sha256:0"}))
     server.content = archive()
-    with pytest.raises(
-        DataError, match=rf"arrived with checksum.*remove .*{download.MANIFEST}, and type"
-    ):
+    with pytest.raises(DataError, match=rf"arrived with checksum.*remove .*{download.MANIFEST}, and type"):
         fetch(RemoteFile(server.url, "file.zip"), tmp_path)
 
 
