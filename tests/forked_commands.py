@@ -76,7 +76,7 @@ class Command:
         return NUMBER.unpack(self._connection.recv(NUMBER.size))[0]
 
 
-def start_again(command: Sequence[str], stderr: IO[bytes]) -> Command:
+def start_again(command: Sequence[str], stderr: IO[bytes], **_: object) -> Command:
     """Stand in for `subprocess.Popen` of an interpreter, the program's module file and words."""
     return start(*command[2:], errors=stderr)
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from mate_cli import __version__
 from mate_cli.cli.config_dir import config_dir, user_config_dir
 from mate_cli.cli.flags import split_flags
+from mate_cli.cli.signals import ending_as_interrupts
 from mate_cli.errors import ConfigError, MateError
-from mate_cli.files.door import on_disk
+from mate_cli.files.door import on_machine
 from mate_cli.terminal.streams import clean_streams
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `mate` with the given arguments and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with clean_streams(), plain_warnings():
+        with clean_streams(), plain_warnings(), ending_as_interrupts():
             try:
                 check_words(words)
-                with on_disk():
+                with on_machine():
                     code = dispatch(words)
             except MateError as error:
                 code = report(error)
@@ -63,10 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of our output has gone, as with `| head`; flushing at exit must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -165,7 +162,7 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
         sys.argv = list(argv)
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained_errors(module.CONFIG, argv[2:], module.__file__), on_disk():
+            with explained_errors(module.CONFIG, argv[2:], module.__file__), on_machine():
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None

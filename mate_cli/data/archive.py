@@ -9,7 +9,7 @@ import os
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path, PurePosixPath
@@ -28,6 +28,8 @@ _OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, "
 LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 800
 """Megabytes of a file that are read, unpacked, and the environment's word for another number of them; HotpotQA's
 questions for training have 566."""
+MAX_UNPACKED = 1 << 34
+"""Bytes of a whole archive."""
 PIECE = 1 << 20
 """Bytes read at a time."""
 _OF_ZIP = (zipfile.BadZipFile, RuntimeError, UnicodeDecodeError)  # bits that say: packed in a way that nobody knows
@@ -196,6 +198,41 @@ def _tar_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[
                 content = archive.extractfile(member)
                 assert content is not None  # a plain file always has content
                 yield name, _content(content, f"{store}: {member.name}")
+
+
+def check_packed(path: Path, name: str) -> None:
+    """Read a file that arrived to its end, unpacked as its name says.
+
+    Raises:
+        DataError: it is damaged, or a page that somebody sends instead.
+    """
+    with path.open("rb") as file:
+        begin = file.read(1000).lstrip().lower()
+    if begin.startswith((b"<!doctype html", b"<html")):
+        raise DataError("it is a page of the web", where=str(path))
+    try:
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(path) as archive:
+                _read_through((archive.open(info) for info in archive.infolist()), path)
+        elif Path(name).suffix in _OPENERS:
+            with _OPENERS[Path(name).suffix](path, "rb") as stream:
+                _read_through([stream], path)
+    except _DAMAGE as error:
+        raise _damaged(path, error) from error
+
+
+def _read_through(streams: Iterable[IO[bytes]], where: Path) -> None:
+    """Unpack all of a file without keeping it, as long as there is an end.
+
+    Raises:
+        DataError: there is none.
+    """
+    left = MAX_UNPACKED
+    for stream in streams:
+        while piece := stream.read(PIECE):
+            left -= len(piece)
+            if left < 0:
+                raise DataError(f"it has more than {MAX_UNPACKED >> 30} GB unpacked", where=str(where))
 
 
 def _name_inside(path: str, folder: str, wanted: Collection[str] | None, nested: bool) -> str | None:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 import requests
 from tqdm.auto import tqdm
 
+from mate_cli.data.archive import check_packed
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replacing
-from mate_cli.files.plain import read_object
+from mate_cli.files.plain import read_object, to_json
 
 MANIFEST = "downloads.json"
-CHUNK = 1 << 18
+SOURCE = ".source"
+"""After the name of a file that is not whole yet: which one of the server it is."""
+CHUNK, BLOCK = 1 << 10, 1 << 18
+"""Bytes that are written as soon as they are there, and that are summed up at a time."""
+MAX_SIZE = 1 << 32
+"""Bytes after which a file is taken to have no end."""
 ATTEMPTS = 5
+BUSY = (429, 500, 502, 503, 504)
+"""Answers after which a server may be asked again."""
 SILENT = 30.0
 """Seconds without a byte after which a connection counts as broken."""
-PAUSE = 1.0
-"""Seconds before the second attempt; each later pause is twice as long."""
+PAUSE, MAX_PAUSE = 1.0, 60.0
+"""Seconds before the second attempt, of which each later pause is twice as long, and the most that a server gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +65,46 @@ def fetch(file: RemoteFile, root: Path) -> Path:
     """Fetch one file and return where it lies.
 
     Raises:
-        DataError: it cannot be fetched, or its content is not what its checksum says (it is kept for a look).
+        DataError: it cannot be fetched, or its content is not what its checksum or its name says (it is kept for a
+            look).
     """
     target = root / file.destination
-    expected = file.checksum or _read_manifest(root).get(file.destination)
+    first = None if file.checksum else _read_manifest(root).get(file.destination)
+    expected = file.checksum or first
+    again = f"; if the new one is right, remove {root / MANIFEST}, and type the same again" if first else ""
     if target.exists():
         if expected and checksum(target, expected) != expected:
-            raise DataError(
-                f"differs from the release ({expected})", where=str(target), remedy="Move it away and download again"
-            )
+            release = f"what arrived first, by {MANIFEST}" if first else "the release"
+            remedy = f"Move it away and download again{again}"
+            raise DataError(f"differs from {release} ({expected})", where=str(target), remedy=remedy)
         return target
     part = target.with_name(f"{target.name}.part")
-    _receive(file.url, part)
+    gone_on = _receive(file.url, part, checked=file.checksum is not None)
     found = checksum(part, expected or "sha256:")
+    if gone_on and expected and found != expected:  # the server has another file by now
+        part.unlink()
+        _receive(file.url, part)
+        found = checksum(part, expected)
     if expected and found != expected:
-        bad = part.replace(target.with_name(f"{target.name}.bad"))
-        raise DataError(
-            f"arrived with checksum {found}, not {expected}",
-            where=file.url,
-            remedy=f"It was kept as {bad}. Try again later; a proxy or a changed release may be the cause",
-        )
+        _refuse(part, file.url, f"arrived with checksum {found}, not {expected}", f"a changed release{again}")
+    if not file.checksum:
+        try:
+            check_packed(part, target.name)
+        except DataError as error:
+            _refuse(part, file.url, f"is no {target.name}: {error.problem}", "a page to log in")
     if not expected:
         sums = _read_manifest(root) | {file.destination: found}
-        with replacing(root / MANIFEST) as partial:
-            partial.write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+        with replacing(root / MANIFEST) as draft:
+            draft.write_text(to_json(sums, indent=2), encoding="utf-8")
+    part.with_suffix(SOURCE).unlink(missing_ok=True)
     return part.replace(target)
+
+
+def _refuse(part: Path, url: str, problem: str, cause: str) -> NoReturn:
+    bad = part.replace(part.with_suffix(".bad"))
+    part.with_suffix(SOURCE).unlink(missing_ok=True)
+    remedy = f"It was kept as {bad}. Try again later; the cause may be a proxy or {cause}"
+    raise DataError(problem, where=url, remedy=remedy)
 
 
 def checksum(path: Path, like: str) -> str:
@@ -91,25 +114,40 @@ def checksum(path: Path, like: str) -> str:
     if kind == "git":  # git hashes a header before the content
         digest.update(f"blob {path.stat().st_size}\0".encode())
     with path.open("rb") as stream:
-        while block := stream.read(CHUNK):
+        while block := stream.read(BLOCK):
             digest.update(block)
     return f"{kind}:{digest.hexdigest()}"
 
 
-def _receive(url: str, part: Path) -> None:
-    """Append to `part` until the file is whole, starting again from what is there after each broken connection."""
+def _receive(url: str, part: Path, *, checked: bool = False) -> bool:
+    """Append to `part` until the file is whole, starting again from what is there after each broken connection.
+
+    Args:
+        url: where it is.
+        part: where it goes.
+        checked: a checksum will tell a file that was put together of two.
+
+    Returns:
+        Whether it was gone on with from what was there before.
+    """
+    begun = part.exists()
     for attempt in range(ATTEMPTS):
+        pause = PAUSE * 2**attempt
         try:
-            return _receive_once(url, part)
+            return _receive_once(url, part, checked=checked) and begun
         except requests.HTTPError as error:
-            raise DataError(
-                f"the server answers {error}", where=url, remedy="Check the address or try later"
-            ) from error
+            if error.response.status_code not in BUSY:
+                raise DataError(
+                    f"the server answers {error}", where=url, remedy="Check the address or try later"
+                ) from error
+            failure: requests.RequestException = error
+            pause = max(pause, _asked_pause(error.response))
         except requests.RequestException as error:
             failure = error
         if attempt < ATTEMPTS - 1:
-            time.sleep(PAUSE * 2**attempt)
-    reason = "no network" if isinstance(failure, requests.ConnectionError) else type(failure).__name__
+            time.sleep(pause)
+    reasons = {requests.ConnectionError: "no network", requests.HTTPError: f"the server answers {failure}"}
+    reason = next((text for kind, text in reasons.items() if isinstance(failure, kind)), type(failure).__name__)
     raise DataError(
         f"could not be fetched from {urlsplit(url).hostname} ({reason})",
         where=url,
@@ -117,22 +155,72 @@ def _receive(url: str, part: Path) -> None:
     ) from failure
 
 
-def _receive_once(url: str, part: Path) -> None:
-    have = part.stat().st_size if part.exists() else 0
+def _asked_pause(response: requests.Response) -> float:
+    """Seconds that a busy server asks to wait, as far as anybody would."""
+    asked = response.headers.get("Retry-After", "")
+    return min(float(asked), MAX_PAUSE) if asked.isascii() and asked.isdigit() else 0.0
+
+
+def _receive_once(url: str, part: Path, *, checked: bool) -> bool:
+    source = _source(part, url)
+    have = part.stat().st_size if part.is_file() and (source or checked) else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    if have and source:
+        headers["If-Range"] = source  # another file is sent from its beginning
     with requests.get(url, headers=headers, stream=True, timeout=SILENT) as response:
-        if response.status_code == requests.codes.requested_range_not_satisfiable:
-            return  # nothing is left to fetch; the checksum decides
+        resumed = response.status_code == requests.codes.partial_content and _starts_at(response, have)
+        if response.status_code == requests.codes.requested_range_not_satisfiable or (
+            response.status_code == requests.codes.partial_content and not resumed
+        ):
+            if response.headers.get("Content-Range") == f"bytes */{have}":
+                return True  # nothing is left to fetch
+            part.unlink()
+            raise requests.ConnectionError("the file on the server is another one")
         response.raise_for_status()
-        resumed = response.status_code == requests.codes.partial_content
-        length = int(response.headers.get("Content-Length", 0))
-        start = have if resumed else 0
-        part.parent.mkdir(parents=True, exist_ok=True)  # not before: an empty folder would pass for a release
-        bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None)
-        with part.open("ab" if resumed else "wb") as stream, bar:
-            for block in response.iter_content(CHUNK):
-                stream.write(block)
-                bar.update(len(block))
+        _write(response, url, part, have if resumed else 0)
+        return resumed
+
+
+def _source(part: Path, url: str) -> str:
+    """The mark of the file on the server that a part on disk is of; empty where there is none, or it is of another."""
+    try:
+        source = read_object(part.with_suffix(SOURCE), DataError, "")
+    except DataError:
+        return ""
+    mark = source.get("mark")
+    return mark if source.get("url") == url and isinstance(mark, str) and mark.isprintable() else ""
+
+
+def _starts_at(response: requests.Response, have: int) -> bool:
+    """Whether a part of a file is the one that was asked for; not all servers say which it is."""
+    return response.headers.get("Content-Range", f"bytes {have}-").startswith(f"bytes {have}-")
+
+
+def _write(response: requests.Response, url: str, part: Path, start: int) -> None:
+    """Write what arrives, from the first kilobyte on.
+
+    Raises:
+        DataError: it does not end.
+    """
+    length = int(response.headers.get("Content-Length", 0))
+    part.parent.mkdir(parents=True, exist_ok=True)  # not before: an empty folder would pass for a release
+    if not start:
+        part.unlink(missing_ok=True)  # it may be a link
+        mark = response.headers.get("ETag", "W/")
+        mark = response.headers.get("Last-Modified", "") if mark.startswith("W/") else mark  # a weak one names no bytes
+        with replacing(part.with_suffix(SOURCE)) as draft:
+            draft.write_text(to_json({"url": url, "mark": mark}), encoding="utf-8")
+    bar = tqdm(total=start + length or None, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None)
+    with part.open("ab") as stream, bar:
+        for block in response.iter_content(CHUNK):
+            stream.write(block)
+            bar.update(len(block))
+            if stream.tell() > MAX_SIZE:
+                break
+        else:
+            return
+    part.unlink()
+    raise DataError(f"has no end before {MAX_SIZE >> 30} GB", where=url, remedy="Check the address")
 
 
 def _read_manifest(root: Path) -> dict[str, str]:

@@ -1,22 +1,40 @@
-"""Files that are written beside their place and then moved there, so that nobody ever sees half of one."""
+"""Files and folders that are written as drafts beside their place and then moved there: nobody ever sees half of one.
+
+A draft is a folder of its own: what a library writes beside its file is gone with it, and nothing that lies there
+already, such as a link, is written through.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
+import shutil
 import tempfile
+import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
-from mate_cli.errors import ConfigError
+from mate_cli.errors import ConfigError, RunError
 
-_BESIDE = re.compile(r"\..+\.(\d+)")
+DRAFT = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)\.draft")
+MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
+MAX_NAME = 80
+"""Bytes of a file's name that its draft is called by."""
+MAX_AGE = 86_400
+"""Seconds after which the draft of another machine is nobody's."""
 
 
-def beside(target: Path) -> Path:
-    """Where this process writes what then takes the place of a file."""
-    return target.with_name(f".{target.name}.{os.getpid()}")
+def draft_of(target: Path) -> Path:
+    """The folder in which this process writes what then takes the place of a file or folder."""
+    return target.with_name(f".{_short_name(target)}.{MACHINE}-{os.getpid()}.draft")
+
+
+def _short_name(target: Path) -> str:
+    return os.fsencode(target.name)[:MAX_NAME].decode(errors="ignore")
 
 
 def check_writable(file: Path, where: str) -> None:
@@ -40,24 +58,83 @@ def check_writable(file: Path, where: str) -> None:
         raise ConfigError(f"cannot be written: {error.strerror}", where=where, remedy=remedy) from error
 
 
+def check_inside(folder: Path, target: Path) -> None:
+    """Refuse a file whose folder is a link, or lies behind one, that leads out of `folder`.
+
+    Raises:
+        RunError: naming the link.
+    """
+    root = folder.resolve()
+    for parent in reversed(target.parents[: len(target.parts) - len(folder.parts) - 1]):
+        if not parent.resolve().is_relative_to(root):
+            raise RunError("is a link that leads out of this folder", where=str(parent), remedy="Remove the link")
+
+
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Give a place to write to; what was written there takes that of a file once it is whole, else nothing is left."""
+    """Give a place to write a file or a folder to; it takes that of the target once it is whole, else nothing is left.
+
+    What killed processes have left of the same target is removed.
+
+    Raises:
+        OSError: the disk refuses it.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = beside(target)
+    draft = draft_of(target)
+    for left in (draft, *_left_drafts(target.parent.absolute())):
+        if left.name.startswith(f".{_short_name(target)}."):
+            _remove(left)
+    draft.mkdir()
     try:
-        yield partial
-        partial.replace(target)
+        new = draft / target.name
+        yield new
+        if new.is_dir() and target.is_dir():
+            target.replace(draft / ".before")
+        new.replace(target)
     finally:
-        partial.unlink(missing_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
 
 
-def clear(folder: Path) -> None:
-    """Remove what killed processes of this machine have left half written in a folder."""
-    for path in folder.glob(".*") if folder.is_dir() else ():
-        found = _BESIDE.fullmatch(path.name)
-        if found and path.is_file() and not _is_process(int(found[1])):
-            path.unlink(missing_ok=True)
+def write_text(target: Path, text: str, remedy: str = "Choose another place for it") -> Path:
+    """Write a file in one step: a reader sees the old content or the new, never half of it.
+
+    Raises:
+        RunError: the file cannot be written; what was there stays.
+    """
+    try:
+        with replacing(target) as draft:
+            draft.write_text(text, encoding="utf-8", errors="replace")  # a name of a file can hold what UTF-8 cannot
+    except OSError as error:
+        raise RunError(f"cannot be written: {error.strerror}", where=str(target), remedy=remedy) from error
+    return target
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove what killed processes have left half written in a folder and those below it; no link is followed."""
+    for place, _, _ in os.walk(folder):
+        for left in _dead_drafts(Path(place)):
+            _remove(left)
+
+
+@cache
+def _left_drafts(folder: Path) -> list[Path]:
+    """The drafts of killed processes that lay in a folder when this process first wrote there."""
+    return list(_dead_drafts(folder))
+
+
+def _dead_drafts(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if (found := DRAFT.fullmatch(path.name)) and not path.is_symlink():
+            there = found[1] == MACHINE
+            if not _is_process(int(found[2])) if there else time.time() - path.stat().st_mtime > MAX_AGE:
+                yield path
+
+
+def _remove(draft: Path) -> None:
+    if draft.is_symlink() or draft.is_file():
+        draft.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _is_process(number: int) -> bool:

@@ -6,6 +6,7 @@ So does what a disk refuses, wherever it is met.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,20 +22,42 @@ REFUSALS = {
 """Why a disk refuses to be written or read, and what to do."""
 
 
+LOWER = "Lower hardware.micro_batch or encoding.max_tokens"
+_NO_MEMORY = re.compile(
+    r"out of memory|(?:can't|cannot) allocate memory|not enough memory|bad_alloc|ALLOC_FAILED", re.I
+)
+
+
 @contextmanager
-def on_disk() -> Iterator[None]:
-    """Do something; where a disk refuses it, that is an error of ours.
+def on_machine() -> Iterator[None]:
+    """Do something; where a disk refuses it, or memory is too small for it, that is an error of ours.
 
     Raises:
-        MateError: the disk is full, or not ours to write.
+        MateError: the disk is full, or not ours to write, or there is too little memory.
     """
     try:
         yield
-    except OSError as error:
-        if error.errno not in REFUSALS:
-            raise
+    except Exception as error:
+        if refused := refusal(error):
+            raise refused from error
+        raise
+
+
+def refusal(error: BaseException) -> MateError | None:
+    """What the machine lacks for something, where an error of any library comes of that."""
+    if isinstance(error, MateError):
+        return None
+    if isinstance(error, OSError) and error.errno in REFUSALS:
         place = str(error.filename) if error.filename else None
-        raise MateError(short_reason(error), where=place, remedy=REFUSALS[error.errno]) from error
+        return MateError(short_reason(error), where=place, remedy=REFUSALS[error.errno])
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (
+            isinstance(cause, (RuntimeError, OSError)) and _NO_MEMORY.search(str(cause)[:2000])
+        ):
+            return MateError("there is too little memory", remedy=LOWER)
+        cause = cause.__cause__
+    return None
 
 
 @contextmanager

@@ -62,11 +62,20 @@ def prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Hide Lightning's advice on loaders and devices, which is settled here."""
+    """Hide Lightning's advice on loaders and devices, which is settled here.
+
+    Raises:
+        KeyboardInterrupt: what Lightning makes an exit of.
+    """
     for name in ("pytorch_lightning", "lightning.pytorch"):
         logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pytorch_lightning")
         warnings.filterwarnings("ignore", module="lightning_fabric")
         warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # on in-place operations, of which there are none
-        yield
+        try:
+            yield
+        except SystemExit as stop:
+            if isinstance(stop.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from stop
+            raise

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import clear
+from mate_cli.files.atomic import remove_drafts
 from mate_cli.runs.configuration import Node, RunConfig
 from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.liveness import own_process
@@ -132,8 +132,7 @@ def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[Ru
     if is_finished(chosen.path):
         return chosen, chosen.read_record()
     hold(chosen.path)
-    for place in (chosen.path, chosen.checkpoints, chosen.path / "predictions"):
-        clear(place)
+    remove_drafts(chosen.path)
     if not _is_there(chosen.path):
         settings = plan.overrides if plan.settings is None else plan.settings
         named = {"seed": plan.last.config.seed, "settings": settings, **asdict(plan.names)}

@@ -73,11 +73,11 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
 
 
 def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
-    run.folder.write_text("config.yaml", to_yaml(plan.values()))
-    run.folder.write_record(run.record)
-    if plan.taken:
-        run.console.print(taken_table(plan))
     with recorded(run):
+        run.folder.write_text("config.yaml", to_yaml(plan.values()))
+        run.folder.write_record(run.record)
+        if plan.taken:
+            run.console.print(taken_table(plan))
         ranks.from_first(lambda: look_ahead(plan, run.folder.path))
         done = run_stages(plan, run, job)
         if system is None:
@@ -161,7 +161,7 @@ def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
     own = replace(stage, config=with_folders(stage.config, done.runs))
     plan = Plan((own,), stage.names, stage.overrides)
     with apart_from_agents():
-        return run_plan(plan, job=job, folder=RunFolder(whole.folder.path / stage.name))
+        return run_plan(plan, job=job, folder=whole.folder.below(stage.name))
 
 
 def take(stage: Stage, console: Console) -> Run:

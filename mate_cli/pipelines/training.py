@@ -105,7 +105,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
                 state = read_state(checkpoint)
                 load_whole(task, state["state_dict"])
                 task.on_load_checkpoint(state)
-    final = run.folder.checkpoints / "final.safetensors"
+    final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
 

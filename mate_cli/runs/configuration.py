@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import read_yaml
@@ -54,14 +62,33 @@ class Hardware(Section):
     threads: PositiveInt | None
 
 
+def _checked_name(name: str) -> str:
+    if not 0 < len(name) <= 128 or set("/\\#?%:") & set(name) or not name.isprintable():
+        raise ValueError("a name of at most 128 letters without / \\ # ? % :")
+    return name
+
+
+WandbName = Annotated[str, AfterValidator(_checked_name)]
+"""What W&B takes for the name of a project."""
+
+
+def _checked_text(text: str) -> str:
+    if not 0 < len(text) <= 128:
+        raise ValueError("a text of at most 128 letters")
+    return text
+
+
+WandbText = Annotated[str, AfterValidator(_checked_text)]
+
+
 class Logger(Section):
     """`conf/logger`: where curves go beside the run's own files."""
 
     kind: Literal["wandb", "none"]
     mode: Literal["offline", "online", "disabled"] = "offline"
-    project: str = "mate"
-    entity: str | None = None
-    group: str | None = None
+    project: WandbName = "mate"
+    entity: WandbName | None = None
+    group: WandbText | None = None
     tags: list[str] = []
     timeout: PositiveFloat = 20.0
 

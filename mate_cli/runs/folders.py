@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import RunError
+from mate_cli.files.atomic import DRAFT, remove_drafts
 from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.liveness import is_dead
 from mate_cli.runs.lock import NAME as LOCK
@@ -42,15 +43,17 @@ def new_folder(outputs: Path, command: str, experiment: str, job: int, name: str
 def remove_abandoned(parent: Path) -> None:
     """Remove the folders of runs that were killed before anything was written in them."""
     for folder in parent.glob("*"):
-        if not folder.is_dir() or {path.name for path in folder.iterdir()} - {LOCK}:
+        if folder.is_symlink() or not folder.is_dir() or time.time() - folder.stat().st_mtime <= ABANDONED:
             continue
-        if time.time() - folder.stat().st_mtime > ABANDONED:
-            try:
-                hold(folder)
-                release(folder)
-                folder.rmdir()
-            except (RunError, OSError):  # somebody is at work there after all
-                continue
+        if any(path.name != LOCK and not DRAFT.fullmatch(path.name) for path in folder.iterdir()):
+            continue
+        try:
+            hold(folder)
+            remove_drafts(folder)
+            release(folder)
+            folder.rmdir()
+        except (RunError, OSError):  # somebody is at work there after all
+            continue
 
 
 def choose_folder(

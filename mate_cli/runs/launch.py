@@ -21,11 +21,13 @@ from torch.distributed.rendezvous import rendezvous
 from mate_cli.errors import ConfigError, MateError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
+from mate_cli.runs.liveness import is_halted
 
 ARRIVAL, TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
 """A process waits so long for the others to start, and to answer: the first may have a large dataset to encode."""
-ENDING, HANGING = 20.0, 30.0
-"""Seconds that other processes get to end after the first, and that the first gets to notice the end of another."""
+ENDING, HANGING, HALTED = 20.0, 30.0, 5.0
+"""Seconds that other processes get to end after the first, that the first gets to notice the end of another, and that
+one which is halted gets to go on when the run is to end."""
 INTERRUPTED = 130
 """Exit code of a process that was asked to stop."""
 HERE = "127.0.0.1"
@@ -171,7 +173,8 @@ def _watching(children: list[Child]) -> Iterator[None]:
         own = dist.TCPStore(HERE, int(os.environ["MASTER_PORT"]), is_master=False)  # type: ignore[attr-defined]
         threading.Thread(target=_watch, args=(children, own, over), daemon=True).start()
     try:
-        yield
+        with _ending_the_halted(children):
+            yield
         _wait(children)
     except KeyboardInterrupt:
         _wait(children)
@@ -181,6 +184,31 @@ def _watching(children: list[Child]) -> Iterator[None]:
         for child in children:
             child.kill()
             child.wait()
+
+
+@contextmanager
+def _ending_the_halted(children: list[Child]) -> Iterator[None]:
+    """End processes that are halted when a signal asks the run to end: the first would wait for them for ever.
+
+    Handlers of signals run when this process computes again, so that another thread is told of them by the system.
+    """
+    arrived, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+
+    def end() -> None:
+        while os.read(arrived, 1):
+            time.sleep(HALTED)
+            for child in children:
+                if child.poll() is None and is_halted(child.pid):
+                    child.kill()
+
+    threading.Thread(target=end, daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(told)
 
 
 def _wait(children: list[Child]) -> None:

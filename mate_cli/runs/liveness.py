@@ -13,7 +13,12 @@ SILENT_SECONDS = 1800
 
 def own_process() -> str:
     """This process as `pid:start`; the start tells it from a later process with the same number."""
-    return f"{os.getpid()}:{_start(os.getpid())}"
+    return process_name(os.getpid())
+
+
+def process_name(number: int) -> str:
+    """A process of this machine as `pid:start`."""
+    return f"{number}:{_start(number)}"
 
 
 def is_dead(folder: Path, record: Mapping[str, Any]) -> bool:
@@ -44,10 +49,20 @@ def lives(process: str) -> bool:
     return _start(int(number)) == start
 
 
+def is_halted(number: int) -> bool:
+    """Whether somebody has stopped a process of this machine, so that it does nothing until it is told to go on."""
+    return _status(number)[:1] == ["T"]
+
+
 def _start(number: int) -> str:
     """When a process started, in ticks since the machine did; empty where the system does not tell."""
+    fields = _status(number)
+    return "" if fields[:1] in ([], ["Z"]) else fields[19]  # a zombie has ended and waits for its parent to notice
+
+
+def _status(number: int) -> list[str]:
+    """What the system says of a process, from its state on; nothing where it does not tell."""
     try:
-        fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended and waits for its parent to notice
+        return []

@@ -7,12 +7,14 @@ no locks, or only those of its own machine, the time of the lock file tells: its
 import errno
 import os
 import platform
+import stat
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mate_cli.errors import RunError
+from mate_cli.files.door import REFUSALS
 from mate_cli.runs.liveness import lives, own_process
 
 NAME = ".lock"
@@ -48,10 +50,11 @@ def hold(folder: Path) -> None:
     try:
         file = _taken(place / NAME)
     except OSError as error:
+        reason = "its .lock is a link" if error.errno == errno.ELOOP else (error.strerror or str(error)).lower()
         raise RunError(
-            f"the run cannot be locked: {(error.strerror or str(error)).lower()}",
+            f"the run cannot be locked: {reason}",
             where=str(folder),
-            remedy="Free space, or make the folder writable",
+            remedy="Free space, or make the folder writable" if error.errno in REFUSALS else "Remove the .lock there",
         ) from error
     held = _held[place] = _Held(file)
     threading.Thread(target=_beat, args=(held,), daemon=True).start()
@@ -68,8 +71,9 @@ def release(folder: Path) -> None:
 def _taken(path: Path) -> int:
     """The open lock file with this process's name in it."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         try:
+            _refuse_foreign(file)
             knows_locks = _lock(file, path)
             if not _is_same(file, path):  # its holder has ended meanwhile, and taken it away
                 os.close(file)
@@ -83,6 +87,17 @@ def _taken(path: Path) -> int:
         except BaseException:
             os.close(file)
             raise
+
+
+def _refuse_foreign(file: int) -> None:
+    """Refuse what no process has made as its lock: a device, or another name of a file that lies elsewhere.
+
+    Raises:
+        OSError: it is one.
+    """
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        raise OSError("its .lock is no file of its own")
 
 
 def _lock(file: int, path: Path) -> bool:

@@ -1,6 +1,6 @@
 """What a run leaves in its folder: config.yaml, record.json, metrics.jsonl, checkpoints/, predictions/."""
 
-import json
+import math
 import platform
 import subprocess
 import sys
@@ -14,12 +14,14 @@ from typing import Any
 
 import mate_cli
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import beside
+from mate_cli.files.atomic import check_inside, write_text
 from mate_cli.files.door import reading
-from mate_cli.files.plain import read_object
+from mate_cli.files.plain import read_object, to_json
 from mate_cli.runs.liveness import own_process
 
 SCHEMA = 1
+MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
+"""Bytes of a record, and entries or letters of a part of it."""
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
 
 
@@ -85,7 +87,7 @@ class RunRecord:
 
 
 class RunFolder:
-    """One run's folder; every file in it is written to the side and then moved into place."""
+    """One run's folder; every file in it is written to the side and then moved into place, and through no link."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -103,28 +105,35 @@ class RunFolder:
         """Where weights are kept."""
         return self.path / "checkpoints"
 
+    def place(self, name: str) -> Path:
+        """Return where a file of the run is written.
+
+        Raises:
+            RunError: its folder is a link that leads out of the run's.
+        """
+        target = self.path / name
+        check_inside(self.path, target)
+        return target
+
+    def below(self, name: str) -> "RunFolder":
+        """Return a folder below this one, as of a stage.
+
+        Raises:
+            RunError: it is a link that leads out of this one, or cannot be made.
+        """
+        return RunFolder(self.place(f"{name}/record.json").parent)
+
     def write_text(self, name: str, text: str) -> Path:
         """Write a file of the run atomically.
 
         Raises:
             RunError: the disk is full or the folder is read-only; what was there stays.
         """
-        target = self.path / name
-        partial = beside(target)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(text, encoding="utf-8", errors="replace")
-            partial.replace(target)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            raise RunError(
-                f"cannot be written: {error.strerror}", where=str(target), remedy="Free space, then use resume=last"
-            ) from error
-        return target
+        return write_text(self.place(name), text, "Free space, then use resume=last")
 
     def write_json(self, name: str, value: Any) -> Path:  # noqa: ANN401 - whatever JSON can hold
         """Write a JSON file of the run atomically."""
-        return self.write_text(name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        return self.write_text(name, to_json(value, indent=2))
 
     def write_record(self, record: RunRecord) -> None:
         """Write record.json."""
@@ -139,7 +148,7 @@ class RunFolder:
         path, remedy = self.path / "record.json", "Give a folder below outputs/"
         problem = "this is not a run folder with a readable record"
         with reading(path, RunError, problem, remedy):
-            return _record(read_object(path, RunError, remedy, problem))
+            return _record(read_object(path, RunError, remedy, problem, largest=MAX_RECORD))
 
 
 def _record(values: Mapping[str, Any]) -> RunRecord:
@@ -147,7 +156,18 @@ def _record(values: Mapping[str, Any]) -> RunRecord:
 
     if unknown := set(values) - set(RunRecord.__dataclass_fields__):
         raise ValueError(f"it has {sorted(unknown)[0]!r}, which this version of mate does not know")
-    return TypeAdapter(RunRecord).validate_python(dict(values))
+    for key, value in values.items():
+        if isinstance(value, (dict, list, str)) and len(value) > MAX_PARTS:
+            raise ValueError(f"its {key} has more than {MAX_PARTS:,} parts")
+    numbers = ("metrics", "throughput")  # NaN stands as null there
+    known = {key: _with_nan(value) if key in numbers else value for key, value in values.items()}
+    return TypeAdapter(RunRecord).validate_python(known)
+
+
+def _with_nan(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    return {key: math.nan if part is None else part for key, part in value.items()}
 
 
 class SeenFolder(RunFolder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from mate_cli.errors import RunError
+from mate_cli.errors import ConfigError, RunError
+from mate_cli.files.atomic import check_inside
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_lines, to_json
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 
@@ -19,6 +21,7 @@ TABLE_ROWS = 50
 """Predictions that are shown in the dashboard."""
 TAGGED = ("dataset", "model", "attention", "init", "task")
 LONGEST_TAG = 64
+WANDB_MODES = ("online", "offline", "disabled", "dryrun", "run", "shared")
 SWEEP = "WANDB_SWEEP_ID"
 OF_AGENT = (SWEEP, "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
 """Set by an agent of a W&B sweep for the run that it starts."""
@@ -47,9 +50,9 @@ class MetricsFile:
 
     def __init__(self, folder: RunFolder, resume_step: int | None = None) -> None:
         self.path = folder.path / "metrics.jsonl"
-        rows = read_rows(self.path) if resume_step is not None and self.path.exists() else []
+        rows = read_rows(self.path) if resume_step is not None else []
         kept = [row for row in rows if row.get("step", 0) <= (resume_step or 0)]
-        folder.write_text("metrics.jsonl", "".join(json.dumps(row) + "\n" for row in kept))
+        folder.write_text("metrics.jsonl", "".join(map(to_json, kept)))
 
     def log(self, row: Row) -> None:
         """Append a row.
@@ -59,7 +62,7 @@ class MetricsFile:
         """
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+                file.write(to_json(row))
         except OSError as error:
             raise RunError(
                 f"a row cannot be written: {error.strerror}",
@@ -75,14 +78,13 @@ class MetricsFile:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Rows of a metrics file; a last line that was cut short by a kill is dropped."""
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
-    return rows
+    """Rows of a metrics file; a last line that was cut short by a kill is dropped, and there are none without a file.
+
+    Raises:
+        RunError: it is no file, or too large.
+    """
+    with reading(path, RunError, "cannot be read", "Move it away"):
+        return list(read_lines(path)) if path.exists() else []
 
 
 def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
@@ -91,11 +93,10 @@ def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
     Raises:
         RunError: the record of a stage is damaged.
     """
-    path = folder.path / "metrics.jsonl"
-    rows = read_rows(path) if path.exists() else []
+    rows = read_rows(folder.path / "metrics.jsonl")
     stages = [RunFolder(found.parent) for found in folder.path.glob("*/record.json")]
     in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
-    return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if "time" in row))
+    return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if type(row.get("time")) in (int, float)))
 
 
 class WandbTracker:
@@ -146,6 +147,18 @@ class WandbTracker:
         self._run.finish(exit_code=exit_code)
 
 
+def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the words of W&B
+    """The mode of the `logger` group, unless the environment disables W&B.
+
+    Raises:
+        ConfigError: the environment names no mode.
+    """
+    told = os.environ.get("WANDB_MODE") or "offline"
+    if told not in WANDB_MODES:
+        raise ConfigError("is no mode of W&B", where=f"WANDB_MODE={told}", remedy=f"Use {', '.join(WANDB_MODES)}")
+    return "disabled" if told == "disabled" else options["mode"]
+
+
 def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: Any) -> Any:  # noqa: ANN401
     """Start a W&B run; where it cannot be online, start it offline and say so once.
 
@@ -157,10 +170,11 @@ def open_wandb(options: Mapping[str, Any], *, tags: Sequence[str], **arguments: 
         tags: beside those of the options; W&B takes neither empty nor long ones.
         **arguments: of `wandb.init`.
     """
+    check_inside(Path(arguments["dir"]), Path(arguments["dir"], "wandb", "run"))
     import wandb
 
     settings = wandb.Settings(console="off", silent=True, init_timeout=options["timeout"])
-    mode, sweep = options["mode"], os.environ.get(SWEEP)
+    mode, sweep = wandb_mode(options), os.environ.get(SWEEP)
     if sweep and mode == "offline":
         print(f"a run of the W&B sweep {sweep}: logging online")
         mode = "online"

@@ -10,7 +10,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.files.atomic import beside
+from mate_cli.files.atomic import replacing
+from mate_cli.files.plain import open_file
 from mate_cli.lit_modules.processes import load_whole, whole
 from mate_cli.runs import ranks
 
@@ -24,17 +25,13 @@ def save_module(module: torch.nn.Module, path: Path) -> None:
     weights = whole(module.state_dict())
     if not ranks.is_first():
         return
-    partial = beside(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_tensors({name: tensor.contiguous() for name, tensor in weights.items()}, partial)
-        partial.replace(path)
+        with replacing(path) as draft:
+            write_tensors({name: tensor.contiguous() for name, tensor in weights.items()}, draft)
     except (OSError, SafetensorError) as error:
         raise RunError(
             f"weights cannot be written: {error}", where=str(path), remedy="Free space, then resume"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
@@ -50,14 +47,30 @@ def write_tensors(tensors: Mapping[str, torch.Tensor], path: Path, metadata: dic
     path.chmod(mode)
 
 
+def check_finite(weights: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Refuse weights with which nothing can be computed.
+
+    Raises:
+        CheckpointError: naming the first that is not a number, or infinite.
+    """
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            problem = f"{name} has values that are NaN or infinite"
+            raise CheckpointError(problem, where=str(path), remedy="Train again, or take the weights of another run")
+
+
 def load_module(module: torch.nn.Module, path: Path) -> None:
     """Read all weights of a module.
 
     Raises:
-        CheckpointError: the file is missing or damaged, or belongs to another network.
+        CheckpointError: the file is missing or damaged, has NaN in it, or belongs to another network.
     """
     try:
-        load_whole(module, load_file(path))
+        with open_file(path, links=True):  # or else it could wait for a pipe
+            pass
+        weights = load_file(path)
+        check_finite(weights, path)
+        load_whole(module, weights)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error
     except RuntimeError as error:

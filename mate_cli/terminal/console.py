@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import rich.console
+from rich.console import ConsoleDimensions
 from rich.control import Control
 from rich.segment import Segment
 
 from mate_cli.terminal.streams import printable
 
-COPY_WIDTH = 100
-"""Columns of what is kept of a console."""
+COPY_WIDTH, MIN_WIDTH = 100, 20
+"""Columns of what is kept of a console, and the fewest that anything is laid out in."""
 
 
 class Console(rich.console.Console):
@@ -27,6 +28,16 @@ class Console(rich.console.Console):
     def __init__(self, copy: Callable[[str], object] | None = None, **options: Any) -> None:
         super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
         self._copy = copy
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """Columns and rows; nothing is laid out in fewer columns than a few, whatever the terminal has."""
+        width, height = super().size
+        return ConsoleDimensions(max(width, MIN_WIDTH), height)
+
+    @size.setter
+    def size(self, size: tuple[int, int]) -> None:
+        self._width, self._height = size
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print as rich does, and copy it; a bar that moves prints controls alone."""

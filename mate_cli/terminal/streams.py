@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,40 @@ def printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _STEERING.sub("", text)
 
 
+class LastingStream:
+    """A text stream that outlives its reader: what is written after that goes nowhere, so that work goes on.
+
+    Args:
+        stream: what it writes to.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        with self._outliving():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._outliving():
+            self._stream.flush()
+
+    @contextmanager
+    def _outliving(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        return getattr(self._stream, name)
+
+
 class CleanStream:
     """A text stream that cleans what is written to it; consoles, which clean by themselves, write past it.
 
@@ -32,7 +67,9 @@ class CleanStream:
 
     def __init__(self, stream: IO[str] | CleanStream, copy: Callable[[str], object] | None = None) -> None:
         # The name by which rich asks for the stream behind another.
-        self.rich_proxied_file: IO[str] = stream.rich_proxied_file if isinstance(stream, CleanStream) else stream
+        self.rich_proxied_file: Any = (
+            stream.rich_proxied_file if isinstance(stream, CleanStream) else LastingStream(stream)
+        )
         self._copy = copy
 
     def write(self, text: str) -> int:
@@ -55,7 +92,11 @@ class CleanStream:
 
 @contextmanager
 def clean_streams() -> Iterator[None]:
-    """Clean all that is written to stdout and stderr; letters that they cannot hold become question marks."""
+    """Clean all that is written to stdout and stderr; letters that they cannot hold become question marks.
+
+    Where one of them is closed, what is written to it goes nowhere.
+    """
+    _open_standard_files()
     before = sys.stdout, sys.stderr
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
@@ -65,6 +106,19 @@ def clean_streams() -> Iterator[None]:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def _open_standard_files() -> None:
+    """Open what a shell has closed (`>&-`), or else the next file that is opened would be written to as stdout."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 @contextmanager

@@ -1,7 +1,9 @@
 """Nothing from a table, a name or a question steers a terminal or a spreadsheet program."""
 
 import ast
+import csv
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -13,10 +15,12 @@ from rich.text import Text
 
 import mate_cli
 from mate_cli.cli.app import main
-from mate_cli.reports.export.data_files import harmless
+from mate_cli.reports.compare.report import build_report
+from mate_cli.reports.export.data_files import harmless, report_csv
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import CleanStream, copied_streams, printable
 from mate_cli.terminal.transcript import Transcript
+from tests.reports.runs import build_run
 
 STEERING = ["\x1b[31m", "\x1b]0;title\x07", "\x9b31m", "\x90x\x9c", "\u202e", "\u2066", "\x08", "\x00", "\u2028", "\r"]
 PACKAGE = Path(mate_cli.__file__).parent
@@ -112,4 +116,25 @@ def test_numbers_stay_in_csv(value):
 
 @pytest.mark.parametrize("value", ["=cmd|' /C calc'!A0", "=1+1", "+1+1", "-2+3", "@SUM(1)", "\t=1", "-1-cmd|x", "\r=1"])
 def test_formulas_are_quoted_in_csv(value):
-    assert harmless(value) == f"'{value}"
+    assert harmless(value) == "'" + value.replace("\r", "")
+
+
+@pytest.mark.parametrize("mark", STEERING)
+def test_cells_of_csv_are_cleaned(mark):
+    assert harmless(f"a{mark}b") == printable(f"a{mark}b")
+    assert str(harmless(f"{mark}=1+1")).startswith("'=") == (printable(mark) == "")
+    assert is_clean(str(harmless(f"a{mark}b")))
+
+
+@pytest.mark.parametrize("mark", STEERING)
+def test_csv_has_no_control_characters_and_no_header_that_is_a_formula(tmp_path, mark):
+    build_run(
+        tmp_path / "run", metrics={"=dev/em": 0.5, f"@{mark}dev/f1": 0.25}, experiment=[f"a{mark}b"], model=f"m{mark}"
+    )
+    settings = {"@x": f"{mark}=1+1", f"=cmd{mark}|x": 1, "y": f"a{mark}b"}
+    (tmp_path / "run" / "config.yaml").write_text(json.dumps(settings))
+    text = report_csv(build_report([tmp_path]))
+    assert is_clean(text)
+    header, *rows = csv.reader(io.StringIO(text))
+    assert not [cell for row in (header, *rows) for cell in row if cell.startswith(("=", "@"))]
+    assert {"'=dev/em", "'@x"} <= set(header)

@@ -67,7 +67,7 @@ def processes(monkeypatch, tmp_path):
     """The words that the jobs of a sweep would have been started with; seed 1 fails."""
     started = []
 
-    def follow(folder, words):
+    def follow(folder, words, begun):
         record = folder.read_record()
         record.status, record.reason = ("failed", "no space left") if record.seed == 1 else ("finished", None)
         folder.write_record(record)

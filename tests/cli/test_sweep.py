@@ -62,7 +62,8 @@ def gone() -> str:
 
 @pytest.mark.long
 def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.subprocess", SimpleNamespace(Popen=forked_commands.start_again))
+    processes = SimpleNamespace(Popen=forked_commands.start_again, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.subprocess", processes)
     assert sweep(tmp_path, "seed=1,-2") == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "seed=-2" in shown
@@ -202,7 +203,7 @@ def jobs(monkeypatch, tmp_path):
     """The overrides that the jobs of a sweep are trained with, in an empty folder."""
     started: list[list[str]] = []
 
-    def follow(folder, words):
+    def follow(folder, words, begun):
         started.append(list(words[2:]))
         record = folder.read_record()
         record.status = "finished"

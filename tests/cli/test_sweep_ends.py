@@ -29,7 +29,8 @@ def start():
 def sweep_of(folder, *words):
     words = [*SMALL, "trainer.max_steps=24", "trainer.max_epochs=null", "trainer.checkpoint_every=1", *words]
     command = [sys.executable, "-m", "mate_cli", "train", "-m", *words, f"paths.outputs={folder}"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    pipe = subprocess.PIPE  # as a shell does, each command in a group of its own
+    return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True)
 
 
 def records(folder):
@@ -90,3 +91,35 @@ def test_whatever_ends_its_jobs_a_sweep_is_completed(tmp_path, start):
     assert weights(folder) == weights(whole)
     assert sorted(weights(whole)) == sorted(good)
     assert not [path for path in folder.rglob(".*") if path.is_file()]
+
+
+LAUNCHERS = {
+    "one by one": ([], 1),
+    "joblib": (["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"], 2),
+    "submitit": (["hydra/launcher=submitit_local"], 3),
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize(
+    ("number", "whole_group"), [(signal.SIGTERM, False), (signal.SIGHUP, True), (signal.SIGINT, True)]
+)
+def test_jobs_save_their_states_when_a_sweep_is_to_end(tmp_path, start, launcher, number, whole_group):
+    words, at_once = LAUNCHERS[launcher]
+    if words:
+        pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
+    long = ["trainer.max_steps=5000", "trainer.checkpoint_every=4999", "trainer.val_every=5000"]
+    sweep = start(tmp_path, "optimizer.lr=0.001,0.002,0.003", *long, *words)
+    until = time.monotonic() + SECONDS
+    while sum(file.stat().st_size > 0 for file in tmp_path.glob("train/*/*/metrics.jsonl")) < at_once:
+        assert sweep.poll() is None, sweep.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    (os.killpg if whole_group else os.kill)(sweep.pid, number)
+    said, _ = sweep.communicate(timeout=SECONDS)
+    assert sweep.returncode == 130, said
+    assert f"{3 if at_once > 1 else 1} job{'s' * (at_once > 1)}: " in said
+    assert "launcher stopped early" not in said
+    found = [(path, record["status"]) for path, record in records(tmp_path).values()]
+    assert [status for _, status in found] == ["interrupted"] * at_once
+    assert all((path / "checkpoints" / "last.ckpt").exists() for path, _ in found)

@@ -1,9 +1,13 @@
+import gzip
 import hashlib
 import http.server
+import io
 import json
+import lzma
 import random
 import subprocess
 import threading
+import zipfile
 
 import pytest
 from full_disks import room
@@ -11,7 +15,7 @@ from full_disks import room
 from mate_cli.data import download
 from mate_cli.data.download import RemoteFile, fetch, fetch_all
 from mate_cli.errors import DataError, MateError
-from mate_cli.files.door import on_disk
+from mate_cli.files.door import on_machine
 
 CONTENT = random.Random(1).randbytes(300_000)
 SHA256 = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
@@ -25,13 +29,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/absent":
             self.send_error(404)
             return
-        start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if self.server.knows_ranges else 0
-        if start >= len(CONTENT):
-            self.send_error(416)
+        if self.server.statuses:
+            self.send_response(self.server.statuses.pop(0))
+            self.send_header("Retry-After", "0")
+            self.end_headers()
             return
-        body = CONTENT[start:]
+        content, mark = self.server.content, self.server.mark
+        start = int((self.headers.get("Range") or "bytes=0-")[6:-1]) if self.server.knows_ranges else 0
+        if mark and self.headers.get("If-Range", mark) != mark:
+            start = 0
+        if start and start >= len(content):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(content)}")
+            self.end_headers()
+            return
+        body = content[start:]
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body)))
+        if self.server.has_length:
+            self.send_header("Content-Length", str(len(body)))
+        if mark:
+            self.send_header("ETag", mark)
         self.end_headers()
         self.wfile.write(body[: self.server.cuts.pop(0)] if self.server.cuts else body)
         if self.server.stalls:
@@ -45,11 +62,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(download, "PAUSE", 0.0)
-    monkeypatch.setattr(download, "CHUNK", 1 << 14)
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         running.ranges, running.cuts, running.knows_ranges = [], [], True
+        running.content, running.mark, running.statuses, running.has_length = CONTENT, "", [], True
         running.stalls, running.goes_on = False, threading.Event()
         running.url = f"http://127.0.0.1:{running.server_port}/file"
         thread = threading.Thread(target=running.serve_forever, daemon=True)
@@ -117,7 +134,7 @@ def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_pat
     with pytest.raises(DataError, match="could not be fetched") as raised:
         fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path)
     assert "\n" not in str(raised.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["file.bin.part"]
+    assert (tmp_path / "file.bin.part").exists()
     server.stalls = False
     server.goes_on.set()
     assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
@@ -126,9 +143,9 @@ def test_a_server_that_falls_silent_is_given_up_and_gone_on_from(server, tmp_pat
 
 def test_a_full_disk_is_named_and_gone_on_from(server, tmp_path):
     file = RemoteFile(server.url, "file.bin", SHA256)
-    with room(100_000), pytest.raises(MateError, match=r"file too large\. Free space"), on_disk():
+    with room(100_000), pytest.raises(MateError, match=r"file too large\. Free space"), on_machine():
         fetch(file, tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["file.bin.part"]
+    assert (tmp_path / "file.bin.part").exists()
     assert fetch(file, tmp_path).read_bytes() == CONTENT
 
 
@@ -158,8 +175,100 @@ def test_without_a_known_checksum_the_first_download_is_trusted(server, tmp_path
     target = fetch(file, tmp_path)
     assert json.loads((tmp_path / download.MANIFEST).read_text()) == {"file.bin": SHA256}
     target.write_bytes(b"damaged since")
-    with pytest.raises(DataError, match="differs from the release"):
+    with pytest.raises(DataError, match=r"differs from what arrived first.*if the new one is right, remove .*json"):
         fetch(file, tmp_path)
+    (tmp_path / download.MANIFEST).unlink()
+    assert fetch(file, tmp_path) == target
+
+
+def archive():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as made:
+        made.writestr("folder/file.txt", CONTENT[:5000])
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("name", ["file.zip", "file.tar.gz", "file.json", "file.json.xz"])
+def test_a_page_to_log_in_is_no_file_and_the_right_one_is_taken_later(server, tmp_path, name):
+    file = RemoteFile(server.url, name)
+    server.content = b"\n<!DOCTYPE html><html>Log in</html>"
+    with pytest.raises(DataError, match=rf"is no {name}: it is a page of the web.*kept as .*{name}\.bad"):
+        fetch(file, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.bad"]
+    server.content = {"zip": archive(), "gz": gzip.compress(b"x"), "json": b"{}", "xz": lzma.compress(b"{}")}[
+        name.rpartition(".")[2]
+    ]
+    assert fetch(file, tmp_path).read_bytes() == server.content
+
+
+@pytest.mark.parametrize("broken", [archive()[:-40], archive()[:60] + b"x" * 400 + archive()[460:], b"", b"PK"])
+def test_an_archive_is_read_before_its_sum_is_trusted(server, tmp_path, broken):
+    server.content = broken
+    with pytest.raises(DataError, match=r"is no file\.zip"):
+        fetch(RemoteFile(server.url, "file.zip"), tmp_path)
+    assert not (tmp_path / download.MANIFEST).exists()
+
+
+def test_a_sum_of_a_wrong_first_file_says_how_to_start_again(server, tmp_path):
+    (tmp_path / download.MANIFEST).write_text(json.dumps({"file.zip": "sha256:0"}))
+    server.content = archive()
+    with pytest.raises(DataError, match=rf"arrived with checksum.*remove .*{download.MANIFEST}, and type"):
+        fetch(RemoteFile(server.url, "file.zip"), tmp_path)
+
+
+def interrupted(server, tmp_path, checksum=None):
+    """A file of which the first 1,500 bytes have arrived, as always."""
+    file = RemoteFile(server.url, "file.bin", checksum)
+    starts_anew = checksum is None and not server.mark.startswith('"')
+    server.cuts = [1500] * download.ATTEMPTS if starts_anew else [1500] + [0] * (download.ATTEMPTS - 1)
+    with pytest.raises(DataError, match="could not be fetched"):
+        fetch(file, tmp_path)
+    assert 1024 <= (tmp_path / "file.bin.part").stat().st_size <= 1500
+    return file
+
+
+@pytest.mark.parametrize("checksum", [None, SHA256])
+@pytest.mark.parametrize("mark", ["", '"one"', 'W/"one"'])
+def test_a_part_of_another_file_is_never_gone_on_with(server, tmp_path, checksum, mark):
+    server.mark = mark
+    server.content = random.Random(2).randbytes(290_000)
+    file = interrupted(server, tmp_path, checksum)
+    server.content, server.mark = CONTENT, mark.replace("one", "two")
+    assert fetch(file, tmp_path).read_bytes() == CONTENT
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != download.MANIFEST) == ["file.bin"]
+
+
+def test_a_part_of_the_same_file_is_gone_on_with_without_a_sum(server, tmp_path):
+    server.mark = '"one"'
+    file = interrupted(server, tmp_path)
+    assert fetch(file, tmp_path).read_bytes() == CONTENT
+    assert server.ranges[-1] != "bytes=0-"
+    assert server.ranges[-1] is not None
+
+
+def test_a_part_that_is_a_link_is_not_written_through(server, tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "file.bin.part").symlink_to(tmp_path / "precious")
+    assert fetch(RemoteFile(server.url, "file.bin"), tmp_path).read_bytes() == CONTENT
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_server_is_asked_again(server, tmp_path, status):
+    server.statuses = [status] * 3
+    assert fetch(RemoteFile(server.url, "file.bin", SHA256), tmp_path).read_bytes() == CONTENT
+    server.statuses = [status] * download.ATTEMPTS
+    with pytest.raises(DataError, match=rf"could not be fetched.*the server answers {status}"):
+        fetch(RemoteFile(server.url, "other.bin", SHA256), tmp_path)
+
+
+@pytest.mark.parametrize("has_length", [True, False])
+def test_a_file_without_end_is_given_up(server, tmp_path, monkeypatch, has_length):
+    monkeypatch.setattr(download, "MAX_SIZE", 1 << 16)
+    server.has_length = has_length
+    with pytest.raises(DataError, match="has no end before"):
+        fetch(RemoteFile(server.url, "file.bin"), tmp_path)
+    assert not (tmp_path / "file.bin.part").exists()
 
 
 def test_an_error_of_the_server_is_named(server, tmp_path):

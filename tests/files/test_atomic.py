@@ -2,7 +2,8 @@
 
 import pytest
 
-from mate_cli.files.atomic import replacing
+from mate_cli.errors import RunError
+from mate_cli.files.atomic import MACHINE, check_inside, draft_of, replacing, write_text
 
 
 def stopped(target):
@@ -18,3 +19,43 @@ def test_what_is_begun_and_not_ended_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         stopped(target)
     assert [file.read_text() for file in target.parent.iterdir()] == ["whole"]
+
+
+def test_the_next_call_removes_what_a_killed_one_has_left_of_the_same_file(tmp_path):
+    for name in ("answers.csv", "other.csv"):
+        (tmp_path / f".{name}.{MACHINE}-4194305.draft").mkdir()
+    (tmp_path / ".answers.csv.1").touch()  # none of ours
+    write_text(tmp_path / "answers.csv", "x")
+    left = {".answers.csv.1", f".other.csv.{MACHINE}-4194305.draft"}
+    assert {path.name for path in tmp_path.iterdir()} == {"answers.csv", *left}
+
+
+def test_a_link_in_the_place_of_a_draft_is_not_written_through(tmp_path):
+    (tmp_path / "precious").mkdir()
+    draft_of(tmp_path / "file").symlink_to(tmp_path / "precious")
+    write_text(tmp_path / "file", "x")
+    assert not list((tmp_path / "precious").iterdir())
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_no_folder_is_replaced_by_a_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(RunError, match="cannot be written: Is a directory"):
+        write_text(tmp_path / "folder", "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_names_may_be_as_long_as_the_file_system_takes(tmp_path):
+    assert write_text(tmp_path / ("\u00e9" * 127), "x").read_text() == "x"
+
+
+def test_links_that_lead_out_of_a_folder_are_named(tmp_path):
+    root = tmp_path / "run"
+    (root / "inner").mkdir(parents=True)
+    for name, target in {"out": tmp_path, "gone": tmp_path / "nowhere", "within": root / "inner"}.items():
+        (root / name).symlink_to(target)
+    (tmp_path / "chosen").symlink_to(root)  # a run's folder itself may be behind a link
+    check_inside(tmp_path / "chosen", tmp_path / "chosen" / "within" / "file")
+    for name in ("out", "gone"):
+        with pytest.raises(RunError, match=f"run/{name}: is a link that leads out"):
+            check_inside(root, root / name / "deeper" / "file")

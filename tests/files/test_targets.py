@@ -123,7 +123,7 @@ def test_commands_refuse_a_folder_that_would_run_code(command, part, run, tmp_pa
         ("- 1", "holds no mapping"),
         ("a: " + "9" * 5000, "cannot be read"),
         ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
-        ("\0", "special characters are not allowed"),
+        ("\0", "control characters are not allowed"),
         ("\xff", "cannot be read"),
     ],
 )

@@ -149,3 +149,18 @@ def test_the_first_process_tells_how_another_died(tmp_path):
     assert "Traceback" not in errors
     assert record(folder)["status"] == "failed"
     assert "SIGKILL" in record(folder)["reason"]
+
+
+@pytest.mark.long
+def test_a_halted_process_does_not_keep_the_others_from_ending(tmp_path):
+    run = start(tmp_path, TWO, "trainer.max_steps=5000")
+    while not list(tmp_path.glob("train/*/*/checkpoints/last.ckpt")):
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.1)
+    (other,) = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    os.kill(int(other), signal.SIGSTOP)
+    run.send_signal(signal.SIGINT)
+    said = "".join(run.communicate(timeout=120))  # 30 seconds where no other process is at work
+    assert (run.returncode, "Traceback" in said) == (2, False), said
+    assert "Go on with resume=last" in said
+    assert json.loads((only_run(tmp_path) / "record.json").read_text())["status"] == "failed"

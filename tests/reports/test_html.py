@@ -203,7 +203,7 @@ def test_writing_leaves_no_draft_and_a_refusal_is_said(demo, tmp_path):
     file = write_page(report, tmp_path / "new" / "page.html")
     assert [path.name for path in file.parent.iterdir()] == ["page.html"]
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot write"):
+    with pytest.raises(RunError, match="cannot be written"):
         write_page(report, tmp_path / "file" / "page.html")
 
 

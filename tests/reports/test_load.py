@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from mate_cli.errors import RunError
+from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.runs.load import above_pattern, load_runs
 from mate_cli.reports.runs.load_curves import load_curves
 from tests.reports.runs import build_demo, build_run
@@ -88,6 +89,37 @@ def test_a_broken_record_is_one_warning_and_the_rest_works(tmp_path, content):
     assert len(loaded.warnings) == 1
     assert str(tmp_path / "bad" / "record.json") in loaded.warnings[0]
     assert "\n" not in loaded.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"model": "m" * 1_000_000}, "model has 1,000,000 letters"),
+        ({"settings": ["x=1"] * 600}, "settings has 600 parts"),
+        ({"metrics": {"m" * 300: 1.0, "dev/em": 0.5}}, "metrics has names that are too long"),
+    ],
+)
+def test_what_no_run_writes_is_named_and_the_rest_shown(tmp_path, entries, said):
+    build_run(tmp_path / "run", **entries)
+    loaded = load_runs([tmp_path])
+    assert said in loaded.warnings[0]
+    assert len(loaded.runs[0].text("model")) < 600
+
+
+def test_a_name_that_no_file_can_have_is_a_dataset_without_published_figures(tmp_path):
+    build_run(tmp_path / "run", dataset="x" * 251)
+    assert build_report([tmp_path]).runs[0].setting("dataset") == "x" * 251
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "predictions/dev.json"])
+def test_files_beside_the_record_that_cannot_be_read_are_named(tmp_path, name):
+    file = build_run(tmp_path / "run") / name
+    file.parent.mkdir(exist_ok=True)
+    file.unlink(missing_ok=True)
+    with file.open("wb") as sparse:
+        sparse.truncate(585_000_000)
+    (warning,) = load_runs([tmp_path]).warnings
+    assert warning == f"{file}: left out, it has more than 64 MB"
 
 
 def test_a_broken_config_is_a_warning(tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mate_cli.errors import RunError
-from mate_cli.files.atomic import beside, clear
+from mate_cli.files.atomic import MACHINE, remove_drafts
 from mate_cli.runs import lock
 from mate_cli.runs.folders import ABANDONED, new_folder
 
@@ -95,14 +95,61 @@ def test_a_folder_that_cannot_be_locked_is_named(tmp_path):
         lock.hold(tmp_path / "none")
 
 
+DEAD = 4_194_305
+"""Above any number of a process."""
+
+
+def left_draft(folder, name="final.safetensors", process=DEAD, machine=MACHINE):
+    """What a process leaves that is killed while a library writes a file, with a file of the library's own."""
+    draft = folder / f".{name}.{machine}-{process}.draft"
+    draft.mkdir(parents=True)
+    (draft / name).write_text("half")
+    (draft / ".tmpAbCdEf").write_text("half")
+    return draft
+
+
 def test_what_a_killed_process_has_half_written_is_removed(tmp_path):
-    ours = beside(tmp_path / "best.safetensors")
-    theirs = tmp_path / ".final.safetensors.4194305"  # above any number of a process
-    kept = [ours, tmp_path / ".lock", tmp_path / "a.4194305", tmp_path / ".b"]
-    for path in (*kept, theirs):
-        path.touch()
-    clear(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in kept}
+    outside, run = tmp_path / "outside", tmp_path / "run"
+    kept = [left_draft(outside), left_draft(run, process=os.getpid()), left_draft(run, machine="0" * 8)]
+    (run / "a.4194305").touch()
+    (run / "predictions").symlink_to(outside)
+    for folder in (run, run / "checkpoints", run / "evaluation" / "other"):
+        left_draft(folder)
+    remove_drafts(run)
+    assert sorted(tmp_path.rglob("*.draft")) == sorted(kept)
+    assert (run / "a.4194305").exists()
+    os.utime(kept[-1], (0, 0))  # of another machine, and long ago
+    remove_drafts(run)
+    assert sorted(tmp_path.rglob("*.draft")) == sorted(kept[:-1])
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+def test_a_lock_that_is_another_file_is_not_written(tmp_path, make):
+    precious, run = tmp_path / "precious", tmp_path / "train" / "x" / "old"
+    precious.write_text("mine")
+    run.mkdir(parents=True)
+    make(run / lock.NAME, precious)
+    with pytest.raises(RunError, match=r"cannot be locked: its \.lock is .*Remove the \.lock there"):
+        lock.hold(run)
+    os.utime(run, (1, 1))
+    new_folder(tmp_path, "train", "x", 0)  # removes what was abandoned
+    assert precious.read_text() == "mine"
+
+
+def test_a_lock_that_is_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / lock.NAME)
+    with pytest.raises(RunError, match=r"its \.lock is no file of its own"):
+        lock.hold(tmp_path)
+
+
+def test_an_abandoned_folder_behind_a_link_is_left(tmp_path):
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "train" / "x" / "old"
+    elsewhere.mkdir()
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere)
+    os.utime(elsewhere, (1, 1))
+    new_folder(tmp_path, "train", "x", 0)
+    assert (elsewhere.stat().st_mtime, list(elsewhere.iterdir())) == (1, [])
 
 
 def test_folders_of_runs_that_were_killed_at_once_are_removed(tmp_path):
@@ -111,6 +158,7 @@ def test_folders_of_runs_that_were_killed_at_once_are_removed(tmp_path):
         (parent / name).mkdir(parents=True)
     (parent / "locked" / lock.NAME).touch()
     (parent / "full" / "config.yaml").touch()
+    left_draft(parent / "old", "config.yaml")
     for name in ("old", "locked", "full"):
         os.utime(parent / name, (time.time() - ABANDONED - 1,) * 2)
     made = new_folder(tmp_path, "train", "x", 0)

@@ -1,4 +1,5 @@
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -242,3 +243,25 @@ def test_weights_of_another_network_are_refused(tmp_path):
     save_module(torch.nn.Linear(3, 2), tmp_path / "a.safetensors")
     with pytest.raises(CheckpointError, match="weights of another network: size mismatch"):
         load_module(torch.nn.Linear(4, 2), tmp_path / "a.safetensors")
+
+
+@pytest.mark.parametrize("name", ["predictions/dev.json", "evaluation/other/dev.json", "checkpoints/best.safetensors"])
+def test_nothing_is_written_through_a_link_out_of_the_run(tmp_path, name):
+    run, outside, top = RunFolder(tmp_path / "run"), tmp_path / "outside", name.split("/")[0]
+    outside.mkdir()
+    (run.path / top).symlink_to(outside)
+    for write in (
+        lambda: run.write_json(name, {}),
+        lambda: run.below(f"{top}/stage"),
+        lambda: run.place(name),
+    ):
+        with pytest.raises(RunError, match=f"run/{top}: is a link that leads out of this folder"):
+            write()
+    assert not list(outside.iterdir())
+
+
+def test_nan_is_null_in_a_record_and_nan_again_when_it_is_read(tmp_path):
+    RunFolder(tmp_path).write_record(replace(record(), metrics={"dev/em": float("nan"), "dev/f1": 0.5}))
+    assert json.loads((tmp_path / "record.json").read_text(), parse_constant=pytest.fail)["metrics"]["dev/em"] is None
+    read = RunFolder(tmp_path).read_record().metrics
+    assert (math.isnan(read["dev/em"]), read["dev/f1"]) == (True, 0.5)

@@ -1,7 +1,11 @@
 """Weights on disk."""
 
+import os
+
+import pytest
 import torch
 
+from mate_cli.errors import CheckpointError
 from mate_cli.runs.weights import load_module, save_module
 
 
@@ -14,3 +18,18 @@ def test_weights_can_be_read_back_and_by_whoever_may_read_other_new_files(tmp_pa
     ordinary.touch()
     assert (tmp_path / "weights.safetensors").stat().st_mode == ordinary.stat().st_mode
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ordinary", "weights.safetensors"]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_weights_that_are_no_numbers_are_refused(tmp_path, value):
+    module = torch.nn.Linear(3, 2)
+    module.bias.data[1] = float(value)
+    save_module(module, tmp_path / "weights.safetensors")
+    with pytest.raises(CheckpointError, match=r"weights\.safetensors: bias has values that are NaN or infinite"):
+        load_module(torch.nn.Linear(3, 2), tmp_path / "weights.safetensors")
+
+
+def test_a_pipe_in_the_place_of_weights_is_no_reason_to_wait(tmp_path):
+    os.mkfifo(tmp_path / "weights.safetensors")
+    with pytest.raises(CheckpointError, match="weights cannot be read: it is no file"):
+        load_module(torch.nn.Linear(3, 2), tmp_path / "weights.safetensors")

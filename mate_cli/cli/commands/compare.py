@@ -51,6 +51,8 @@ def run(cfg: Compare) -> None:
     from mate_cli.reports.terminal.comparison import print_report, report_console
 
     console = report_console()
+    if cfg.wandb:
+        check_wandb(cfg)
     look = partial(
         build_report,
         as_texts(cfg.runs),
@@ -79,17 +81,24 @@ def run(cfg: Compare) -> None:
         send_to_wandb(cfg, report, console)
 
 
-def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
-    """Log the comparison as a W&B run of its own, and say how to look at it.
+def check_wandb(cfg: Compare) -> None:
+    """Refuse to send a comparison where nothing would take it.
 
     Raises:
-        ConfigError: the `logger` group has no W&B in it.
+        ConfigError: the `logger` group has no W&B in it, or the environment names no mode of W&B.
     """
     from mate_cli.errors import ConfigError
-    from mate_cli.reports.export.dashboard import send_report
+    from mate_cli.runs.tracking import wandb_mode
 
     if cfg.logger.kind != "wandb":
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Leave logger=none out")
+    wandb_mode(cfg.logger.model_dump())
+
+
+def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
+    """Log the comparison as a W&B run of its own, and say how to look at it."""
+    from mate_cli.reports.export.dashboard import send_report
+
     place = send_report(report, cfg.logger.model_dump(), page_folder(cfg, report))
     console.print(f"wandb: {place}", soft_wrap=True)
 
@@ -103,7 +112,8 @@ def as_texts(value: object) -> list[str]:
 
 def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
     """Write the files that the configuration wants, and return them; figures wait while a page loads itself again."""
-    from mate_cli.reports.export.data_files import report_csv, report_json, write_text
+    from mate_cli.files.atomic import write_text
+    from mate_cli.reports.export.data_files import report_csv, report_json
     from mate_cli.reports.export.latex import report_latex
     from mate_cli.reports.export.markdown import report_markdown
 

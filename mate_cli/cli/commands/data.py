@@ -61,8 +61,8 @@ def _download(dataset: object) -> None:
 
 
 def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None:  # noqa: ANN401 - any dataset
-    import json
-
+    from mate_cli.files.atomic import write_text
+    from mate_cli.files.plain import to_json
     from mate_cli.reports.datasets.check import print_check
     from mate_cli.reports.terminal.comparison import report_console
 
@@ -78,9 +78,7 @@ def _check(dataset: Any, report_path: str | None, tokenizer: str | None) -> None
     title = ": ".join(str(getattr(dataset, name)) for name in ("name", "root") if hasattr(dataset, name))
     print_check(report, title, report_console())
     if report_path:
-        path = Path(report_path).expanduser()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(report.as_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(Path(report_path).expanduser(), to_json(report.as_dict(), indent=2))
     if report.problems:
         raise DataError(
             f"{len(report.problems)} problem{'s' * (len(report.problems) > 1)}",

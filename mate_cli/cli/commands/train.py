@@ -82,8 +82,11 @@ def check_plan(plan: Plan, folder: Path | None = None) -> None:
     """
     from mate_cli.files.own_modules import find_beside
     from mate_cli.files.targets import targets
+    from mate_cli.runs.tracking import wandb_mode
 
     trained = [stage for stage in plan.stages if not stage.run]
+    if plan.last.config.logger.kind == "wandb":
+        wandb_mode(plan.last.config.logger.model_dump())
     for stage in trained:
         find_beside(targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else []))
         check_data(stage.config)

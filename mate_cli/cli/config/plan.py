@@ -5,6 +5,7 @@ What is typed holds for every stage that has the key; `stages.NAME.key=value` ho
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ from mate_cli.runs.names import Names
 
 OF_THE_MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
 """Parts that a system has of its own, whatever runs stand in for its stages."""
+MAX_NAME = 200
+"""Bytes of the name of a run's folder; that of a job has its number behind it."""
 OF_THE_WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra")
 """Parts of the configuration that are no stage's."""
 
@@ -98,7 +101,7 @@ def _name_of(config: DictConfig) -> str | None:
     name = _resolved(config, "name")
     if name is None:
         return None
-    if not re.fullmatch(r"\w[\w.-]*", str(name)):
+    if not re.fullmatch(r"\w[\w.-]*", str(name)) or len(os.fsencode(str(name))) > MAX_NAME:
         remedy = "Use letters, digits, dots, dashes and underscores; paths.outputs says where the folder is"
         raise ConfigError("is no name of a folder", where=f"name={name}", remedy=remedy)
     return str(name)

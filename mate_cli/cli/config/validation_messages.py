@@ -24,6 +24,10 @@ KINDS = {
 """What a value must be, by pydantic's name of the error."""
 
 
+MAX_SHOWN = 200
+"""Letters of a value that a sentence quotes."""
+
+
 def validation_messages(error: ValidationError, values: object, path: str = "", schema: object = None) -> Iterator[str]:
     """Yield one sentence per key of a failed check."""
     placed = [(_keys(detail, values), detail) for detail in error.errors()]
@@ -82,7 +86,12 @@ def _wrong(place: str, details: Sequence[ErrorDetails]) -> str:
     phrases = list(dict.fromkeys(_demand(detail) for detail in bounds[:1] or details))
     value = details[0]["input"]
     remedy = f"Type '{place}=[{value}]'" if "a list" in phrases and isinstance(value, str) else None
-    return str(ConfigError(f"must be {' or '.join(phrases)} (got {value!r})", where=place, remedy=remedy))
+    return str(ConfigError(f"must be {' or '.join(phrases)} (got {_shown(value)})", where=place, remedy=remedy))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ..."
 
 
 def _demand(detail: ErrorDetails) -> str:

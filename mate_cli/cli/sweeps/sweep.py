@@ -6,6 +6,7 @@ The job's folder and record are made before its process starts: whatever becomes
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.quoting import quoted
 from mate_cli.cli.config.words import Word, of_job, parameters_for_sweeper
+from mate_cli.cli.sweeps.stopping import MARK, Stopping, ignore_interrupts, is_stopped
 from mate_cli.errors import ConfigError, MateError
+from mate_cli.files.door import LOWER
 
 if TYPE_CHECKING:
     from mate_cli.pipelines.plan import Plan
@@ -40,6 +43,7 @@ class Bookkeeping(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Hydra calls this before it makes the jobs."""
         Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
+        (Bookkeeping.folder / "jobs" / MARK).unlink(missing_ok=True)
         typed = {Word.parse(word).key for word in config.hydra.overrides.task}
         given = dict(config.hydra.sweeper.get("params") or {})
         parameters = {name: value for name, value in given.items() if Word.parse(name).key not in typed}
@@ -61,7 +65,8 @@ def run_sweep(start: Callable[[], object]) -> int:
 
     Bookkeeping.folder, problem = None, None
     try:
-        start()
+        with Stopping(lambda: job_files(Bookkeeping.folder)):
+            start()
     except (MateError, HydraException, OmegaConfBaseException):
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
@@ -114,17 +119,28 @@ def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, progr
         return FAILED
     note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
     notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
+    ignore_interrupts()
+    if is_stopped(notes.path):
+        notes.write_json(f"{number}.json", {**note, "status": "interrupted", "reason": "the sweep was stopped"})
+        return FAILED
     notes.write_json(f"{number}.json", note)
     try:
         plan = composed(overrides, folder)
         check_direction(plan)
         run, record, before = open_job(telling(plan, folder), number)
-        notes.write_json(f"{number}.json", {**note, "folder": str(run.path.absolute()), "before": before})
+        note |= {"folder": str(run.path.absolute()), "before": before}
+        notes.write_json(f"{number}.json", note)
     except MateError as error:  # what it would train is wrong, or a search looks the wrong way
         notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
         return FAILED
     if record.status == "running" and not before:
-        record = follow_job(run, words)
+
+        def begun(process: str) -> None:
+            notes.write_json(f"{number}.json", {**note, "process": process})
+
+        record = follow_job(run, words, begun)
+        if Stopping.current and Stopping.current.asked:
+            raise KeyboardInterrupt
     found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
     return found.value if found else FAILED
 
@@ -192,17 +208,31 @@ def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
         release(folder.path)  # for the process that trains it
 
 
-def follow_job(folder: RunFolder, words: Sequence[str]) -> RunRecord:
-    """Train a job's run in a process of its own, whose stderr is kept; complete the record if that could not."""
+def follow_job(folder: RunFolder, words: Sequence[str], begun: Callable[[str], object]) -> RunRecord:
+    """Train a job's run in a process of its own, whose stderr is kept; complete the record if that could not.
+
+    Args:
+        folder: of the run.
+        words: the command, and what is typed after it.
+        begun: is told the machine and the process.
+    """
+    from mate_cli.runs.liveness import process_name
+
     errors = folder.path / "stderr.txt"
     print(f"job: mate {' '.join(words[1:])}", flush=True)
     command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
-    with errors.open("wb") as file, subprocess.Popen(command, stderr=file) as process:
+    errors.unlink(missing_ok=True)  # it may be a link
+    with (
+        errors.open("xb") as file,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file, start_new_session=True) as process,
+    ):
+        begun(f"{platform.node()} {process_name(process.pid)}")
         try:
             code = process.wait()
-        except KeyboardInterrupt:  # the process has been told too, and saves its state
-            wait_or_kill(process)
+        except KeyboardInterrupt:  # for the second time: it may hang
+            process.kill()
+            process.wait()
             raise
     said = errors.read_text(encoding="utf-8", errors="replace")
     if code:
@@ -214,16 +244,6 @@ def follow_job(folder: RunFolder, words: Sequence[str]) -> RunRecord:
     return record
 
 
-def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a process, and end it where the user would not: it may hang."""
-    try:
-        process.wait()
-    except KeyboardInterrupt:
-        process.kill()
-        process.wait()
-        raise
-
-
 def is_follower() -> bool:
     """Whether Slurm has started several processes for this job, and this is not the first."""
     return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
@@ -232,6 +252,6 @@ def is_follower() -> bool:
 def end_reason(code: int, said: str) -> str:
     """Why a process ended that could not write its record: its last error, or the signal that killed it."""
     if code < 0:
-        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory"
+        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory. {LOWER}"
     message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
     return " ".join(message.split())[:500] or f"ended with exit code {code}"

@@ -1,6 +1,5 @@
 """What became of the jobs of a sweep."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -8,13 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.errors import RunError
+from mate_cli.files.plain import load_json, read_yaml
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal.comparison import report_console
 from mate_cli.reports.terminal.details import STATE_STYLES, frame
+from mate_cli.runs.record import MAX_RECORD
 from mate_cli.runs.result import MonitoredResult, result_of
 
 STYLES = {**STATE_STYLES, "killed": "red"}
@@ -43,9 +44,9 @@ def read_job(file: Path) -> SweepJob:
     """Read a job's file and the record of its run."""
     from mate_cli.runs.liveness import is_dead
 
-    note = json.loads(file.read_text(encoding="utf-8"))
+    note = load_json(file)
     folder = Path(note["folder"]) if note["folder"] else None
-    lost = {"status": "failed", "reason": note["reason"] or "its worker was lost"}
+    lost = {"status": note.get("status", "failed"), "reason": note["reason"] or "its worker was lost"}
     record: dict[str, Any] = read_record(folder) if folder else lost
     status, reason = record.get("status", "unknown"), record.get("reason") or ""
     if folder and is_dead(folder, record):
@@ -66,8 +67,8 @@ def read_job(file: Path) -> SweepJob:
 def read_record(folder: Path) -> dict[str, Any]:
     """A run's record; a damaged one is a failure."""
     try:
-        return dict(json.loads((folder / "record.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        return dict(load_json(folder / "record.json", largest=MAX_RECORD))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         return {"status": "failed", "reason": f"its record cannot be read: {error}"}
 
 
@@ -79,7 +80,7 @@ def all_well(files: Sequence[Path]) -> bool:
 
 def common_mistake(files: Sequence[Path]) -> str | None:
     """What is wrong with every job alike, so that none was begun: a mistake in the sweep itself."""
-    notes = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    notes = [load_json(file) for file in files]
     problems = [note.get("problem") for note in notes]
     return notes[0]["reason"] if problems and problems[0] and problems.count(problems[0]) == len(problems) else None
 
@@ -109,7 +110,7 @@ def best_of_search(folder: Path, results: Sequence[MonitoredResult]) -> str | No
     file = folder / "optimization_results.yaml"
     if not file.is_file() or not results:
         return None
-    found: Any = OmegaConf.to_container(OmegaConf.load(file))
+    found = read_yaml(file, RunError, "Remove it")
     best = " ".join(f"{key.lstrip('+')}={value}" for key, value in found.get("best_params", {}).items())
     return f"best: {best} ({replace(results[0], value=found['best_value'])})" if best else None
 

@@ -1,7 +1,6 @@
 """What can be done with a finished run: score it again, answer new questions."""
 
 import itertools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +12,8 @@ from hydra.utils import instantiate
 
 from mate_cli.data.datasets.labelled.files import LabelledFiles
 from mate_cli.errors import ConfigError, DataError, RunError
-from mate_cli.files.plain import read_object
+from mate_cli.files.atomic import write_text
+from mate_cli.files.plain import read_object, to_json
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
 from mate_cli.pipelines.stages import LEARNT, answer_split
@@ -110,7 +110,7 @@ def _results_folder(folder: RunFolder, here: Here) -> RunFolder:
     last = [Path(str(value)).name if isinstance(value, str) else key for key, value in here.changes.items()]
     name = "_".join(filter(None, last)) or "here"
     for number in itertools.count(1):
-        beside = RunFolder(folder.path / "evaluation" / (name if number == 1 else f"{name}-{number}"))
+        beside = folder.below(f"evaluation/{name if number == 1 else f'{name}-{number}'}")
         settings = beside.path / "settings.json"
         if not settings.is_file():
             beside.write_json("settings.json", here.changes)
@@ -157,7 +157,7 @@ def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:
         loader = parts.data.loader_of(examples, "questions")
         answers = judge(parts.task, examples, predict(parts.task, loader, config)).answers
     rows = [{"question_id": example.example_id, "pred": answers.get(example.example_id, "")} for example in examples]
-    RunFolder(output.parent).write_text(output.name, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    write_text(output, to_json(rows, indent=1))
     Console(highlight=False).print(f"{len(rows)} predictions: {output}", soft_wrap=True)
     return output
 

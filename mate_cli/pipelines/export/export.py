@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +13,8 @@ from transformers import TapasConfig
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.files.plain import to_yaml
+from mate_cli.files.atomic import replacing
+from mate_cli.files.plain import read_object, to_json, to_yaml
 from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import OURS, auto_name
 from mate_cli.models.auto_encoder import WEIGHTS, MateConfig, MateModel
@@ -73,7 +71,8 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
         write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
         (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
         if (folder.path / CALIBRATION).is_file():
-            shutil.copy(folder.path / CALIBRATION, partial)
+            calibration = read_object(folder.path / CALIBRATION, RunError, "Evaluate the run again")
+            (partial / CALIBRATION).write_text(to_json(calibration, indent=2), encoding="utf-8")
         card = Exported(record, settings, first_init(folder, config), name, parts.task.about_tables, licence)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
     _tell(target, to, _loaded_by(name, settings))
@@ -175,7 +174,7 @@ def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name:
     if isinstance(vocabulary, ByteVocabulary):
         own["add_prefix_space"] = True
     for file, values in (("tokenizer_config.json", own | special), ("special_tokens_map.json", special)):
-        (folder / file).write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / file).write_text(to_json(values, indent=2), encoding="utf-8")
     if isinstance(vocabulary, ByteVocabulary):
         vocabulary.made_of.write(folder)
         return
@@ -192,20 +191,14 @@ def _written(target: Path) -> Iterator[Path]:
     Raises:
         ConfigError: the disk is full, or the folder cannot be made there.
     """
-    partial, before = (target.with_name(f".{target.name}.{os.getpid()}{end}") for end in ("", ".before"))
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        if target.exists():
-            target.replace(before)
-        partial.replace(target)
+        with replacing(target) as draft:
+            draft.mkdir()
+            yield draft
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"cannot be written: {error}", where=f"to={target}", remedy="Choose another folder"
         ) from error
-    finally:
-        for folder in (partial, before):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _loaded_by(name: str, settings: dict[str, Any]) -> str:

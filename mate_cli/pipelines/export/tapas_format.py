@@ -111,7 +111,7 @@ def json_content(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: it is damaged.
     """
-    return read_object(path, CheckpointError, "Fetch it again")
+    return read_object(path, CheckpointError, "Fetch it again", links=True)
 
 
 def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def _fetched(name: str) -> Path:
 
 
 def _exported(folder: Path) -> dict[str, Any]:
-    return read_yaml(folder / SETTINGS, CheckpointError, AGAIN)
+    return read_yaml(folder / SETTINGS, CheckpointError, AGAIN, links=True)
 
 
 def _weights(folder: Path) -> Path:

@@ -102,4 +102,4 @@ def read_calibration(folder: Path) -> Calibration | None:
         return None
     again = "Evaluate the run again"
     with reading(path, DataError, "this calibration cannot be read", again):
-        return Calibration.from_json(read_object(path, DataError, again))
+        return Calibration.from_json(read_object(path, DataError, again, links=True))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mate_cli.errors import ConfigError
-from mate_cli.files.atomic import check_writable
+from mate_cli.files.atomic import check_writable, write_text
+from mate_cli.files.plain import to_json
 from mate_cli.reports.answers.page import render_answers
-from mate_cli.reports.export.data_files import harmless, write_text
+from mate_cli.reports.export.data_files import harmless
 from mate_cli.tables.answered import Session, TableQuestion
 
 FIELDS = ("table", "question", "answer", "aggregation", "value", "confidence", "calibrated", "abstained")
@@ -27,12 +27,12 @@ def answers_json(session: Session) -> str:
         "notes": session.notes,
         "skipped": session.skipped,
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return to_json(content, indent=1)
 
 
 def answers_jsonl(session: Session) -> str:
     """Writes an answer per line."""
-    return "".join(json.dumps(entry(answered), ensure_ascii=False) + "\n" for answered in session.answers)
+    return "".join(to_json(entry(answered)) for answered in session.answers)
 
 
 def answers_csv(session: Session) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+from mate_cli.files.atomic import write_text
 from mate_cli.reports.benchmark.figures import benchmark_figures
 from mate_cli.reports.benchmark.results import DIRECTIONS, KINDS, BenchmarkResults
 from mate_cli.reports.benchmark.tables import case_table, how_measured, overview_tables
-from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.format import duration_text, plural
 from mate_cli.reports.html_elements import Markup, element, html_page
 from mate_cli.reports.page.page import section

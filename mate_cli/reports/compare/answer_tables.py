@@ -15,9 +15,9 @@ from typing import Any
 from mate_cli.data.archive import SUFFIXES
 from mate_cli.data.datasets.catalogue import all_datasets
 from mate_cli.errors import MateError, RunError
-from mate_cli.files.plain import read_object, read_yaml
+from mate_cli.files.atomic import write_text
+from mate_cli.files.plain import read_object, read_yaml, to_json
 from mate_cli.reports.compare.questions import Cell
-from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.runs.load import LoadedRun, clean
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.text import table_matches
@@ -149,4 +149,4 @@ def _keep(tables: Mapping[str, AnswerTable | None], options: Mapping[str, Any], 
     if cache is not None:
         entries = {name: table and asdict(table) for name, table in tables.items()}
         with contextlib.suppress(RunError):  # a cache that cannot be written makes nothing wrong
-            write_text(_file(options, split, cache), json.dumps(entries, ensure_ascii=False))
+            write_text(_file(options, split, cache), to_json(entries))

@@ -36,8 +36,9 @@ class Published:
 @cache
 def published_for(dataset: str) -> tuple[Published, ...]:
     """Returns the figures published for a dataset, best first as the file lists them; none for an unknown one."""
-    file = resources.files("mate_cli.reports").joinpath("published", f"{dataset}.yaml")
-    if not dataset.isidentifier() or not file.is_file():
+    files = resources.files("mate_cli.reports").joinpath("published").iterdir()
+    file = next((file for file in files if file.name == f"{dataset}.yaml"), None)
+    if file is None:
         return ()
     content: Any = OmegaConf.to_container(OmegaConf.create(file.read_text(encoding="utf-8")))
     return tuple(published_row(row, content["sources"]) for row in content["rows"])

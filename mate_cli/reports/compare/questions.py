@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mate_cli.files.plain import load_json
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.metrics.specs.spec import subset_specs
@@ -142,7 +142,7 @@ def _version(run: LoadedRun, split: str) -> Version | None:
 @lru_cache(maxsize=256)
 def _read(version: Version) -> Questions:
     try:
-        rows = json.loads(version.path.read_text(encoding="utf-8"))
+        rows = load_json(version.path)
     except (OSError, ValueError, RecursionError):
         return {}
     rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
-import json
-import math
-import os
 import re
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from mate_cli.errors import RunError
+from mate_cli.files.plain import to_json
 from mate_cli.reports.compare.grouping import FIELDS, Configuration
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.runs.load import LoadedRun
+from mate_cli.terminal.streams import printable
 
 CSV_FIELDS = ("run", "status", "reason", *FIELDS, "experiment", "seed", "parameters", "wall_seconds")
 
@@ -45,7 +41,7 @@ def report_json(report: Report) -> str:
         "notes": report.notes,
         "warnings": report.warnings,
     }
-    return json.dumps(without_nan(content), indent=2, ensure_ascii=False) + "\n"
+    return to_json(content, indent=2)
 
 
 def configuration_entry(group: Configuration) -> dict[str, Any]:
@@ -69,15 +65,6 @@ def run_entry(run: LoadedRun, report: Report) -> dict[str, Any]:
     return {"run": run.name, "status": run.status, "reason": reason} | entry | fields | {"metrics": run.metrics}
 
 
-def without_nan(value: object) -> object:
-    """Replaces NaN and infinities, which JSON cannot say, by null."""
-    if isinstance(value, dict):
-        return {key: without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def report_csv(report: Report) -> str:
     """Writes a line per run: what it was, its settings and throughput, what became of it, and each of its metrics."""
     own = [run_settings(run) for run in report.runs]
@@ -86,12 +73,12 @@ def report_csv(report: Report) -> str:
     names = sorted({name for run in report.runs for name in run.metrics})
     table = io.StringIO()
     fields = list(dict.fromkeys([*CSV_FIELDS, *keys, *rates, *names]))
-    writer = csv.DictWriter(table, fields, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(map(harmless, fields))
     for run, settings in zip(report.runs, own, strict=True):
         measured = {f"throughput/{name}": value for name, value in _throughput(run).items()}
         row = settings | run_entry(run, report) | measured | run.metrics
-        writer.writerow({name: harmless(value) for name, value in row.items()})
+        writer.writerow([harmless(row.get(name, "")) for name in fields])
     return table.getvalue()
 
 
@@ -106,29 +93,11 @@ def _throughput(run: LoadedRun) -> dict[str, Any]:
 
 
 def harmless(value: object) -> object:
-    """Returns a cell of a CSV file so that no spreadsheet program computes it: what would begin a formula is quoted.
+    """Returns a cell of a CSV file so that it steers no terminal, and no spreadsheet program computes it.
 
     Signs before a number, and signs alone, stay as they are.
     """
-    if isinstance(value, str) and value.startswith(_BEGIN_FORMULAS) and not _SIGNED.fullmatch(value):
-        return f"'{value}"
-    return value
-
-
-def write_text(file: Path, text: str) -> Path:
-    """Writes a file in one step: a reader sees the old content or the new, never half of it.
-
-    Raises:
-        RunError: the file cannot be written.
-    """
-    draft = file.with_name(f".{file.name}.{os.getpid()}.draft")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8", errors="replace")  # a name of a file can hold what UTF-8 cannot
-        draft.replace(file)
-    except OSError as error:
-        raise RunError(f"cannot write {file}: {error.strerror}", remedy="Choose another place for it") from error
-    finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-    return file
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _SIGNED.fullmatch(text) else text

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from mate_cli.files.atomic import write_text
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.tables import units
-from mate_cli.reports.export.data_files import write_text
 from mate_cli.reports.format import plural
 from mate_cli.reports.html_elements import Markup, asset, element, html_page
 from mate_cli.reports.page.bars import bars_section

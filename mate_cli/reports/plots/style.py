@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mate_cli.files.atomic import beside
+from mate_cli.files.atomic import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,10 +104,6 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     with rc_context({**FONT, "svg.hashsalt": name}):
         for file in files:
             metadata = {"Date": None} if file.suffix == ".svg" else None
-            partial = beside(file)
-            try:
-                figure.savefig(partial, format=file.suffix[1:], dpi=200, facecolor="white", metadata=metadata)
-                partial.replace(file)
-            finally:
-                partial.unlink(missing_ok=True)
+            with replacing(file) as draft:
+                figure.savefig(draft, dpi=200, facecolor="white", metadata=metadata)
     return files

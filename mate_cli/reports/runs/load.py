@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import glob
-import json
+import hashlib
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from mate_cli.errors import RunError
-from mate_cli.files.plain import read_yaml
+from mate_cli.files.door import short_reason
+from mate_cli.files.plain import MAX_SIZE, open_file, read_object, read_yaml
+from mate_cli.runs.record import MAX_RECORD
 
 STATUSES = ("finished", "running", "interrupted", "failed")
 LARGEST = 10**300
+MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
+"""Letters of a text and of a name, entries of a list or mapping in a record, and of what is wrong with one."""
 NEVER_RUNS = frozenset({"checkpoints", "predictions", "wandb", ".git", ".hydra", "__pycache__"})
 
 
@@ -47,8 +53,9 @@ class LoadedRun:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The final metrics that are numbers (NaN included), by name."""
-        return {clean(name): float(value) for name, value in self.part("metrics").items() if is_number(value)}
+        """The final metrics that are numbers, by name; NaN, which JSON has no word for, stands as null in records."""
+        known = {name: math.nan if value is None else value for name, value in self.part("metrics").items()}
+        return {clean(name): float(value) for name, value in known.items() if is_number(value)}
 
     def text(self, key: str) -> str:
         """Returns a record entry as one clean line, empty when absent."""
@@ -159,13 +166,11 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
     """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
     record_file = folder / "record.json"
     try:
-        record = json.loads(record_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        warnings.append(f"{record_file}: left out, cannot be read ({clean(error)})")
+        record = load_record(record_file, warnings)
+    except RunError as error:
+        warnings.append(f"{clean(record_file)}: left out, {clean(error.problem)}")
         return None
-    if not isinstance(record, dict):
-        warnings.append(f"{record_file}: left out, it holds a {type(record).__name__} where an object is expected")
-        return None
+    warnings += unreadable(folder)
     return LoadedRun(
         folder=folder,
         name=clean(folder),
@@ -174,6 +179,47 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
         parent=parent,
         touched=max(file.stat().st_mtime for file in (record_file, folder / "metrics.jsonl") if file.is_file()),
     )
+
+
+def unreadable(folder: Path) -> Iterator[str]:
+    """Yields a line for each log and file of predictions that is no file, or too large to be read."""
+    for file in (*folder.glob("metrics.jsonl"), *sorted(folder.glob("predictions/*.json"))):
+        try:
+            with open_file(file, largest=MAX_SIZE):
+                pass
+        except (OSError, ValueError) as error:
+            yield f"{clean(file)}: left out, {short_reason(error)}"
+
+
+def load_record(file: Path, warnings: list[str]) -> dict[str, Any]:
+    """Reads record.json; of what no run writes, as a name of a million letters, the field is named and the rest shown.
+
+    Raises:
+        RunError: the file is missing, damaged, too large, or holds something else.
+    """
+    content = read_object(file, RunError, "", "cannot be read", largest=MAX_RECORD)
+    record: dict[str, Any] = {}
+    odd: list[str] = []
+    for key, value in content.items():
+        if len(key) <= MAX_NAME and len(record) < MAX_PARTS:
+            record[key], wrong = tidied(value)
+            odd += [f"{clean(key)} {wrong}"] * bool(wrong)
+    if odd:
+        warnings.append(f"{clean(file)}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}")
+    return record
+
+
+def tidied(value: object) -> tuple[Any, str]:
+    """Returns an entry of a record as far as it can be shown, and what is wrong with it, empty where nothing is."""
+    if isinstance(value, str):
+        return shorten_text(value), f"has {len(value):,} letters" if len(value) > MAX_TEXT else ""
+    if not isinstance(value, (list, dict)):
+        return value, ""
+    wrong = f"has {len(value):,} parts" if len(value) > MAX_PARTS else ""
+    if isinstance(value, list):
+        return [tidied(part)[0] for part in value[:MAX_PARTS]], wrong
+    parts = {key: tidied(part)[0] for key, part in islice(value.items(), MAX_PARTS) if len(key) <= MAX_NAME}
+    return parts, wrong or "has names that are too long" * (len(parts) < len(value))
 
 
 def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
@@ -200,7 +246,7 @@ def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
         for key, value in tree.items():
             yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
     elif prefix:
-        yield prefix, f"[{','.join(map(_word, tree))}]" if isinstance(tree, list) else _word(tree)
+        yield prefix, shorten_text(f"[{','.join(map(_word, tree))}]" if isinstance(tree, list) else _word(tree))
 
 
 def _word(value: object) -> str:
@@ -217,6 +263,13 @@ def is_number(value: object) -> bool:
     if isinstance(value, int) and not isinstance(value, bool):
         return abs(value) < LARGEST
     return isinstance(value, float)
+
+
+def shorten_text(text: str) -> str:
+    """Returns a text, cut where it is longer than any that a run writes; two that begin alike stay apart."""
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[:MAX_TEXT]}… {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:6]}"
 
 
 def clean(value: object) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mate_cli.files.plain import read_lines
 from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.runs.load import clean, is_number
 
@@ -65,17 +66,9 @@ def thinned_clock(pairs: list[tuple[float, float]]) -> Curve:
 
 
 def logged_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yields the readable lines of a metrics.jsonl that say which step they belong to."""
-    if not file.is_file():
-        return
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict) and is_number(row.get("step")) and is_finite(row["step"]):
-                yield row
+    """Yields the readable lines of a metrics.jsonl that say which step they belong to; none where it cannot be read."""
+    with suppress(OSError, ValueError):
+        yield from (row for row in read_lines(file) if is_number(row.get("step")) and is_finite(row["step"]))
 
 
 def thin(pairs: list[tuple[float, float]], points: int) -> Curve:

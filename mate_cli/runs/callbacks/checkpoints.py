@@ -1,13 +1,14 @@
 """The last state of a run, to continue from, and its best weights."""
 
 import signal
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
 import pytorch_lightning as pl
 
 from mate_cli.errors import CheckpointError, RunError
-from mate_cli.files.atomic import beside
+from mate_cli.files.atomic import replacing
 from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
@@ -84,8 +85,9 @@ class Checkpoints(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take over Ctrl-C and the signals by which schedulers stop a job."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, self._remember)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
+                signal.signal(number, self._remember)
         trainer.should_stop = self._out_of_patience()  # a run that was killed after it had stopped early stays stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
@@ -122,7 +124,7 @@ class Checkpoints(pl.Callback):
         self.validations_since_best += 1
         if self.spec.is_better(score, self.best_score):
             self.best_score, self.best_step, self.validations_since_best = score, trainer.global_step, 0
-            save_module(pl_module, self.folder.checkpoints / "best.safetensors")
+            save_module(pl_module, self.folder.place("checkpoints/best.safetensors"))
         if self._out_of_patience():
             trainer.should_stop = True
         self._save_last(trainer)
@@ -148,15 +150,12 @@ class Checkpoints(pl.Callback):
         return self.patience is not None and self.validations_since_best >= self.patience
 
     def _save_last(self, trainer: pl.Trainer) -> None:
-        target = self.folder.checkpoints / "last.ckpt"
-        partial = beside(target)
+        target = self.folder.place("checkpoints/last.ckpt")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            trainer.save_checkpoint(partial)
-            if ranks.is_first():
-                partial.replace(target)
+            # All processes gather what the first one writes.
+            with replacing(target) if ranks.is_first() else nullcontext(target) as draft:
+                trainer.save_checkpoint(draft)
         except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
             raise RunError(
                 f"the checkpoint cannot be written: {getattr(error, 'strerror', None) or error}",
                 where=str(target),

@@ -17,7 +17,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 
 from mate_cli.errors import ConfigError
 from mate_cli.files.door import reading
-from mate_cli.files.plain import read_object
+from mate_cli.files.plain import read_bytes, read_object
 
 FILES = ("vocab.json", "merges.txt")
 AGAIN = "Fetch it again"
@@ -52,12 +52,12 @@ def read_byte_pieces(folder: Path) -> BytePieces | None:
     names, merges = (folder / file for file in FILES)
     if names.is_file() and merges.is_file():
         with reading(merges, ConfigError, "these merges cannot be read", AGAIN):
-            lines = merges.read_text(encoding="utf-8").split("\n")
+            lines = read_bytes(merges, links=True).decode("utf-8").split("\n")
             pairs = _pairs(line for line in lines if line and not line.startswith("#version"))
-        return BytePieces(read_object(names, ConfigError, AGAIN), pairs)
+        return BytePieces(read_object(names, ConfigError, AGAIN, links=True), pairs)
     if not (folder / "tokenizer.json").is_file():
         return None
-    model = read_object(folder / "tokenizer.json", ConfigError, AGAIN).get("model")
+    model = read_object(folder / "tokenizer.json", ConfigError, AGAIN, links=True).get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
         return None
     with reading(folder / "tokenizer.json", ConfigError, "this vocabulary cannot be read", AGAIN):
