@@ -150,7 +150,7 @@ class MateForTask(MateModel):
         )
         if labels is not None:
             batch = replace(batch, **{self.kind.labels: labels.clamp(min=0)})  # type: ignore[arg-type]  # a tensor
-        output, states, attentions = self.observed(batch, output_hidden_states, output_attentions)
+        output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
         made = self.kind.output(
             loss=None if labels is None else self.task.loss_of(output),
             **self.task.auto_scores(output, input_ids.shape[1]),

@@ -20,7 +20,7 @@ from mate_cli.files.targets import check_targets
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder, initialise
-from mate_cli.models.observed import Observed, observed
+from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.serializers.positions import cell_position_ids
 
@@ -230,7 +230,7 @@ class MateModel(PreTrainedModel):
         """
         more = {"relations": relations, "node_kinds": node_kinds, "node_tables": node_tables}
         batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **more)
-        output, states, attentions = self.observed(batch, output_hidden_states, output_attentions)
+        output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
         made = BaseModelOutputWithPooling(
             last_hidden_state=output.spread(input_ids.shape[1]),
             pooler_output=output.pooled,
@@ -263,11 +263,11 @@ class MateModel(PreTrainedModel):
             **more,  # type: ignore[arg-type]  # tensors all
         )
 
-    def observed(
+    def encode(
         self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None
-    ) -> tuple[EncoderOutput, Observed, Observed]:
+    ) -> tuple[EncoderOutput, LayerTensors, LayerTensors]:
         """Encode a batch, with what is asked for here or by the configuration, the states where their tokens stood."""
-        output, states, weights = observed(
+        output, states, weights = encode_with_layers(
             self.encoder,
             batch,
             hidden_states=self.config.output_hidden_states if hidden_states is None else hidden_states,

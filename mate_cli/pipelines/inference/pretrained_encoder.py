@@ -15,7 +15,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import CheckpointError, DataError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.observed import observed
+from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.finished import Here
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
@@ -172,7 +172,7 @@ class PretrainedEncoder(nn.Module):
         made = given.to(self.device)
         if made.cell_features is not None:
             made = replace(made, cell_features=made.cell_features.to(self.dtype))
-        output, states, weights = observed(
+        output, states, weights = encode_with_layers(
             self.encoder, made, hidden_states=output_hidden_states, attentions=output_attentions
         )
         return Encoded(output.states, output.pooled, output.batch, states, weights)
