@@ -19,7 +19,8 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.plain import to_yaml
 from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import OURS, auto_name
-from mate_cli.models.auto_encoder import WEIGHTS, MateConfig, MateModel
+from mate_cli.models.auto_encoder import MateConfig, MateModel
+from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
