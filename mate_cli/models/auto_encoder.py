@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from hydra.utils import instantiate
@@ -48,6 +48,7 @@ class MateConfig(PretrainedConfig):
     """
 
     model_type = "mate_cli"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["span_logits"]
 
     def __init__(
         self,
@@ -289,19 +290,20 @@ class MateModel(PreTrainedModel):
         cell_features: Tensor | None,
         **more: Tensor | None,
     ) -> TableBatch:
-        """What the network reads; see `forward`."""
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
+        """What the network reads; see `forward`. Integers may be of any type."""
+        ids = input_ids.long()
+        zeros = ids.new_zeros(*ids.shape, len(TOKEN_TYPES))
         types: dict[str, Any] = dict(
-            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids).unbind(-1), strict=True)
+            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids.long()).unbind(-1), strict=True)
         )
+        nodes: dict[str, Any] = {name: tensor.long() for name, tensor in more.items() if tensor is not None}
         return TableBatch(
-            input_ids=input_ids,
+            input_ids=ids,
             **types,
-            position_ids=self._positions(types) if position_ids is None else position_ids,
-            attention_mask=mask,
+            position_ids=self._positions(types) if position_ids is None else position_ids.long(),
+            attention_mask=torch.ones_like(ids) if attention_mask is None else attention_mask.long(),
             cell_features=None if cell_features is None else cell_features.to(self.dtype),
-            **more,  # type: ignore[arg-type]  # tensors all
+            **nodes,
         )
 
     def encode(
