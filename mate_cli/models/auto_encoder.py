@@ -302,7 +302,7 @@ class MateModel(PreTrainedModel):
             **types,
             position_ids=self._positions(types) if position_ids is None else position_ids.long(),
             attention_mask=torch.ones_like(ids) if attention_mask is None else attention_mask.long(),
-            cell_features=None if cell_features is None else cell_features.to(self.dtype),
+            cell_features=cell_features,
             **nodes,
         )
 
