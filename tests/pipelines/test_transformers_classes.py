@@ -233,7 +233,7 @@ def test_pushed_is_what_is_saved(exports, monkeypatch):
 def test_a_reader_scores_the_ends_of_spans_and_reads_as_it_did_in_mate(exports, tmp_path):
     model = ForReading.from_pretrained(exports("reader"))
     reader = CellReading(model=model)
-    batch = reader.preprocess(READING[0])["batch"]
+    batch = reader.batch([reader.preprocess(READING[0])])
     inputs = model_inputs(batch)
     output = model(**inputs, output_hidden_states=True, output_attentions=True)
     assert output.start_logits.shape == output.end_logits.shape == batch.input_ids.shape
@@ -262,7 +262,8 @@ def test_a_reader_scores_the_ends_of_spans_and_reads_as_it_did_in_mate(exports, 
 @pytest.mark.long
 def test_a_reader_is_a_model_of_transformers(exports, monkeypatch):
     model = ForReading.from_pretrained(exports("reader"))
-    batch = CellReading(model=model).preprocess(READING[1])["batch"]
+    reader = CellReading(model=model)
+    batch = reader.batch([reader.preprocess(READING[1])])
     inputs = model_inputs(batch)
     before = model(**inputs)
     gradients = []
@@ -288,12 +289,12 @@ def test_a_reader_is_a_model_of_transformers(exports, monkeypatch):
 def test_a_reader_of_kept_tokens_says_where_they_stood(exports):
     model = ForReading.from_pretrained(exports("dot_reader"))
     reader = CellReading(model=model)
-    made = reader.preprocess(READING[0])
-    batch = made["batch"]
+    question = reader.preprocess(READING[0])
+    batch = reader.batch([question])
     inputs = model_inputs(batch)
     output = model(**inputs)
     assert output.span_logits.shape[1] < output.start_logits.shape[1] == batch.input_ids.shape[1]
-    prediction = reader._forward(made)["prediction"]
+    prediction = reader._forward({"questions": [question]})["questions"][0]["prediction"]
     best = int(output.span_logits[0].max(-1).values.argmax())
     places = model.encoder(batch).batch.places[0]
     assert int(places[best]) == prediction.start
