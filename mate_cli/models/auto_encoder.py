@@ -18,10 +18,10 @@ from mate_cli.models.auto_loading import (
     DOWNLOADING,
     WITHOUT_EFFECT,
     find_adapter,
-    find_device,
     find_dtype,
     loading,
     read_weights,
+    resolve_device,
 )
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
@@ -168,7 +168,7 @@ class MateModel(PreTrainedModel):
         adapter = find_adapter(
             str(name), options.pop("adapter_kwargs", None), options.pop("adapter_name", None), download
         )
-        device, wanted = find_device(device_map, options.pop("max_memory", None)), find_dtype(dtype or torch_dtype)
+        device, wanted = resolve_device(device_map, options.pop("max_memory", None)), find_dtype(dtype or torch_dtype)
         if isinstance(config, MateConfig):
             own = deepcopy(config)
         else:

@@ -115,7 +115,7 @@ def find_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     raise ConfigError(f"{dtype!r} is no type of weights", where="dtype", remedy="Use float32, bfloat16 or float16")
 
 
-def find_device(device_map: Any, max_memory: Mapping[Any, Any] | None = None) -> torch.device | None:  # noqa: ANN401
+def resolve_device(device_map: Any, max_memory: Mapping[Any, Any] | None = None) -> torch.device | None:  # noqa: ANN401
     """Find the device of a whole network; None for where it is.
 
     Args:

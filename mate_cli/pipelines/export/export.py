@@ -15,7 +15,6 @@ from transformers import TapasConfig
 
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.files.plain import to_yaml
 from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import OURS, auto_name
 from mate_cli.models.auto_encoder import MateConfig, MateModel
@@ -23,10 +22,10 @@ from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
 from mate_cli.pipelines.export.model_card import Exported, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
-from mate_cli.pipelines.export.tokenizer_files import tokenizer_class, write_tokenizer
-from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS, check_built
+from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
@@ -72,7 +71,7 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
         serializer = parts.serializer
         tokenizer = tokenizer_class(serializer, about_tables=parts.task.about_tables is not None)
         write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
-        (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
+        write_settings(partial, settings)
         if (folder.path / CALIBRATION).is_file():
             shutil.copy(folder.path / CALIBRATION, partial)
         card = Exported(record, settings, first_init(folder, config), name, parts.task.about_tables, licence)
@@ -110,7 +109,7 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
     settings["data"] = {"name": settings["data"].get("name")}
     if settings["encoding"].get("ranked_by"):  # another run, which is not exported
         settings["encoding"] |= {"best_rows": None, "ranked_by": None}
-    settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
+    settings["init"] = FOUND_BESIDE
     return settings
 
 
@@ -121,10 +120,6 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
     if first is None:
         return config.init
     return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
-
-
-def _settings_text(settings: dict[str, Any]) -> str:
-    return f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:

@@ -14,12 +14,11 @@ from mate_cli.files.door import reading
 from mate_cli.files.hub import hub_file
 from mate_cli.files.plain import read_yaml
 from mate_cli.files.targets import check_targets
-from mate_cli.models.auto_encoder import MateConfig
 from mate_cli.models.checkpoints.files import HUB_FILES
 from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
-from mate_cli.pipelines.export.tapas_format import is_tapas, json_content, tapas_parts
+from mate_cli.pipelines.export.tapas_format import is_tapas, tapas_parts
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.weights import load_module
 
@@ -54,7 +53,7 @@ def open_checkpoint(name: str, here: Here) -> tuple[Parts, ModelConfig]:
         CheckpointError: there is no such checkpoint, it is damaged, or it is of another kind.
     """
     folder = find_checkpoint(name)
-    settings = _settings(folder)
+    settings = _exported(folder) if (folder / SETTINGS).is_file() else tapas_parts(folder)
     check_built(settings, str(folder), here.trust)
     weights, is_theirs = _weights(folder), is_tapas(folder)
     settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": str(folder)}
@@ -121,14 +120,8 @@ def _fetched(name: str) -> Path:
     return found[0].parent
 
 
-def _settings(folder: Path) -> dict[str, Any]:
-    """The settings of an export, of what transformers saved of one, or of a TAPAS."""
-    if (folder / SETTINGS).is_file():
-        return read_yaml(folder / SETTINGS, CheckpointError, AGAIN)
-    config = json_content(folder / "config.json")
-    if config.get("model_type") == MateConfig.model_type:
-        return {part: config.get(part) or {} for part in BUILT}
-    return tapas_parts(folder)
+def _exported(folder: Path) -> dict[str, Any]:
+    return read_yaml(folder / SETTINGS, CheckpointError, AGAIN)
 
 
 def _weights(folder: Path) -> Path:

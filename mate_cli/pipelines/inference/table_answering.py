@@ -17,7 +17,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.models.auto_classes import MateForTask
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
-from mate_cli.pipelines.export.tokenizer_files import tokenizer_class, write_tokenizer
+from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
 from mate_cli.pipelines.inference.opened import read_calibration
 from mate_cli.tables.denotation import compute, number_text
 from mate_cli.tables.example import TableExample
@@ -111,9 +111,12 @@ class _Answering(Pipeline):
     def save_pretrained(self, save_directory: str | os.PathLike[str], **options: Any) -> None:
         """Save what the pipeline is made of, for itself, for `Mate` and for `mate predict`."""
         super().save_pretrained(save_directory, **options)
+        config, folder = self.model.config, Path(save_directory)
+        parts = {part: getattr(config, part) for part in ("encoding", "model", "attention", "task")}
+        write_settings(folder, parts | {"init": FOUND_BESIDE})
         about_tables = getattr(self.model.task, "about_tables", None) is not None
         name = tokenizer_class(self.serializer, about_tables=about_tables)
-        write_tokenizer(Path(save_directory), self.serializer.tokenizer, self.serializer.max_tokens, name)
+        write_tokenizer(folder, self.serializer.tokenizer, self.serializer.max_tokens, name)
 
 
 class TableAnswering(_Answering):

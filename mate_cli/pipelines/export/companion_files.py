@@ -1,11 +1,24 @@
-"""The files of a vocabulary that transformers' tokenizers read."""
+"""Files beside the weights: what builds the network, and the vocabulary that transformers' tokenizers read."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from mate_cli.files.plain import to_yaml
+from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS
 from mate_cli.tokenization.serializers.serializer import Serializer
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary
+
+FOUND_BESIDE = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
+"""The first weights of what is exported, and where its tokenizer is."""
+
+
+def write_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write what builds the model."""
+    text = f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
+    (folder / SETTINGS).write_text(text, encoding="utf-8")
 
 
 def tokenizer_class(serializer: Serializer, *, about_tables: bool) -> str:
