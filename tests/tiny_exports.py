@@ -18,6 +18,7 @@ WORDS = {
     "pieces": ["task=masked_lm", "encoding=masked"],
     "reader": ["task=span_reading", "encoding=cell"],
     "dot_reader": ["task=span_reading", "encoding=cell", "model=dot", "model.keep=40", "model.pruner.size=tiny:1"],
+    "lexical": ["model=lexical", "encoding=lexical"],
     "features": ["model.lexical_features=true", "encoding.lexical_features=true"],
     "feature_statements": ["task=entailment", "model.lexical_features=true", "encoding.lexical_features=true"],
 }

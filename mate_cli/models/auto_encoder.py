@@ -222,14 +222,30 @@ class MateModel(PreTrainedModel):
         return self.encoder.embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the table of word pieces, as `resize_token_embeddings` does.
+        """Replace the table of word pieces.
 
         Raises:
-            ValueError: something else in the network has a place for every word piece, too.
+            ValueError: see `resize_token_embeddings`.
         """
+        self._check_vocabulary_can_change()
+        self.encoder.embeddings.register_module("word_embeddings", value)
+
+    def resize_token_embeddings(self, *args: Any, **options: Any) -> nn.Embedding:
+        """Change how many word pieces there are, as in transformers; a network that refuses stays as it was.
+
+        Raises:
+            ValueError: it reads no word pieces, or something else in it has a place for each of them, too.
+        """
+        self._check_vocabulary_can_change()
+        resized: nn.Embedding = super().resize_token_embeddings(*args, **options)
+        return resized
+
+    def _check_vocabulary_can_change(self) -> None:
+        name = type(self.encoder).__name__
+        if not hasattr(self.encoder.embeddings, "word_embeddings"):
+            raise ValueError(f"{name} reads no word pieces")
         if len(self.encoder.encoders) > 1 or self.config.task.get("_target_", "").endswith("MaskedLM"):
             raise ValueError(f"{type(self).__name__} has more than one table of word pieces; they keep their size")
-        self.encoder.embeddings.register_module("word_embeddings", value)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Draw embeddings that were added; the network has drawn all others by itself."""

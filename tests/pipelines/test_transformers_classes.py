@@ -163,8 +163,26 @@ def test_word_pieces_can_be_added(exports, given, tmp_path):
     model(**given | {"input_ids": torch.full_like(given["input_ids"], size + 6)})
     model.save_pretrained(tmp_path)
     assert ForTables.from_pretrained(tmp_path).config.vocab_size == size + 7
-    with pytest.raises(ValueError, match="more than one table of word pieces"):
-        AutoModel.from_pretrained(exports("dot")).resize_token_embeddings(size + 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "reason"),
+    [
+        ("dot", AutoModel, "more than one table of word pieces"),
+        ("pieces", AutoModelForMaskedLM, "more than one table of word pieces"),
+        ("lexical", AutoModel, "Lexical reads no word pieces"),
+    ],
+)
+def test_a_vocabulary_that_cannot_grow_stays_as_it_was(exports, name, load, reason):
+    model = load.from_pretrained(exports(name))
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    size = model.config.vocab_size
+    for options in ({"new_num_tokens": size + 7}, {"pad_to_multiple_of": 64}, {"new_num_tokens": size - 7}):
+        with pytest.raises(ValueError, match=reason):
+            model.resize_token_embeddings(**options)
+    after = model.state_dict()
+    assert model.config.vocab_size == size
+    assert all(torch.equal(tensor, after[key]) for key, tensor in before.items())
 
 
 def test_gradients_are_the_same_with_checkpointing(exports, given):
