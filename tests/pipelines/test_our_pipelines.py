@@ -12,7 +12,7 @@ from transformers import AutoTokenizer, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
 from mate_cli import Mate
-from mate_cli.errors import DataError
+from mate_cli.errors import ConfigError, DataError
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.inference.opened import open_model
 from mate_cli.pipelines.inference.table_answering import CellReading, TableAnswering
@@ -103,6 +103,9 @@ def test_nothing_and_what_is_no_question(exports):
             ours(table, query)
     with pytest.raises(DataError, match="a table and a question are needed"):
         ours(pandas.DataFrame(FRAME))
+    for stream in ([{"table": FRAME, "query": "which?"}], iter([{"table": FRAME, "query": "which?"}])):
+        with pytest.raises(ConfigError, match="batch_size: is 0"):
+            ours(stream, batch_size=0)
     with pytest.raises(TypeError, match="takes no top_k"):
         ours(FRAME, "which?", top_k=3)
 

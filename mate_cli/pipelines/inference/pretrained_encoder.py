@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.table_data_module import NoDataset
-from mate_cli.errors import CheckpointError, DataError, RunError
+from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.models.auto_loading import find_dtype
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layer_outputs import encode_with_layers
@@ -60,10 +60,12 @@ class Encoded:
             example: of the batch, from 0.
 
         Raises:
-            DataError: no token of this cell was read.
+            DataError: no token of this cell was read, or there is no such example.
         """
+        if not 0 <= example < len(self.batch.input_ids):
+            raise DataError(f"example {example} is not in the batch", remedy="Examples are counted from 0")
         rows, columns = self.batch.row_ids[example], self.batch.column_ids[example]
-        tokens = (rows == row + 1) & (columns == column + 1)
+        tokens = self.batch.in_body[example] & (rows == row + 1) & (columns == column + 1)
         if not tokens.any():
             raise DataError(f"no token of row {row}, column {column} was read", remedy="Both are counted from 0")
         return self.last_hidden_state[example, tokens].mean(0)
@@ -146,11 +148,15 @@ class PretrainedEncoder(nn.Module):
         return made.to(self.device)
 
     def batches(self, tables: Tables, questions: str | Sequence[str], batch_size: int = 8) -> Iterator[TableBatch]:
-        """Encode many questions, in their order, a few at a time; see `batch`."""
+        """Encode many questions, in their order, a few at a time; see `batch`.
+
+        Raises:
+            ConfigError: `batch_size` is no number of questions.
+        """
+        check_batch_size(batch_size)
         examples = _examples(tables, questions)
-        for start in range(0, len(examples), batch_size):
-            some = examples[start : start + batch_size]
-            yield self.batch([one.table for one in some], [one.question for one in some])
+        parts = (examples[start : start + batch_size] for start in range(0, len(examples), batch_size))
+        return (self.batch([one.table for one in some], [one.question for one in some]) for some in parts)
 
     def forward(
         self,
@@ -178,6 +184,16 @@ class PretrainedEncoder(nn.Module):
             self.encoder, made, hidden_states=output_hidden_states, attentions=output_attentions
         )
         return Encoded(output.states, output.pooled, output.batch, states, weights)
+
+
+def check_batch_size(batch_size: int) -> None:
+    """Refuse what is no number of examples.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ConfigError(f"is {batch_size!r}", where="batch_size", remedy="Use a whole number, at least 1")
 
 
 _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)

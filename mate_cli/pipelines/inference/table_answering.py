@@ -19,6 +19,7 @@ from mate_cli.models.auto_classes import MateForTask
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
 from mate_cli.pipelines.inference.opened import read_calibration
+from mate_cli.pipelines.inference.pretrained_encoder import check_batch_size
 from mate_cli.tables.denotation import compute, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
@@ -69,8 +70,15 @@ class _Answering(Pipeline):
         forward_params: Mapping[str, Any],
         postprocess_params: Mapping[str, Any],
     ) -> Iterator[Any]:
-        """Answer in order; questions are taken as they are needed, by this process."""
-        remaining = iter(inputs)
+        """Answer in order; questions are taken as they are needed, by this process.
+
+        Raises:
+            ConfigError: `batch_size` is no number of questions.
+        """
+        check_batch_size(batch_size)
+        return self._answered(iter(inputs), batch_size)
+
+    def _answered(self, remaining: Iterator[Mapping[str, Any]], batch_size: int) -> Iterator[Any]:
         while questions := list(islice(remaining, batch_size)):
             found = self.forward({"questions": [self.preprocess(one) for one in questions]})
             yield from map(self.postprocess, found["questions"])
