@@ -25,9 +25,10 @@ from transformers.modeling_outputs import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES
 from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutput
 
-from mate_cli.errors import CheckpointError
+from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.traced import is_exported
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
@@ -162,11 +163,25 @@ class MateForTask(MateModel):
         output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
         made = self.kind.output(
             loss=None if labels is None else self.task.loss_of(output),
-            **self.task.auto_scores(output, batch.input_ids.shape[1]),
+            **self.scores(output, batch.input_ids.shape[1]),
             hidden_states=states,
             attentions=attentions,
         )
         return made if self.wants_object(return_dict) else made.to_tuple()
+
+    def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
+        """The scores of the head by the names that transformers has for them, those of tokens [B, length].
+
+        Raises:
+            ConfigError: it is to be exported, and its work depends on the data.
+        """
+        if not is_exported():
+            return self.task.auto_scores(output, length)
+        try:
+            return self.task.auto_scores(output, length)
+        except Exception as error:
+            problem = f"the head of {type(self.task).__name__} cannot be exported: its work depends on the data"
+            raise ConfigError(problem, remedy="Export AutoModel, and score its states outside") from error
 
     def only(self, others: Mapping[str, Tensor | None], name: str) -> Tensor | None:
         """The one input that a signature does not name.

@@ -26,6 +26,7 @@ from mate_cli.models.auto_loading import (
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder, initialise
+from mate_cli.models.base.traced import is_exported
 from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.serializers.positions import cell_position_ids
@@ -326,6 +327,8 @@ class MateModel(PreTrainedModel):
         self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None
     ) -> tuple[EncoderOutput, LayerTensors, LayerTensors]:
         """Encode a batch, with what is asked for here or by the configuration, the states where their tokens stood."""
+        if is_exported():
+            self.encoder.check_exportable()
         output, states, weights = encode_with_layers(
             self.encoder,
             batch,
