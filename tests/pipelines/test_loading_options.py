@@ -19,8 +19,6 @@ NOTHING = [
     "proxies",
     "tp_plan",
     "key_mapping",
-    "gguf_file",
-    "subfolder",
 ]
 WITHOUT_EFFECT = {
     "low_cpu_mem_usage": True,
