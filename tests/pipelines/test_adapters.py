@@ -1,7 +1,9 @@
 """Adapters of PEFT are loaded with the network that they are for, or refused."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -49,6 +51,17 @@ def test_an_adapter_is_loaded_with_its_network(exports, given, adapted, tmp_path
     torch.testing.assert_close(ForTables.from_pretrained(both)(**given).logits, wanted)
     merged = model.merge_and_unload()
     torch.testing.assert_close(merged(**given).logits, wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_the_page_makes_an_adapter(exports, monkeypatch, tmp_path):
+    pytest.importorskip("peft")
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    section = page.partition("## Training with transformers")[2].partition("\n## ")[0]
+    (program,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = {"with_head": ForTables.from_pretrained(exports("cells")), "AutoModelForTableQuestionAnswering": ForTables}
+    exec(program, names)
+    assert list(names["again"].peft_config) == ["default"]
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -1,5 +1,9 @@
 """MATE with attention over all pairs is compiled and exported as one graph, which reads tables of any length."""
 
+import re
+import shutil
+from pathlib import Path
+
 import pytest
 import torch
 from tiny_exports import FRAME, QUESTIONS
@@ -106,3 +110,14 @@ def test_what_cannot_be_exported_says_so(exports, name, load, attention, reason)
     with pytest.raises(ConfigError, match=reason) as caught:
         export(model, (), given, dynamic_shapes=any_length(given), strict=False)
     assert "\n" not in str(caught.value)
+
+
+def test_the_page_makes_graphs(exports, monkeypatch, tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page.partition("## One graph")[2].partition("\n## ")[0], re.DOTALL)
+    shutil.copytree(exports("cells"), tmp_path / "exported")
+    monkeypatch.chdir(tmp_path)
+    names = {"AutoModel": AutoModel, "inputs": inputs(exports, 4)}
+    exec(program, names)
+    other = inputs(exports, 2)
+    torch.testing.assert_close(names["graph"](**other)[0], names["model"](**other)[0], atol=1e-5, rtol=1e-5)
