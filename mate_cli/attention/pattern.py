@@ -48,8 +48,8 @@ class AttentionPattern(ABC):
         masks = self.group_masks(batch)
         if masks.shape[1] == 1:
             return masks
-        heads = torch.tensor(self.head_groups, device=masks.device)
-        return masks.repeat_interleave(heads, dim=1)
+        groups = zip(torch.split(masks, 1, dim=1), self.head_groups, strict=True)
+        return torch.cat([mask.expand(-1, heads, -1, -1) for mask, heads in groups], dim=1)
 
 
 @runtime_checkable

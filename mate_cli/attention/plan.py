@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -82,10 +81,10 @@ class AttentionPlan:
         self.derived = dict(batch.prepared) if derived is None else derived
         self.packing: Packing = self.derive("packing", lambda plan: find_packing(plan.batch))
 
-    @cached_property
+    @property
     def mask(self) -> Tensor:
         """The pattern's mask, Bool [B, N or 1, T, T]."""
-        return self.pattern.mask(self.batch)
+        return self.derive("mask", lambda plan: plan.pattern.mask(plan.batch))
 
     def derive(self, name: Hashable, build: Callable[[AttentionPlan], Derived]) -> Derived:
         """What `build` makes of this plan, kept under `name` (unique to the backend and its options)."""

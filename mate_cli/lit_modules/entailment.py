@@ -58,9 +58,11 @@ class Entailment(TableTask[TableExample, Verdict]):
         return [example for example in examples if _label(example) is not None]
 
     def output_loss(self, output: EncoderOutput, head: ClassHead, encoder: TableEncoder) -> Tensor:
-        """The mean loss of what one encoder makes of a batch, a scalar."""
-        assert output.batch.class_ids is not None
-        return cross_entropy(head(output).float(), output.batch.class_ids)
+        """The mean loss of what one encoder makes of the statements whose class is known, a scalar."""
+        classes = output.batch.class_ids
+        assert classes is not None
+        total = cross_entropy(head(output).float(), classes, ignore_index=-1, reduction="sum")
+        return total / (classes != -1).sum().clamp(min=1)
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Verdict]:
         """The likelier label of each example."""

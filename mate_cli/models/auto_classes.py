@@ -1,5 +1,6 @@
 """Our networks for users of transformers: importing this module lets its `Auto` classes and pipelines load them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, cast
@@ -24,9 +25,10 @@ from transformers.modeling_outputs import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_TABLE_QUESTION_ANSWERING_MAPPING_NAMES
 from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutput
 
-from mate_cli.errors import CheckpointError
+from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.traced import is_exported
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
@@ -96,6 +98,9 @@ class MateForTask(MateModel):
 
     kind: ClassVar[_Kind]
 
+    accepts_loss_kwargs = False
+    """Whether transformers' Trainer may say what losses are divided by."""
+
     def add_heads(self) -> None:
         """Add the parts of the task by the names that they have there, so that weights have the names of a run's."""
         if not self.config.task:
@@ -124,9 +129,6 @@ class MateForTask(MateModel):
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
         labels: Tensor | None = None,
-        aggregation_labels: Tensor | None = None,
-        float_answer: Tensor | None = None,
-        numeric_values: Tensor | None = None,
         cell_features: Tensor | None = None,
         relations: Tensor | None = None,
         output_attentions: bool | None = None,
@@ -135,29 +137,70 @@ class MateForTask(MateModel):
     ) -> ModelOutput | tuple[Any, ...]:
         """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
 
-        Labels are 1 on tokens of the answer [B, T]; of statements their class [B]; of masked pieces what they were [B,
-        T], elsewhere -100. The right aggregation is [B], -1 where not known; the number that answers [B] and that of
-        the cell of each token [B, T] are NaN where there is none.
+        Labels are the class of each statement [B]; of masked pieces what they were [B, T]. Both are -100 where nothing
+        is to be learnt.
 
         Returns:
-            `loss` where there are labels, `logits`, with aggregations `logits_aggregation`, and what was asked for.
+            `loss` where there are labels, `logits`, and what was requested.
         """
         batch = self.batch_of(
             input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
         )
-        batch = replace(
-            batch, aggregation_ids=aggregation_labels, answer_numbers=float_answer, numeric_values=numeric_values
-        )
+        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+
+    def scored(
+        self,
+        batch: TableBatch,
+        labels: Tensor | None,
+        output_attentions: bool | None,
+        output_hidden_states: bool | None,
+        return_dict: bool | None,
+    ) -> ModelOutput | tuple[Any, ...]:
+        """Score a batch, with its loss where there are labels; see `forward`."""
         if labels is not None:
-            batch = replace(batch, **{self.kind.labels: labels.clamp(min=0)})  # type: ignore[arg-type]  # a tensor
-        output, states, attentions = self.observed(batch, output_hidden_states, output_attentions)
+            known: dict[str, Any] = {self.kind.labels: self.known_labels(labels.long())}
+            batch = replace(batch, **known)
+        output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
         made = self.kind.output(
             loss=None if labels is None else self.task.loss_of(output),
-            **self.task.auto_scores(output, input_ids.shape[1]),
+            **self.scores(output, batch.input_ids.shape[1]),
             hidden_states=states,
             attentions=attentions,
         )
         return made if self.wants_object(return_dict) else made.to_tuple()
+
+    def scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
+        """The scores of the head by the names that transformers has for them, those of tokens [B, length].
+
+        Raises:
+            ConfigError: it is to be exported, and its work depends on the data.
+        """
+        if not is_exported():
+            return self.task.auto_scores(output, length)
+        try:
+            return self.task.auto_scores(output, length)
+        except Exception as error:
+            problem = f"the head of {type(self.task).__name__} cannot be exported: its work depends on the data"
+            raise ConfigError(problem, remedy="Export AutoModel, and score its states outside") from error
+
+    def only(self, others: Mapping[str, Tensor | None], name: str) -> Tensor | None:
+        """The one input that a signature does not name.
+
+        Raises:
+            TypeError: there are others.
+        """
+        if unknown := others.keys() - {name}:
+            raise TypeError(f"{type(self).__name__}.forward takes no {', '.join(sorted(unknown))}")
+        return others.get(name)
+
+    def known_labels(self, labels: Tensor) -> Tensor:
+        """Labels of tokens as the task reads them: 0 where nothing is known."""
+        return labels.clamp(min=0)
+
+
+def _classes(labels: Tensor) -> Tensor:
+    """One class for each example [B], also of [B, 1]; -1 where it is not known, as where transformers has -100."""
+    return labels.long().flatten().clamp(min=-1)
 
 
 class MateForTableQuestionAnswering(MateForTask):
@@ -165,11 +208,72 @@ class MateForTableQuestionAnswering(MateForTask):
 
     kind = _Kind(TableQuestionAnsweringOutput, "label_ids")
 
+    def forward(  # type: ignore[override]  # more is told of an answer
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        float_answer: Tensor | None = None,
+        numeric_values: Tensor | None = None,
+        numeric_values_scale: Tensor | None = None,
+        cell_features: Tensor | None = None,
+        relations: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        **supervision: Tensor | None,
+    ) -> ModelOutput | tuple[Any, ...]:
+        """Score a batch; the inputs are those of `MateModel`, and what can be learnt from.
+
+        Args:
+            input_ids: [B, T].
+            attention_mask: [B, T].
+            token_type_ids: [B, T, 7].
+            position_ids: [B, T].
+            labels: 1 on tokens of the answer, [B, T].
+            float_answer: the number that answers [B], NaN where there is none.
+            numeric_values: of the cell of each token [B, T], NaN where there is none.
+            numeric_values_scale: of TAPAS's tokenizer; not used, as the tokens of a cell are counted here.
+            cell_features: [B, T, F].
+            relations: [B, K, K].
+            output_attentions: also return attention weights.
+            output_hidden_states: also return the states between layers.
+            return_dict: return an object, not a tuple.
+            **supervision: `aggregation_labels`, the right aggregation [B], -1 where not known. Transformers' Trainer
+                waits for all labels that a signature names, and most tables have none of these.
+
+        Returns:
+            `loss` where there are labels, `logits`, with aggregations `logits_aggregation`, and what was requested.
+
+        Raises:
+            ValueError: a number answers, and those of the cells are not given.
+        """
+        aggregations = self.only(supervision, "aggregation_labels")
+        batch = self.batch_of(
+            input_ids, attention_mask, token_type_ids, position_ids, cell_features, relations=relations
+        )
+        if float_answer is not None and numeric_values is None:
+            raise ValueError("a float_answer is learnt from by the numeric_values of tokens")
+        count, unknown = len(batch.input_ids), torch.full(batch.input_ids.shape, torch.nan, device=input_ids.device)
+        batch = replace(
+            batch,
+            aggregation_ids=batch.input_ids.new_full((count,), -1) if aggregations is None else _classes(aggregations),
+            answer_numbers=unknown[:, 0] if float_answer is None else float_answer.flatten(),
+            numeric_values=unknown if numeric_values is None else numeric_values,
+        )
+        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
+
 
 class MateForSequenceClassification(MateForTask):
     """Scores of the classes of a statement."""
 
     kind = _Kind(SequenceClassifierOutput, "class_ids")
+
+    def known_labels(self, labels: Tensor) -> Tensor:
+        """The class of each statement [B], also of [B, 1]; -1 where it is not known."""
+        return _classes(labels)
 
 
 class MateForMaskedLM(MateForTask):
@@ -194,7 +298,7 @@ class MateForQuestionAnswering(MateForTask):
 
     kind = _Kind(SpanScores, "label_ids")
 
-    def forward(  # type: ignore[override]  # an answer is told by its ends, too
+    def forward(  # type: ignore[override]  # an answer is told by its ends
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -202,11 +306,11 @@ class MateForQuestionAnswering(MateForTask):
         position_ids: Tensor | None = None,
         start_positions: Tensor | None = None,
         end_positions: Tensor | None = None,
-        labels: Tensor | None = None,
         cell_features: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
+        **supervision: Tensor | None,
     ) -> ModelOutput | tuple[Any, ...]:
         """Score a batch; the inputs are those of `MateForTask`.
 
@@ -215,31 +319,25 @@ class MateForQuestionAnswering(MateForTask):
             attention_mask: [B, T].
             token_type_ids: [B, T, 7].
             position_ids: [B, T].
-            start_positions: the first token of the answer [B].
-            end_positions: its last token [B].
-            labels: instead of both, 1 on the tokens of each answer [B, T].
+            start_positions: the first token of the answer, [B] or [B, 1].
+            end_positions: its last token, [B] or [B, 1].
             cell_features: [B, T, F].
             output_attentions: also return attention weights.
             output_hidden_states: also return the states between layers.
             return_dict: return an object, not a tuple.
+            **supervision: `labels`, instead of both positions, 1 on the tokens of each answer [B, T]. Transformers'
+                Trainer waits for all labels that a signature names, and these two exclude each other.
 
         Returns:
-            `loss` where the answer is told, `start_logits`, `end_logits`, `span_logits`, and what was asked for.
+            `loss` where the answer is told, `start_logits`, `end_logits`, `span_logits`, and what was requested.
         """
+        labels = self.only(supervision, "labels")
         if labels is None and start_positions is not None and end_positions is not None:
             places = torch.arange(input_ids.shape[1], device=input_ids.device)
-            labels = ((places >= start_positions[:, None]) & (places <= end_positions[:, None])).long()
-        return super().forward(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            position_ids,
-            labels,
-            cell_features=cell_features,
-            output_attentions=output_attentions,
-            output_hidden_states=output_hidden_states,
-            return_dict=return_dict,
-        )
+            first, last = start_positions.view(-1, 1), end_positions.view(-1, 1)
+            labels = ((places >= first) & (places <= last)).long()
+        batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features)
+        return self.scored(batch, labels, output_attentions, output_hidden_states, return_dict)
 
 
 AutoConfig.register(MateConfig.model_type, MateConfig, exist_ok=True)

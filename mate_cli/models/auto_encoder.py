@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from hydra.utils import instantiate
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, cached_file
-from transformers.utils.hub import get_checkpoint_shard_files
-from typing_extensions import Self
 
-from mate_cli.errors import CheckpointError
 from mate_cli.files.targets import check_targets
+from mate_cli.models.auto_loading import (
+    DOWNLOADING,
+    WITHOUT_EFFECT,
+    find_adapter,
+    find_dtype,
+    loading,
+    read_weights,
+    resolve_device,
+)
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder, initialise
-from mate_cli.models.observed import Observed, observed
+from mate_cli.models.base.traced import is_exported
+from mate_cli.models.layer_outputs import LayerTensors, encode_with_layers
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableBatch
 from mate_cli.tokenization.serializers.positions import cell_position_ids
 
-WEIGHTS = "model.safetensors"
-DOWNLOADING = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
-IGNORED = ("trust_remote_code", "code_revision", "use_safetensors", "adapter_kwargs")
+DENSE = {"eager": "mate_cli.attention.backends.eager.Eager", "sdpa": "mate_cli.attention.backends.sdpa.Sdpa"}
+"""Attention over all pairs, by the names that transformers has for it."""
 
 
 class MateConfig(PretrainedConfig):
@@ -43,6 +49,7 @@ class MateConfig(PretrainedConfig):
     """
 
     model_type = "mate_cli"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["span_logits"]
 
     def __init__(
         self,
@@ -57,6 +64,8 @@ class MateConfig(PretrainedConfig):
         self.model, self.attention = dict(model or {}), dict(attention or {})
         self.task, self.encoding = dict(task or {}), dict(encoding or {})
         self.vocab_size, self.reset_position_index_per_cell = vocab_size, reset_position_index_per_cell
+        if implementation := others.pop("attn_implementation", None):
+            self.attention = {"_target_": dense_attention(implementation)}
         if aggregations := others.get("aggregation_labels"):  # keys of JSON are texts
             others["aggregation_labels"] = {int(place): name for place, name in aggregations.items()}
         super().__init__(**others)
@@ -67,6 +76,17 @@ class MateConfig(PretrainedConfig):
         parts = {name: settings[name] for name in ("model", "attention", "task", "encoding")}
         known = _shape(settings["model"]) | others
         return cls(**parts, vocab_size=vocab_size, reset_position_index_per_cell=reset_positions, **known)
+
+
+def dense_attention(implementation: str) -> str:
+    """Name the class for attention over all pairs that transformers calls so.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if implementation not in DENSE:
+        raise ValueError(f"attn_implementation={implementation!r}: use {' or '.join(DENSE)}, or leave it out")
+    return DENSE[implementation]
 
 
 def _shape(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,82 +132,121 @@ class MateModel(PreTrainedModel):
     @classmethod
     def from_pretrained(
         cls,
-        name: str,
+        name: str | Path,
         *_: Any,
-        config: MateConfig | None = None,
+        config: MateConfig | str | Path | None = None,
         dtype: torch.dtype | str | None = None,
         torch_dtype: torch.dtype | str | None = None,
         device_map: Any = None,  # noqa: ANN401 - as in transformers
+        ignore_mismatched_sizes: bool = False,
+        output_loading_info: bool = False,
         **options: Any,
-    ) -> Self:
-        """Load a folder that `mate export` wrote, or the same on the Hugging Face hub.
+    ) -> Any:  # noqa: ANN401 - the network, or a tuple
+        """Load a folder that `mate export` wrote, or the same on the Hugging Face hub, or an adapter of PEFT for it.
 
         The weights are read in one go: transformers itself would fill the network tensor by tensor, and does not know
         that we keep queries, keys and values as one.
 
         Args:
             name: a folder, or a name on the hub.
-            config: of the network; read from config.json when it is None.
+            config: of the network, or where it is; read from config.json when it is None.
             dtype: of the weights; that of the file when it is None or "auto".
             torch_dtype: the older name of `dtype`.
             device_map: a device, "auto" for a GPU where there is one, or {"": device}; a network goes there whole.
-            **options: where the files come from: `revision`, `cache_dir` and the like; the others are those of the
-                configuration, such as `output_hidden_states`.
+            ignore_mismatched_sizes: weights of another shape stay as they were drawn.
+            output_loading_info: return a tuple of the network and the names of weights that did not fit.
+            **options: where the files come from, as in transformers; `adapter_name`; `max_memory`; the others are those
+                of the configuration, such as `output_hidden_states`.
 
         Raises:
             CheckpointError: the weights are damaged or belong to another network.
+            ConfigError: there is no such type.
             TypeError: an option is not known.
             ValueError: the network is to be spread over several devices.
         """
+        options = {key: value for key, value in options.items() if value is not None and key not in WITHOUT_EFFECT}
         download = {key: options.pop(key) for key in DOWNLOADING if key in options}
-        device = _device(device_map)
-        if config is None:
-            config, options = MateConfig.from_pretrained(name, return_unused_kwargs=True, **download, **options)
-        unknown = [key for key in options if not key.startswith("_") and key not in IGNORED]
-        if unknown:
+        adapter = find_adapter(
+            str(name), options.pop("adapter_kwargs", None), options.pop("adapter_name", None), download
+        )
+        device, wanted = resolve_device(device_map, options.pop("max_memory", None)), find_dtype(dtype or torch_dtype)
+        if isinstance(config, MateConfig):
+            own = deepcopy(config)
+        else:
+            source = config or adapter.base
+            own, options = MateConfig.from_pretrained(source, return_unused_kwargs=True, **download, **options)
+        if unknown := [key for key in options if not key.startswith("_")]:
             raise TypeError(f"{cls.__name__}.from_pretrained takes no {', '.join(unknown)}")
-        model = cls(config)
-        model.fill(_weight_files(name, download), dtype or torch_dtype)
+        own.name_or_path = adapter.base
+        model = cls(own)
+        tensors = read_weights(adapter.base, download)
+        with loading(adapter.base):
+            info = model.fill(tensors, wanted, ignore_mismatched_sizes=ignore_mismatched_sizes)
+        if adapter.name is not None:
+            model.load_adapter(adapter.name, **adapter.options)
         if device is not None:
             model.to(device).hf_device_map = {"": device}
-        return model.eval()
+        model.eval()
+        return (model, info) if output_loading_info else model
 
-    def fill(self, paths: Sequence[str], dtype: torch.dtype | str | None = None) -> None:
+    def fill(
+        self, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None, *, ignore_mismatched_sizes: bool = False
+    ) -> dict[str, Any]:
         """Load the weights of what it is made of; those of heads that it has not are left.
 
         Args:
-            paths: files of tensors; more than one where `save_pretrained` had a `max_shard_size`.
-            dtype: what they become; what they are when it is None or "auto".
+            tensors: by their names.
+            dtype: what they become; what they are when it is None.
+            ignore_mismatched_sizes: leave weights of another shape as they are here.
+
+        Returns:
+            The names of weights that did not fit, as transformers' `output_loading_info` has them.
 
         Raises:
-            CheckpointError: the weights are damaged or belong to another network.
+            RuntimeError: they belong to another network.
         """
-        own = {name.partition(".")[0] for name in self.state_dict()}
-        try:
-            found = {name: one for path in paths for name, one in load_file(path).items()}
-            tensors = {name: one for name, one in found.items() if name.partition(".")[0] in own}
-            kinds = [one.dtype for one in tensors.values() if one.is_floating_point()]
-            wanted = getattr(torch, dtype) if isinstance(dtype, str) and dtype != "auto" else dtype
-            self.to(wanted if isinstance(wanted, torch.dtype) else kinds[0])
-            self.load_state_dict(tensors)
-        except Exception as error:
-            reason = (str(error).strip() or "nothing is in it").splitlines()[-1].strip()
-            problem = f"the weights cannot be loaded: {reason}"
-            raise CheckpointError(problem, where=", ".join(paths), remedy="Export again") from error
+        parts = {name.partition(".")[0] for name in self.state_dict()}
+        found = {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] in parts}
+        self.to(dtype or next(tensor.dtype for tensor in found.values() if tensor.is_floating_point()))
+        mismatched = set()
+        if ignore_mismatched_sizes:
+            current = self.state_dict()
+            shapes = {name: (tensor.shape, current[name].shape) for name, tensor in found.items() if name in current}
+            mismatched = {(name, *pair) for name, pair in shapes.items() if pair[0] != pair[1]}
+            found |= {name: current[name] for name, *_ in mismatched}
+        self.load_state_dict(found)
+        left = set(tensors) - set(found)
+        return {"missing_keys": set(), "unexpected_keys": left, "mismatched_keys": mismatched, "error_msgs": []}
 
     def get_input_embeddings(self) -> nn.Module:
         """The table of word pieces."""
         return self.encoder.embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the table of word pieces, as `resize_token_embeddings` does.
+        """Replace the table of word pieces.
 
         Raises:
-            ValueError: something else in the network has a place for every word piece, too.
+            ValueError: see `resize_token_embeddings`.
         """
+        self._check_vocabulary_can_change()
+        self.encoder.embeddings.register_module("word_embeddings", value)
+
+    def resize_token_embeddings(self, *args: Any, **options: Any) -> nn.Embedding:
+        """Change how many word pieces there are, as in transformers; a network that refuses stays as it was.
+
+        Raises:
+            ValueError: it reads no word pieces, or something else in it has a place for each of them, too.
+        """
+        self._check_vocabulary_can_change()
+        resized: nn.Embedding = super().resize_token_embeddings(*args, **options)
+        return resized
+
+    def _check_vocabulary_can_change(self) -> None:
+        name = type(self.encoder).__name__
+        if not hasattr(self.encoder.embeddings, "word_embeddings"):
+            raise ValueError(f"{name} reads no word pieces")
         if len(self.encoder.encoders) > 1 or self.config.task.get("_target_", "").endswith("MaskedLM"):
             raise ValueError(f"{type(self).__name__} has more than one table of word pieces; they keep their size")
-        self.encoder.embeddings.register_module("word_embeddings", value)
 
     def _init_weights(self, module: nn.Module) -> None:
         """Draw embeddings that were added; the network has drawn all others by itself."""
@@ -230,7 +289,7 @@ class MateModel(PreTrainedModel):
         """
         more = {"relations": relations, "node_kinds": node_kinds, "node_tables": node_tables}
         batch = self.batch_of(input_ids, attention_mask, token_type_ids, position_ids, cell_features, **more)
-        output, states, attentions = self.observed(batch, output_hidden_states, output_attentions)
+        output, states, attentions = self.encode(batch, output_hidden_states, output_attentions)
         made = BaseModelOutputWithPooling(
             last_hidden_state=output.spread(input_ids.shape[1]),
             pooler_output=output.pooled,
@@ -248,26 +307,29 @@ class MateModel(PreTrainedModel):
         cell_features: Tensor | None,
         **more: Tensor | None,
     ) -> TableBatch:
-        """What the network reads; see `forward`."""
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        zeros = input_ids.new_zeros(*input_ids.shape, len(TOKEN_TYPES))
+        """What the network reads; see `forward`. Integers may be of any type."""
+        ids = input_ids.long()
+        zeros = ids.new_zeros(*ids.shape, len(TOKEN_TYPES))
         types: dict[str, Any] = dict(
-            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids).unbind(-1), strict=True)
+            zip(TOKEN_TYPES, (zeros if token_type_ids is None else token_type_ids.long()).unbind(-1), strict=True)
         )
+        nodes: dict[str, Any] = {name: tensor.long() for name, tensor in more.items() if tensor is not None}
         return TableBatch(
-            input_ids=input_ids,
+            input_ids=ids,
             **types,
-            position_ids=self._positions(types) if position_ids is None else position_ids,
-            attention_mask=mask,
-            cell_features=None if cell_features is None else cell_features.to(self.dtype),
-            **more,  # type: ignore[arg-type]  # tensors all
+            position_ids=self._positions(types) if position_ids is None else position_ids.long(),
+            attention_mask=torch.ones_like(ids) if attention_mask is None else attention_mask.long(),
+            cell_features=cell_features,
+            **nodes,
         )
 
-    def observed(
+    def encode(
         self, batch: TableBatch, hidden_states: bool | None, attentions: bool | None
-    ) -> tuple[EncoderOutput, Observed, Observed]:
+    ) -> tuple[EncoderOutput, LayerTensors, LayerTensors]:
         """Encode a batch, with what is asked for here or by the configuration, the states where their tokens stood."""
-        output, states, weights = observed(
+        if is_exported():
+            self.encoder.check_exportable()
+        output, states, weights = encode_with_layers(
             self.encoder,
             batch,
             hidden_states=self.config.output_hidden_states if hidden_states is None else hidden_states,
@@ -285,30 +347,3 @@ class MateModel(PreTrainedModel):
         if self.config.reset_position_index_per_cell:
             return cell_position_ids(rows, columns, self.encoder.size.max_positions)
         return torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
-
-
-def _weight_files(name: str, download: Mapping[str, Any]) -> list[str]:
-    """The file of the weights in a folder or on the hub, or its parts."""
-    index = None
-    if cached_file(name, WEIGHTS, _raise_exceptions_for_missing_entries=False, **download) is None:
-        index = cached_file(name, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **download)
-    if index is None:
-        return [str(cached_file(name, WEIGHTS, **download))]
-    return list(get_checkpoint_shard_files(name, index, **download)[0])
-
-
-def _device(device_map: Any) -> torch.device | None:  # noqa: ANN401 - as in transformers
-    """Where a network goes as a whole; None for where it is.
-
-    Raises:
-        ValueError: it is to be spread over several devices.
-    """
-    if device_map is None:
-        return None
-    if isinstance(device_map, Mapping):
-        if len(set(device_map.values())) != 1:
-            raise ValueError("a network goes to one device as a whole: device_map={'': device}")
-        device_map = next(iter(device_map.values()))
-    if device_map in ("auto", "balanced", "balanced_low_0", "sequential"):
-        device_map = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device_map)

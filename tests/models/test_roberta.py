@@ -13,7 +13,7 @@ from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.initialization.initial_weights import InitialWeights
-from mate_cli.pipelines.export.export import write_tokenizer
+from mate_cli.pipelines.export.companion_files import write_tokenizer
 from mate_cli.tables.example import ChoiceExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.serializers.options import OptionSerializer

@@ -84,6 +84,11 @@ def test_type_and_generator_are_the_callers(run, mate):
     drawn, _ = torch.rand(1), torch.manual_seed(3)
     assert drawn == torch.rand(1)
     assert (half.dtype, half.device.type, half.training) == (torch.bfloat16, "cpu", False)
+    assert Mate.from_pretrained(str(run), dtype="bfloat16").dtype == torch.bfloat16
+    assert Mate.from_pretrained(str(run), dtype="auto").dtype == torch.float32
+    for unknown in ("bf16", "int8", torch.int64):
+        with pytest.raises(ConfigError, match="is no type of weights"):
+            Mate.from_pretrained(str(run), dtype=unknown)
     output = half(FRAME, QUESTIONS[0])
     assert output.pooler_output.dtype == torch.bfloat16
     torch.testing.assert_close(output.pooler_output.float(), mate(FRAME, QUESTIONS[0]).pooler_output, atol=0.1, rtol=0)
@@ -110,8 +115,16 @@ def test_mistakes_are_named(mate, tmp_path):
         mate.batch(3, "a")
     with pytest.raises(DataError, match="the table has no rows"):
         mate.batch(FRAME[:0], "a")
-    with pytest.raises(DataError, match="no token of row 9"):
-        mate(FRAME, "a").of_cell(9, 0)
+    output = mate(FRAME, "a")
+    for row, column in ((9, 0), (-1, 0), (0, -1), (-1, -1), (0, 2)):
+        with pytest.raises(DataError, match=f"no token of row {row}, column {column} was read"):
+            output.of_cell(row, column)
+    for example in (-1, 1):
+        with pytest.raises(DataError, match=f"example {example} is not in the batch"):
+            output.of_cell(0, 0, example)
+    for size in (-1, 0, 2.5):
+        with pytest.raises(ConfigError, match=f"batch_size: is {size}"):
+            mate.batches(FRAME, ["a", "b"], batch_size=size)
     with pytest.raises(CheckpointError, match="neither a run nor an exported model"):
         Mate.from_pretrained(tmp_path)
 

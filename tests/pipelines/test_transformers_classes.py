@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from finished_runs import finished_run, here
+from finished_runs import here
+from tiny_exports import FRAME, QUESTIONS, model_inputs
 from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
-    AutoTokenizer,
     pipeline,
 )
 from transformers import AutoModelForQuestionAnswering as ForReading
@@ -24,25 +24,11 @@ from transformers import AutoModelForTableQuestionAnswering as ForTables
 import mate_cli.models.auto_classes  # noqa: F401 - makes our networks known
 from mate_cli.errors import CheckpointError, DataError
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.export.export import export_run
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.inference.table_answering import CellReading, TableAnswering
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
-from mate_cli.tokenization.layout import TOKEN_TYPES
 
-FRAME = {"Region": ["North", "South", "East", "West"], "Sold": ["5", "7", "11", "2"], "Year": ["1", "2", "3", "4"]}
-ASKED = ["which region sold most?", "how much did the south sell?", "which year was the north in?"]
-WORDS = {
-    "cells": [],
-    "answers": ["task=table_qa", "task.aggregation=weak"],
-    "dot": ["model=dot", "model.keep=40", "model.pruner.size=tiny:1"],
-    "statements": ["task=entailment"],
-    "pieces": ["task=masked_lm", "encoding=masked"],
-    "reader": ["task=span_reading", "encoding=cell"],
-    "dot_reader": ["task=span_reading", "encoding=cell", "model=dot", "model.keep=40", "model.pruner.size=tiny:1"],
-    "features": ["model.lexical_features=true", "encoding.lexical_features=true"],
-}
 PASSAGE = "Castle College was founded by Karin Rossi in 1912. It stands on a hill above the river, near the old mill."
 READING = [
     {"question": "who founded it?", "context": PASSAGE, "cell": "Castle College"},
@@ -51,37 +37,12 @@ READING = [
 ]
 
 
-def types_of(batch):
-    return torch.stack([getattr(batch, name) for name in TOKEN_TYPES], -1)
-
-
-@pytest.fixture(scope="module")
-def exports(tmp_path_factory):
-    made = {}
-
-    def export(name):
-        if name not in made:
-            folder = tmp_path_factory.mktemp(name)
-            run = finished_run(folder / "run", WORDS[name])
-            made[name] = export_run(str(run), str(folder / "exported"), here(folder / "cache"))
-        return str(made[name])
-
-    return export
-
-
-@pytest.fixture(scope="module")
-def given(exports):
-    pandas = pytest.importorskip("pandas")
-    tokenizer = AutoTokenizer.from_pretrained(exports("cells"))
-    return dict(tokenizer(table=pandas.DataFrame(FRAME), queries=ASKED, return_tensors="pt", padding=True))
-
-
 def predicted(folder, tmp_path):
     """What `mate predict` chooses, cell by cell."""
     pandas = pytest.importorskip("pandas")
     parts, config = open_checkpoint(folder, here(tmp_path))
     table = Table.from_pandas(pandas.DataFrame(FRAME))
-    examples = [TableExample(str(place), text, table) for place, text in enumerate(ASKED)]
+    examples = [TableExample(str(place), text, table) for place, text in enumerate(QUESTIONS)]
     found = predict(parts.task, parts.data.loader_of(examples, "questions"), config)
     texts = parts.task.answers(found, {example.example_id: example for example in examples})
     in_order = sorted(found, key=lambda one: int(one.example_id))
@@ -97,7 +58,7 @@ def test_the_pipelines_answer_as_mate_does(exports, tmp_path, name, caplog):
     theirs = pipeline("table-question-answering", model=folder)
     assert "not supported" not in caplog.text
     ours = pipeline("table-question-answering", model=folder, pipeline_class=TableAnswering)
-    for question, (selection, text) in zip(ASKED, wanted, strict=True):
+    for question, (selection, text) in zip(QUESTIONS, wanted, strict=True):
         answer = ours(FRAME, question)
         assert answer["answer"] == text
         assert answer["coordinates"] == list(selection.cells)
@@ -105,8 +66,8 @@ def test_the_pipelines_answer_as_mate_does(exports, tmp_path, name, caplog):
         same = theirs(table=FRAME, query=question)
         assert sorted(same["coordinates"]) == sorted(selection.cells)
         assert same.get("aggregator") == answer.get("aggregator")
-    assert [one["answer"] for one in ours(FRAME, ASKED)] == [text for _, text in wanted]
-    assert ours([{"table": FRAME, "query": ASKED[0]}])["answer"] == wanted[0][1]
+    assert [one["answer"] for one in ours(FRAME, QUESTIONS)] == [text for _, text in wanted]
+    assert ours([{"table": FRAME, "query": QUESTIONS[0]}])["answer"] == wanted[0][1]
     assert name == "answers" or len({selection.cells for selection, _ in wanted}) > 1
     with pytest.raises(DataError, match="a table and a question are needed"):
         ours(FRAME, "")
@@ -117,7 +78,7 @@ def test_our_pipeline_reads_what_theirs_cannot(exports, tmp_path, name):
     folder = exports(name)
     kind = "text-classification" if name == "statements" else "table-question-answering"
     ours = pipeline(kind, model=folder, pipeline_class=TableAnswering)
-    assert [(one["coordinates"], one["answer"]) for one in ours(FRAME, ASKED)] == [
+    assert [(one["coordinates"], one["answer"]) for one in ours(FRAME, QUESTIONS)] == [
         (list(selection.cells), text) for selection, text in predicted(folder, tmp_path)
     ]
 
@@ -202,8 +163,26 @@ def test_word_pieces_can_be_added(exports, given, tmp_path):
     model(**given | {"input_ids": torch.full_like(given["input_ids"], size + 6)})
     model.save_pretrained(tmp_path)
     assert ForTables.from_pretrained(tmp_path).config.vocab_size == size + 7
-    with pytest.raises(ValueError, match="more than one table of word pieces"):
-        AutoModel.from_pretrained(exports("dot")).resize_token_embeddings(size + 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "reason"),
+    [
+        ("dot", AutoModel, "more than one table of word pieces"),
+        ("pieces", AutoModelForMaskedLM, "more than one table of word pieces"),
+        ("lexical", AutoModel, "Lexical reads no word pieces"),
+    ],
+)
+def test_a_vocabulary_that_cannot_grow_stays_as_it_was(exports, name, load, reason):
+    model = load.from_pretrained(exports(name))
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    size = model.config.vocab_size
+    for options in ({"new_num_tokens": size + 7}, {"pad_to_multiple_of": 64}, {"new_num_tokens": size - 7}):
+        with pytest.raises(ValueError, match=reason):
+            model.resize_token_embeddings(**options)
+    after = model.state_dict()
+    assert model.config.vocab_size == size
+    assert all(torch.equal(tensor, after[key]) for key, tensor in before.items())
 
 
 def test_gradients_are_the_same_with_checkpointing(exports, given):
@@ -272,8 +251,8 @@ def test_pushed_is_what_is_saved(exports, monkeypatch):
 def test_a_reader_scores_the_ends_of_spans_and_reads_as_it_did_in_mate(exports, tmp_path):
     model = ForReading.from_pretrained(exports("reader"))
     reader = CellReading(model=model)
-    batch = reader.preprocess(READING[0])["batch"]
-    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types_of(batch)}
+    batch = reader.batch([reader.preprocess(READING[0])])
+    inputs = model_inputs(batch)
     output = model(**inputs, output_hidden_states=True, output_attentions=True)
     assert output.start_logits.shape == output.end_logits.shape == batch.input_ids.shape
     assert len(output.hidden_states) == len(output.attentions) + 1 == model.config.num_hidden_layers + 1
@@ -301,8 +280,9 @@ def test_a_reader_scores_the_ends_of_spans_and_reads_as_it_did_in_mate(exports, 
 @pytest.mark.long
 def test_a_reader_is_a_model_of_transformers(exports, monkeypatch):
     model = ForReading.from_pretrained(exports("reader"))
-    batch = CellReading(model=model).preprocess(READING[1])["batch"]
-    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types_of(batch)}
+    reader = CellReading(model=model)
+    batch = reader.batch([reader.preprocess(READING[1])])
+    inputs = model_inputs(batch)
     before = model(**inputs)
     gradients = []
     for checkpointing in (False, True):
@@ -327,12 +307,12 @@ def test_a_reader_is_a_model_of_transformers(exports, monkeypatch):
 def test_a_reader_of_kept_tokens_says_where_they_stood(exports):
     model = ForReading.from_pretrained(exports("dot_reader"))
     reader = CellReading(model=model)
-    made = reader.preprocess(READING[0])
-    batch = made["batch"]
-    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "token_type_ids": types_of(batch)}
+    question = reader.preprocess(READING[0])
+    batch = reader.batch([question])
+    inputs = model_inputs(batch)
     output = model(**inputs)
     assert output.span_logits.shape[1] < output.start_logits.shape[1] == batch.input_ids.shape[1]
-    prediction = reader._forward(made)["prediction"]
+    prediction = reader._forward({"questions": [question]})["questions"][0]["prediction"]
     best = int(output.span_logits[0].max(-1).values.argmax())
     places = model.encoder(batch).batch.places[0]
     assert int(places[best]) == prediction.start

@@ -14,6 +14,7 @@ from mate_cli.attention.plan import Plans
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
+from mate_cli.models.base.traced import ALL_PAIRS, is_traced, keep_padding
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON, TableEmbeddings
 from mate_cli.models.layers.encoder import Dropout, Encoder, EncoderLayer, FirstState, LayerOptions, LayerSpec, Pooler
 from mate_cli.models.layers.extra import Extra, ExtraLayers
@@ -145,7 +146,24 @@ class TableEncoder(nn.Module):
 
     def plans(self, batch: TableBatch) -> Plans:
         """What the layers see of a batch."""
-        return Plans((spec.pattern for spec in self.specs), batch)
+        patterns = [spec.pattern for spec in self.specs]
+        if is_traced(spec.backend for spec in self.specs):
+            batch = keep_padding(batch, patterns)
+        return Plans(patterns, batch)
+
+    def check_exportable(self) -> None:
+        """Refuse to be exported where work depends on the data.
+
+        Raises:
+            ConfigError: some of its attention is not over all pairs, or it reads in a way of its own.
+        """
+        name, known = type(self).__name__, type(self).forward is TableEncoder.forward
+        if not known or any(type(layer) is not EncoderLayer for layer in self.layers):
+            raise ConfigError(f"{name} cannot be exported: its work depends on the data", remedy="Use Mate or Tapas")
+        others = {type(spec.backend).__name__ for spec in self.specs if not isinstance(spec.backend, ALL_PAIRS)}
+        if others:
+            problem = f"{name} with {', '.join(sorted(others))} attention cannot be exported"
+            raise ConfigError(problem, remedy="Load it with attn_implementation='sdpa' or 'eager'")
 
     @property
     def patterns(self) -> Mapping[str, AttentionPattern]:

@@ -6,7 +6,6 @@ Source: google-research/tapas, `utils/segmented_tensor.py` and `tapas_classifier
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -44,7 +43,7 @@ class CellGrid:
         empty = values.new_zeros(len(values), self.rows * self.columns)
         return empty.scatter_add(1, self.places, values * self.real).view(-1, self.rows, self.columns)
 
-    @cached_property
+    @property
     def sizes(self) -> Tensor:
         """How many tokens each cell has, float [B, R, C]."""
         return self.sums(self.real.float())

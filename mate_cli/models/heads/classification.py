@@ -32,6 +32,6 @@ class ClassHead(Score):
         """The scores."""
         pooled, batch = output.pooled, output.batch
         if self.lexical is not None and batch.cell_features is not None:
-            cells: Tensor = self.lexical.features(batch.cell_features)
+            cells = self.lexical.embed(batch.cell_features)
             pooled = pooled + cells.masked_fill(batch.attention_mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
         return super().forward(pooled)

@@ -82,7 +82,11 @@ class FeatureEmbeddings(nn.Module):
             raise ConfigError(
                 "these encodings have no features of cells", remedy="Set encoding=lexical or encoding.lexical_features"
             )
-        states: Tensor = self.features(packing.pack(batch.cell_features))
+        return self.embed(packing.pack(batch.cell_features))
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Features [..., F] of any type to states [..., D] of the type of the weights."""
+        states: Tensor = self.features(features.to(next(self.parameters()).dtype))
         return states
 
 

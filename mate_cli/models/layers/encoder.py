@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -201,13 +203,31 @@ class Encoder(nn.Module):
 
     def forward(self, states: Tensor, plans: Plans, key_bias: Tensor | None = None) -> Tensor:
         """States [P, D] to states [P, D]; `key_bias` [P] is added to all scores of a key."""
-        for layer, spec in zip(self.layer, self.specs, strict=True):
-            plan = plans[spec.pattern]
+        record = getattr(_CALL, "record", None)
+        for layer, spec in zip(self.layers, self.specs, strict=True):
+            plan, before = plans[spec.pattern], states
             if self.gradient_checkpointing and torch.is_grad_enabled():
-                states = checkpoint(layer, states, plan, key_bias, use_reentrant=False)
+                states = checkpoint(layer, before, plan, key_bias, use_reentrant=False)
             else:
-                states = layer(states, plan, key_bias)
+                states = layer(before, plan, key_bias)
+            if record is not None:  # outside of what is computed again in the backward pass
+                record(layer, before, states, plan, key_bias)
         return states
+
+
+LayerRecord = Callable[[EncoderLayer, Tensor, Tensor, AttentionPlan, Tensor | None], None]
+"""Receives a layer, the states before and after it, its plan, and the bias of keys."""
+_CALL = threading.local()
+
+
+@contextmanager
+def record_layers(record: LayerRecord) -> Iterator[None]:
+    """Hand over what each layer reads and returns; in this thread alone, as others may use the same network."""
+    outer, _CALL.record = getattr(_CALL, "record", None), record
+    try:
+        yield
+    finally:
+        _CALL.record = outer
 
 
 class Pooler(nn.Module):

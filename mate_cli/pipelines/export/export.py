@@ -14,22 +14,23 @@ from transformers import TapasConfig
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import replacing
-from mate_cli.files.plain import read_object, to_json, to_yaml
+from mate_cli.files.plain import read_object, to_json
 from mate_cli.files.targets import targets
 from mate_cli.models.auto_classes import OURS, auto_name
-from mate_cli.models.auto_encoder import WEIGHTS, MateConfig, MateModel
+from mate_cli.models.auto_encoder import MateConfig, MateModel
+from mate_cli.models.auto_loading import WEIGHTS
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
 from mate_cli.pipelines.export.model_card import Exported, model_card
 from mate_cli.pipelines.export.tapas_format import tapas_class, tapas_config, tapas_weights
-from mate_cli.pipelines.inference.checkpoint import INITIAL_WEIGHTS, SETTINGS, check_built
+from mate_cli.pipelines.inference.checkpoint import SETTINGS, check_built
 from mate_cli.runs.configuration import Node, RunConfig, read_settings
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.runs.weights import write_tensors
 from mate_cli.terminal.console import Console
-from mate_cli.tokenization.vocabulary import ByteVocabulary, Vocabulary
 
 OF_THE_MACHINE = {"hardware", "paths", "logger", "deterministic"}
 """Parts of the configuration that are left out."""
@@ -67,9 +68,10 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
     parts = load_best(config, folder, NoDataset())
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
-        tokenizer = _tokenizer_class(parts, settings)
-        write_tokenizer(partial, parts.serializer.tokenizer, parts.serializer.max_tokens, tokenizer)
-        (partial / SETTINGS).write_text(_settings_text(settings), encoding="utf-8")
+        serializer = parts.serializer
+        tokenizer = tokenizer_class(serializer, about_tables=parts.task.about_tables is not None)
+        write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
+        write_settings(partial, settings)
         if (folder.path / CALIBRATION).is_file():
             calibration = read_object(folder.path / CALIBRATION, RunError, "Evaluate the run again")
             (partial / CALIBRATION).write_text(to_json(calibration, indent=2), encoding="utf-8")
@@ -108,7 +110,7 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
     settings["data"] = {"name": settings["data"].get("name")}
     if settings["encoding"].get("ranked_by"):  # another run, which is not exported
         settings["encoding"] |= {"best_rows": None, "ranked_by": None}
-    settings["init"] = {"_target_": INITIAL_WEIGHTS, "tokenizer": "."}
+    settings["init"] = FOUND_BESIDE
     return settings
 
 
@@ -119,10 +121,6 @@ def first_init(folder: RunFolder, config: RunConfig) -> Node:
     if first is None:
         return config.init
     return dict(read_settings(Path(first["run"]))["init"]) if "run" in first else dict(first["init"])
-
-
-def _settings_text(settings: dict[str, Any]) -> str:
-    return f"# What builds this model; mate predict checkpoint=<this folder> reads it.\n{to_yaml(settings)}"
 
 
 def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
@@ -141,47 +139,6 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
     whole = {name: tensor.detach().contiguous() for name, tensor in weights.items()}
     write_tensors(whole, folder / WEIGHTS, {"format": "pt"})
     return name
-
-
-def _tokenizer_class(parts: Parts, settings: dict[str, Any]) -> str:
-    """The tokenizer of transformers that reads the same pieces, and tables where it does so as ours."""
-    if isinstance(parts.serializer.tokenizer, ByteVocabulary):
-        return "RobertaTokenizerFast"
-    reads_tables = parts.task.about_tables and settings["encoding"]["_target_"].endswith(".TapasSerializer")
-    return "TapasTokenizer" if reads_tables else "BertTokenizerFast"
-
-
-def write_tokenizer(folder: Path, vocabulary: Vocabulary, max_tokens: int, name: str) -> None:
-    """Write what transformers' tokenizers read; the piece of an empty cell has the name that TAPAS gives it.
-
-    Args:
-        folder: where to.
-        vocabulary: the word pieces.
-        max_tokens: the longest input.
-        name: of the tokenizer's class.
-    """
-    special = {
-        f"{kind}_token": vocabulary.tokens[index]
-        for kind, index in (
-            ("unk", vocabulary.unknown_id),
-            ("sep", vocabulary.sep_id),
-            ("pad", vocabulary.pad_id),
-            ("cls", vocabulary.cls_id),
-            ("mask", vocabulary.mask_id),
-        )
-    }
-    own = {"tokenizer_class": name, "do_lower_case": vocabulary.lower_case, "model_max_length": max_tokens}
-    if isinstance(vocabulary, ByteVocabulary):
-        own["add_prefix_space"] = True
-    for file, values in (("tokenizer_config.json", own | special), ("special_tokens_map.json", special)):
-        (folder / file).write_text(to_json(values, indent=2), encoding="utf-8")
-    if isinstance(vocabulary, ByteVocabulary):
-        vocabulary.made_of.write(folder)
-        return
-    tokens = list(vocabulary.tokens)
-    if vocabulary.empty_id != vocabulary.unknown_id:
-        tokens[vocabulary.empty_id] = "[EMPTY]"
-    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
 
 
 @contextmanager

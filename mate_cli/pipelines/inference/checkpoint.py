@@ -29,6 +29,8 @@ WEIGHTS = HUB_FILES[0]
 INITIAL_WEIGHTS = "mate_cli.models.initialization.initial_weights.InitialWeights"
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
+ADAPTER = "adapter_config.json"
+"""Of weights that change others, which mate does not add up."""
 BUILT = ("encoding", "init", "model", "attention", "task")
 """Parts of the settings that are built; the others say how the weights were trained."""
 AGAIN = "Fetch or export it again"
@@ -107,6 +109,9 @@ def find_checkpoint(name: str) -> Path:
     if (folder / "record.json").is_file():
         remedy = f"Use run={name}, or make a checkpoint of it: mate export run={name} to=FOLDER"
         raise CheckpointError("this is a run folder, no checkpoint", where=name, remedy=remedy)
+    if (folder / ADAPTER).is_file():
+        remedy = "Load it with transformers' AutoModelFor..., merge it, and save it beside the vocabulary"
+        raise CheckpointError("an adapter of PEFT is in it", where=name, remedy=remedy)
     if not _is_described(folder) and not find_bundle(Path(name).expanduser()):
         raise CheckpointError(
             f"neither {SETTINGS} nor config.json in it, nor a TensorFlow checkpoint",

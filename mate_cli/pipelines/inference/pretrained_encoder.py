@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ from torch import Tensor, nn
 
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.table_data_module import NoDataset
-from mate_cli.errors import CheckpointError, DataError, RunError
+from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
+from mate_cli.models.auto_loading import find_dtype
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.models.observed import observed
+from mate_cli.models.layer_outputs import encode_with_layers
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.export.tapas_format import json_content
 from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.runs.configuration import Hardware, Paths
 from mate_cli.runs.folders import open_run
@@ -58,10 +60,12 @@ class Encoded:
             example: of the batch, from 0.
 
         Raises:
-            DataError: no token of this cell was read.
+            DataError: no token of this cell was read, or there is no such example.
         """
+        if not 0 <= example < len(self.batch.input_ids):
+            raise DataError(f"example {example} is not in the batch", remedy="Examples are counted from 0")
         rows, columns = self.batch.row_ids[example], self.batch.column_ids[example]
-        tokens = (rows == row + 1) & (columns == column + 1)
+        tokens = self.batch.in_body[example] & (rows == row + 1) & (columns == column + 1)
         if not tokens.any():
             raise DataError(f"no token of row {row}, column {column} was read", remedy="Both are counted from 0")
         return self.last_hidden_state[example, tokens].mean(0)
@@ -85,7 +89,7 @@ class PretrainedEncoder(nn.Module):
         name: str | Path,
         *,
         device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         trust: str | Sequence[str] = (),
     ) -> PretrainedEncoder:
         """Load a network with its best weights, ready for evaluation.
@@ -94,18 +98,20 @@ class PretrainedEncoder(nn.Module):
             name: a folder that `mate export` wrote, a run folder, or a TAPAS of transformers: a folder, or its name on
                 the Hugging Face hub, after which @ and a revision may follow.
             device: where it goes; the CPU when it is None.
-            dtype: of the weights; float32 when it is None.
+            dtype: of the weights, or its name; float32 when it is None, that of a checkpoint when it is "auto".
             trust: modules of one's own that a run may be made of; their code is run.
 
         Raises:
             CheckpointError: there is no such checkpoint, or it is damaged.
+            ConfigError: there is no such type.
             RunError: the run is not finished, or is a system of stages.
             TrustError: it is made of what is neither ours nor trusted.
         """
+        wanted = _checkpoint_dtype(Path(name).expanduser()) if dtype == "auto" else find_dtype(dtype)
         here = Here(_HARDWARE, _paths(), trust=[trust] if isinstance(trust, str) else trust)
         with torch.random.fork_rng(devices=[]):  # weights are drawn before others take their place
             parts = _parts(str(name), here)
-        model = cls(parts.task.encoder, parts.serializer).to(device=device, dtype=dtype)
+        model = cls(parts.task.encoder, parts.serializer).to(device=device, dtype=wanted)
         return model.eval()
 
     @property
@@ -142,11 +148,15 @@ class PretrainedEncoder(nn.Module):
         return made.to(self.device)
 
     def batches(self, tables: Tables, questions: str | Sequence[str], batch_size: int = 8) -> Iterator[TableBatch]:
-        """Encode many questions, in their order, a few at a time; see `batch`."""
+        """Encode many questions, in their order, a few at a time; see `batch`.
+
+        Raises:
+            ConfigError: `batch_size` is no number of questions.
+        """
+        check_batch_size(batch_size)
         examples = _examples(tables, questions)
-        for start in range(0, len(examples), batch_size):
-            some = examples[start : start + batch_size]
-            yield self.batch([one.table for one in some], [one.question for one in some])
+        parts = (examples[start : start + batch_size] for start in range(0, len(examples), batch_size))
+        return (self.batch([one.table for one in some], [one.question for one in some]) for some in parts)
 
     def forward(
         self,
@@ -170,12 +180,20 @@ class PretrainedEncoder(nn.Module):
         """
         given = tables if isinstance(tables, TableBatch) else self.batch(tables, questions)
         made = given.to(self.device)
-        if made.cell_features is not None:
-            made = replace(made, cell_features=made.cell_features.to(self.dtype))
-        output, states, weights = observed(
+        output, states, weights = encode_with_layers(
             self.encoder, made, hidden_states=output_hidden_states, attentions=output_attentions
         )
         return Encoded(output.states, output.pooled, output.batch, states, weights)
+
+
+def check_batch_size(batch_size: int) -> None:
+    """Refuse what is no number of examples.
+
+    Raises:
+        ConfigError: naming it.
+    """
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ConfigError(f"is {batch_size!r}", where="batch_size", remedy="Use a whole number, at least 1")
 
 
 _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)
@@ -184,6 +202,13 @@ _HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, work
 def _paths() -> Paths:
     cache = os.environ.get("MATE_CACHE", "~/.cache/mate")
     return Paths(outputs="outputs", cache=cache, data="data", shared="../shared")
+
+
+def _checkpoint_dtype(folder: Path) -> torch.dtype | None:
+    """The type of weights in a folder, as config.json says; None where it does not."""
+    path = folder / "config.json"
+    config = json_content(path) if path.is_file() else {}
+    return find_dtype(config.get("dtype") or config.get("torch_dtype"))
 
 
 def _parts(name: str, here: Here) -> Parts:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +16,20 @@ from transformers import Pipeline
 from mate_cli.data.loading.collate import collate
 from mate_cli.errors import DataError
 from mate_cli.models.auto_classes import MateForTask
+from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
+from mate_cli.pipelines.export.companion_files import FOUND_BESIDE, tokenizer_class, write_settings, write_tokenizer
 from mate_cli.pipelines.inference.opened import read_calibration
+from mate_cli.pipelines.inference.pretrained_encoder import check_batch_size
 from mate_cli.tables.denotation import compute, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
 class _Answering(Pipeline):
-    """Encodes one question at a time, and predicts.
+    """Encodes questions one at a time, and predicts `batch_size` at a time.
 
     Args:
         **options: those of every pipeline; `model` is one with the head of its task.
@@ -45,10 +52,40 @@ class _Answering(Pipeline):
             raise TypeError(f"{type(self).__name__} takes no {', '.join(options)}")
         return {}, {}, {}
 
-    def answers(self, asked: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - one answer, or a list
-        """One answer for one question, else a list."""
-        answers = list(super().__call__(asked))
+    def answers(self, given: Any, **options: Any) -> Any:  # noqa: ANN401 - one answer, a list, or an iterator
+        """Answer what is given: one answer for one question, a list for a list, an iterator for a stream."""
+        if not isinstance(given, (Mapping, list, tuple)) and _is_stream(given):
+            return super().__call__((one for each in _items(given) for one in self.questions(each)), **options)
+        several = given if isinstance(given, (list, tuple)) else [given]
+        questions = [one for each in several for one in self.questions(each)]
+        answers = list(super().__call__(questions, **options)) if questions else []
         return answers[0] if len(answers) == 1 else answers
+
+    def get_iterator(
+        self,
+        inputs: Any,  # noqa: ANN401 - whatever holds questions
+        num_workers: int,
+        batch_size: int,
+        preprocess_params: Mapping[str, Any],
+        forward_params: Mapping[str, Any],
+        postprocess_params: Mapping[str, Any],
+    ) -> Iterator[Any]:
+        """Answer in order; questions are taken as they are needed, by this process.
+
+        Raises:
+            ConfigError: `batch_size` is no number of questions.
+        """
+        check_batch_size(batch_size)
+        return self._answered(iter(inputs), batch_size)
+
+    def _answered(self, remaining: Iterator[Mapping[str, Any]], batch_size: int) -> Iterator[Any]:
+        while questions := list(islice(remaining, batch_size)):
+            found = self.forward({"questions": [self.preprocess(one) for one in questions]})
+            yield from map(self.postprocess, found["questions"])
+
+    @abstractmethod
+    def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
+        """The questions in one input."""
 
     @abstractmethod
     def example(self, asked: Mapping[str, Any]) -> TableExample:
@@ -64,14 +101,30 @@ class _Answering(Pipeline):
         (found,) = self.serializer.encode([example])
         if isinstance(found, EncodingFailure):
             raise DataError(f"cannot be encoded: {found.reason}", where=f"question {example.question!r}")
+        return {"encoding": found, "example": example}
+
+    def batch(self, questions: Sequence[Mapping[str, Any]]) -> TableBatch:
+        """The batch of questions that are encoded."""
         positions = self.model.encoder.size.max_positions
-        batch = collate([found], reset_positions=self.serializer.reset_positions, max_positions=positions)
-        return {"batch": batch, "example": example}
+        encodings = [one["encoding"] for one in questions]
+        return collate(encodings, reset_positions=self.serializer.reset_positions, max_positions=positions)
 
     def _forward(self, input_tensors: dict[str, Any]) -> dict[str, Any]:
-        batch = input_tensors["batch"].to(self.device)
-        (prediction,) = self.model.task.predictions(self.model.encoder(batch), batch)
-        return {"prediction": prediction, "example": input_tensors["example"]}
+        questions = input_tensors["questions"]
+        batch = self.batch(questions).to(self.device)
+        predictions = self.model.task.predictions(self.model.encoder(batch), batch)
+        pairs = zip(questions, predictions, strict=True)
+        return {"questions": [{"example": one["example"], "prediction": found} for one, found in pairs]}
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **options: Any) -> None:
+        """Save what the pipeline is made of, for itself, for `Mate` and for `mate predict`."""
+        super().save_pretrained(save_directory, **options)
+        config, folder = self.model.config, Path(save_directory)
+        parts = {part: getattr(config, part) for part in ("encoding", "model", "attention", "task")}
+        write_settings(folder, parts | {"init": FOUND_BESIDE})
+        about_tables = getattr(self.model.task, "about_tables", None) is not None
+        name = tokenizer_class(self.serializer, about_tables=about_tables)
+        write_tokenizer(folder, self.serializer.tokenizer, self.serializer.max_tokens, name)
 
 
 class TableAnswering(_Answering):
@@ -88,21 +141,39 @@ class TableAnswering(_Answering):
         super().__init__(**options)
         self.calibration = read_calibration(Path(self.model.config.name_or_path))
 
-    def __call__(self, table: Any = None, query: str | Sequence[str] | None = None) -> Any:  # noqa: ANN401
+    def __call__(self, table: Any = None, query: str | Sequence[str] | None = None, **options: Any) -> Any:  # noqa: ANN401
         """Answer one question or more.
 
         Args:
-            table: a data frame or what one can be made of; or {"table": ..., "query": ...}, or a list of these.
+            table: a data frame or what one can be made of; or {"table": ..., "query": ...}, or a list, a dataset or a
+                generator of these.
             query: about the table: one, or several.
+            **options: `batch_size`, questions that are predicted at once.
 
         Returns:
             For each question its `answer`, `coordinates` and `cells`, the `aggregator` where the task has any, and the
-            `confidence` from 0 to 1; a list where there are several.
+            `confidence` from 0 to 1; a list where there are several, an iterator for a dataset or a generator.
+
+        Raises:
+            DataError: there is no table or no question.
         """
-        given = [{"table": table, "query": query}] if query is not None else table
-        return self.answers(
-            [one for each in (given if isinstance(given, list) else [given]) for one in _questions(each)]
-        )
+        return self.answers(table if query is None else {"table": table, "query": query}, **options)
+
+    def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
+        """One for each query about a table."""
+        known = isinstance(given, Mapping) and given.get("table") is not None and given.get("query") is not None
+        queries = given["query"] if known else ""
+        queries = [queries] if isinstance(queries, str) else list(queries)
+        if not all(queries):
+            raise DataError("a table and a question are needed", remedy="Write (table=frame, query=question)")
+        return [{"table": given["table"], "query": one} for one in queries]
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **options: Any) -> None:
+        """Save what the pipeline is made of, and what its confidences are worth."""
+        super().save_pretrained(save_directory, **options)
+        if self.calibration is not None:
+            text = json.dumps(self.calibration.to_json(), indent=2) + "\n"
+            (Path(save_directory) / CALIBRATION).write_text(text, encoding="utf-8")
 
     def example(self, asked: Mapping[str, Any]) -> TableExample:
         """A question about a whole table."""
@@ -136,28 +207,42 @@ class CellReading(_Answering):
         **options: those of every pipeline; `model` is a reader.
     """
 
-    def __call__(self, question: Any = None, context: str | Sequence[str] = (), cell: str = "") -> Any:  # noqa: ANN401
+    def __call__(
+        self,
+        question: Any = None,  # noqa: ANN401 - a text, or more
+        context: str | Sequence[str] = (),
+        cell: str = "",
+        **options: Any,
+    ) -> Any:  # noqa: ANN401 - one answer, a list, or an iterator
         """Answer one question or more.
 
         Args:
-            question: a text; or {"question": ..., "context": ..., "cell": ...}, or a list of these.
+            question: a text; or {"question": ..., "context": ..., "cell": ...}, or a list, a dataset or a generator of
+                these.
             context: a passage, or several.
             cell: the text of the cell that links to them.
+            **options: `batch_size`, questions that are predicted at once.
 
         Returns:
-            For each question its `answer`, and the `score` of it, from 0 to 1; a list where there are several.
+            For each question its `answer`, and the `score` of it, from 0 to 1; a list where there are several, an
+            iterator for a dataset or a generator.
 
         Raises:
             DataError: there is no question, or nothing to read.
         """
-        given = [{"question": question, "context": context, "cell": cell}] if isinstance(question, str) else question
-        asked = given if isinstance(given, list) else [given]
-        for one in asked:
-            known = isinstance(one, Mapping) and one.get("question") and (one.get("context") or one.get("cell"))
-            if not known:
-                problem, remedy = "a question and a passage or a cell are needed", "Write (question=text, context=text)"
-                raise DataError(problem, remedy=remedy)
-        return self.answers(asked)
+        alone = isinstance(question, str)
+        return self.answers({"question": question, "context": context, "cell": cell} if alone else question, **options)
+
+    def questions(self, given: Any) -> Sequence[dict[str, Any]]:  # noqa: ANN401 - what people give
+        """The one question."""
+        if (
+            not isinstance(given, Mapping)
+            or not given.get("question")
+            or not (given.get("context") or given.get("cell"))
+        ):
+            problem, remedy = "a question and a passage or a cell are needed", "Write (question=text, context=text)"
+            raise DataError(problem, remedy=remedy)
+        return [dict(given)]
 
     def example(self, asked: Mapping[str, Any]) -> TableExample:
         """A question about a table of one cell."""
@@ -175,16 +260,16 @@ class CellReading(_Answering):
         return {"answer": text, "score": prediction.probability}
 
 
-def _questions(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One for each query.
+def _is_stream(given: Any) -> bool:  # noqa: ANN401 - what people give
+    """Whether it holds questions one after the other: a dataset or an iterator, but no table."""
+    if hasattr(given, "columns") or isinstance(given, str):
+        return False
+    return hasattr(given, "__iter__") or (hasattr(given, "__getitem__") and hasattr(given, "__len__"))
 
-    Raises:
-        DataError: there is no table or no question.
-    """
-    if not isinstance(given, Mapping) or not given.get("query") or given.get("table") is None:
-        raise DataError("a table and a question are needed", remedy="Write (table=frame, query=question)")
-    queries = given["query"]
-    return [{"table": given["table"], "query": one} for one in ([queries] if isinstance(queries, str) else queries)]
+
+def _items(stream: Any) -> Iterator[Any]:  # noqa: ANN401 - a dataset or an iterator
+    """What is in it; a dataset of torch does not end by itself."""
+    return iter(stream) if hasattr(stream, "__iter__") else (stream[place] for place in range(len(stream)))
 
 
 def _frame(table: Any) -> Any:  # noqa: ANN401 - a data frame

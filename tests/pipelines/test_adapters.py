@@ -1,0 +1,77 @@
+"""Adapters of PEFT are loaded with the network that they are for, or refused."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel
+from transformers import AutoModelForTableQuestionAnswering as ForTables
+
+import mate_cli.models.auto_loading as auto_loading
+from mate_cli import Mate
+from mate_cli.errors import CheckpointError
+from mate_cli.models.auto_classes import MateForTableQuestionAnswering
+
+
+def adapter_config(folder, base):
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base, "peft_type": "LORA"}))
+
+
+@pytest.fixture
+def adapted(exports, tmp_path):
+    """A network with an adapter and a head of its own, and the folder of both."""
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(
+        r=2, target_modules=["projections"], modules_to_save=["head"], init_lora_weights=False, lora_dropout=0.0
+    )
+    model = peft.get_peft_model(ForTables.from_pretrained(exports("cells")), config).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "modules_to_save" in name:
+                weight += 0.5
+    model.save_pretrained(tmp_path / "adapter")
+    return model, tmp_path / "adapter"
+
+
+@torch.no_grad()
+def test_an_adapter_is_loaded_with_its_network(exports, given, adapted, tmp_path):
+    model, folder = adapted
+    wanted = model(**given).logits
+    assert not torch.allclose(wanted, ForTables.from_pretrained(exports("cells"))(**given).logits, atol=0.1)
+    for load in (ForTables, MateForTableQuestionAnswering):
+        torch.testing.assert_close(load.from_pretrained(folder)(**given).logits, wanted)
+    assert list(ForTables.from_pretrained(folder, adapter_name="mine").peft_config) == ["mine"]
+    both = tmp_path / "both"
+    shutil.copytree(exports("cells"), both)
+    model.save_pretrained(both)
+    torch.testing.assert_close(ForTables.from_pretrained(both)(**given).logits, wanted)
+    merged = model.merge_and_unload()
+    torch.testing.assert_close(merged(**given).logits, wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_the_page_makes_an_adapter(exports, monkeypatch, tmp_path):
+    pytest.importorskip("peft")
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    section = page.partition("## Training with transformers")[2].partition("\n## ")[0]
+    (program,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = {"with_head": ForTables.from_pretrained(exports("cells")), "AutoModelForTableQuestionAnswering": ForTables}
+    exec(program, names)
+    assert list(names["again"].peft_config) == ["default"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_without_peft_an_adapter_is_refused(exports, tmp_path, monkeypatch, whole):
+    if whole:
+        shutil.copytree(exports("cells"), tmp_path / "adapter")
+    adapter_config(tmp_path / "adapter", exports("cells"))
+    monkeypatch.setattr(auto_loading, "is_peft_available", lambda: False)
+    for load in (ForTables, AutoModel) if whole else (MateForTableQuestionAnswering,):
+        with pytest.raises(CheckpointError, match=r"an adapter of PEFT is in it, and peft is not installed"):
+            load.from_pretrained(tmp_path / "adapter")
+    with pytest.raises(CheckpointError, match="an adapter of PEFT is in it"):
+        Mate.from_pretrained(tmp_path / "adapter")
