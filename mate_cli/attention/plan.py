@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.tokenization.layout import TableBatch, map_tensors
+from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.tensor_buffer import on_device
 
 Derived = TypeVar("Derived")
 
@@ -91,8 +92,7 @@ class AttentionPlan:
         """What `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
         key = (self.pattern, name)
         if key not in self.derived:
-            device = self.batch.input_ids.device
-            self.derived[key] = map_tensors(build(self), lambda tensor: tensor.to(device))
+            self.derived[key] = on_device(build(self), self.batch.input_ids.device)
         return self.derived[key]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import Ints, SegmentTasks, segment_tasks
-from mate_cli.tokenization.layout import map_tensors
+from mate_cli.tokenization.tensor_buffer import map_tensors
 
 CALL_COST = 3000
 """What one more fused call costs, in (query, key) pairs; measured on two CPU cores."""

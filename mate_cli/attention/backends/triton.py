@@ -15,7 +15,6 @@ from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
-from mate_cli.tokenization.layout import map_tensors
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -74,9 +73,4 @@ class Triton(SegmentBackend):
         return segment_attention(qkv.to(dtype), bias, seed, tiling, [*self.tiles, self.step], dropout)
 
     def _tiling(self, plan: AttentionPlan) -> Tiling:
-        return plan.derive(("triton", self.tiles), self._cut)
-
-    def _cut(self, plan: AttentionPlan) -> Tiling:
-        device = plan.batch.input_ids.device
-        tiling: Tiling = map_tensors(cut(segment_tasks(plan), self.tiles), lambda tensor: tensor.to(device))
-        return tiling
+        return plan.derive(("triton", self.tiles), lambda plan: cut(segment_tasks(plan), self.tiles))
