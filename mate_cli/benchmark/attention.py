@@ -135,7 +135,9 @@ class AttentionBenchmark(BenchmarkOptions):
             if refusal:
                 named |= {f"{place}/{direction}/not_run": refusal for direction in DIRECTIONS}
             else:
-                batch, named[f"{place}/plan/ms"] = timed_plan(Planner((attention.prepared,)), case.batch)
+                batch, named[f"{place}/plan/ms"] = timed_plan(
+                    Planner((attention.prepared,)).on(device.type), case.batch
+                )
                 ready[name] = Ready(attention, AttentionPlan(attention.pattern, batch.to(device)))
         return named, ready
 

@@ -183,7 +183,7 @@ class EncoderBenchmark(BenchmarkOptions):
             for label, batch in batches.items():
                 planned = batch
                 if isinstance(model, TableEncoder):
-                    planned, plans[label] = timed_plan(model.planner, batch)
+                    planned, plans[label] = timed_plan(model.planner.on(device.type), batch)
                 jobs[label] = EncoderJob(model, planned.to(device), batch)
         return jobs, plans
 

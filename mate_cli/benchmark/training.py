@@ -155,8 +155,10 @@ class TrainingBenchmark(EncoderBenchmark):
         self, model: nn.Module, batches: Sequence[TableBatch], labelled: Sequence[TableBatch]
     ) -> tuple[Learner, float]:
         """A model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
-        planned = [timed_plan(model.planner, b) if isinstance(model, TableEncoder) else (b, 0.0) for b in batches]
-        head = CellSelectionHead(self.shape.hidden_size).to(batches[0].input_ids.device)
+        device = batches[0].input_ids.device
+        planner = model.planner.on(device.type) if isinstance(model, TableEncoder) else None
+        planned = [timed_plan(planner, batch) if planner else (batch, 0.0) for batch in batches]
+        head = CellSelectionHead(self.shape.hidden_size).to(device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
         jobs = [EncoderJob(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
         return Learner(jobs, labelled, head, optimizer), sum(ms for _, ms in planned) / len(planned)

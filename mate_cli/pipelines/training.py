@@ -171,7 +171,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_result(run.folder, split, result)
         run.trackers.table(f"predictions/{split}", *result.table())
-    run.record.facts |= parts.task.encoder.facts()
+    run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)
 
 

@@ -48,9 +48,10 @@ class Hardware(Section):
     devices: PositiveInt = 1
     nodes: PositiveInt = 1
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
-    precision: Literal["32-true", "16-mixed", "bf16-mixed"]
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "auto"]
+    tf32: bool = False
     micro_batch: PositiveInt
-    workers: NonNegativeInt
+    workers: NonNegativeInt | None
     threads: PositiveInt | None
 
 

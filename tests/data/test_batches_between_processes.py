@@ -86,6 +86,7 @@ from pathlib import Path
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.segment_tables import CALL_COST
 from mate_cli.benchmark.inputs.cases import draw_table
 from mate_cli.data.loading.table_data_module import Batches, Loading, TableDataModule
 
@@ -93,7 +94,7 @@ loading = Loading(16, 2, 1, True, 512, Path(), Planner(((RowColumnHeads(12), Seg
 data = TableDataModule(None, None, loading, None, None)
 encodings = [draw_table("hybridqa_like", 2048, seed) for seed in range(16)]
 for batch in data._batches(Batches(encodings, loading), [list(range(16))] * 6):
-    print(*batch.input_ids.shape, len(batch.prepared[RowColumnHeads(12), "segment_tables"].classes))
+    print(*batch.input_ids.shape, len(batch.prepared[RowColumnHeads(12), ("segment_tables", CALL_COST)].classes))
 """
 
 

@@ -57,7 +57,11 @@ class Flex(SegmentBackend):
         if dropout:
             remedy = "Set model.attention_dropout=0, or use attention=segments"
             raise ConfigError("flex cannot drop attention weights", where="attention", remedy=remedy)
-        if not torch.cuda.is_available():
+        self.check_machine("cuda")
+
+    def check_machine(self, device: str) -> None:
+        """Accept CUDA devices."""
+        if device != "cuda" or not torch.cuda.is_available():
             remedy = "Use attention=auto or attention=segments"
             raise ConfigError("flex needs a CUDA device", where="attention", remedy=remedy)
 

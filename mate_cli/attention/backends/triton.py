@@ -41,11 +41,15 @@ class Triton(SegmentBackend):
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Accept patterns made of segments, where Triton can run."""
         super().supports(pattern, dropout)
-        if not torch.cuda.is_available() and not interpreted():
-            remedy = "Use attention=auto or attention=segments"
+        self.check_machine("cuda")
+
+    def check_machine(self, device: str) -> None:
+        """Accept CUDA devices of compute capability 8.0 or later, where Triton is installed."""
+        remedy = "Use attention=auto or attention=segments"
+        if not interpreted() and (device != "cuda" or not torch.cuda.is_available()):
             raise ConfigError("triton needs a CUDA device", where="attention", remedy=remedy)
         if not interpreted() and torch.cuda.get_device_capability() < (8, 0):
-            raise ConfigError("triton needs a GPU of 2020 or later", where="attention", remedy="Use attention=segments")
+            raise ConfigError("triton needs a GPU of 2020 or later", where="attention", remedy=remedy)
         if find_spec("triton") is None:
             raise ConfigError("Triton is not installed", where="attention", remedy="pip install triton")
 

@@ -147,5 +147,5 @@ def _launch(
 
 
 def _precision() -> str:
-    """How float32 is multiplied: as torch.set_float32_matmul_precision says; exactly, unless told otherwise."""
-    return {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
+    """How float32 is multiplied: as PyTorch multiplies it on a GPU; exactly, unless told otherwise."""
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"

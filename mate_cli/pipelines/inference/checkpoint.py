@@ -145,4 +145,4 @@ def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig
 
 def _assembled(config: ModelConfig, folder: Path) -> Parts:
     with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        return assemble(config, NoDataset())
+        return assemble(config, NoDataset(), moved=True)
