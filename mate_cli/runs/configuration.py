@@ -122,7 +122,7 @@ class RunConfig(ModelConfig):
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
         """The same on the hardware and in the folders of now; what the numbers depend on stays as it was trained."""
-        now = {key: getattr(hardware, key) for key in ("accelerator", "workers", "threads")}
+        now = {key: getattr(hardware, key) for key in ("accelerator", "workers", "threads", "micro_batch")}
         return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})
 
 

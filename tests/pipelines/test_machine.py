@@ -43,7 +43,7 @@ def test_without_a_card_auto_is_the_cpu():
     found = fill_in(profile("hardware=auto"))
     assert (found.accelerator, found.precision, found.workers) == ("cpu", "32-true", 0)
     assert device_of(profile("hardware=auto")) == torch.device("cpu")
-    with pytest.raises(ConfigError, match="torch sees no GPU here.*hardware=cpu"):
+    with pytest.raises(ConfigError, match=r"torch sees no GPU here.*hardware=cpu"):
         fill_in(profile("hardware=gpu"))
     assert fill_in(profile("hardware.precision=16-mixed"), moved=True).precision == "32-true"
 
