@@ -53,9 +53,9 @@ def kept_bytes(layers, *, half, checkpointing=False):
 
     # Autocast's copies of weights count with the weights.
     copies = {tuple(shape) for one in network.parameters() if one.ndim == 2 for shape in (one.shape, one.t().shape)}
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        with torch.autocast("cpu", torch.bfloat16, enabled=half):
-            network(batch)
+    hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
+    with hooks, torch.autocast("cpu", torch.bfloat16, enabled=half):
+        network(batch)
     return sum(found.values())
 
 

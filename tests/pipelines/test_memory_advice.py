@@ -55,7 +55,7 @@ def test_what_is_checkpointed_already_is_not_proposed():
 )
 def test_every_kind_of_it_is_known(error):
     assert is_out_of_memory(error)
-    with pytest.raises(RunError, match="hardware.micro_batch=4"), explained(lambda: prediction_advice(8)):
+    with pytest.raises(RunError, match=r"hardware.micro_batch=4"), explained(lambda: prediction_advice(8)):
         raise error
 
 
@@ -94,7 +94,7 @@ def test_predictions_end_in_one_line(monkeypatch):
         raise FULL
 
     monkeypatch.setattr("pytorch_lightning.Trainer.predict", full)
-    with pytest.raises(RunError, match="batches of 16 examples.*hardware.micro_batch=4"):
+    with pytest.raises(RunError, match=r"batches of 16 examples.*hardware.micro_batch=4"):
         predict(None, None, run_config(SMALL))
 
 
