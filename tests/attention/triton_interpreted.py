@@ -159,12 +159,36 @@ def test_double_precision_is_refused():
         attend_padded(SMALL, projections(batch, 2, dtype=torch.float64), AttentionPlan(HALF, batch))
 
 
-def test_the_operator_tells_torch_the_truth():
+def operator_inputs(dropout=0.0):
     from mate_cli.attention.backends import triton_op
 
     batch = pad([table(3, 2, 2, 3)])
-    plan = AttentionPlan(HALF, batch)
-    tiling = SMALL._tiling(plan)
-    qkv = torch.randn(sum(plan.packing.lengths), 3, 2, 8, requires_grad=True)
-    given = (qkv, None, torch.zeros(1, dtype=torch.int64), tiling.rows, list(tiling.tiles), [16, 32, 16], 1, 0.0)
-    assert set(torch.library.opcheck(triton_op._attend, given).values()) == {"SUCCESS"}
+    tiling = SMALL._tiling(AttentionPlan(HALF, batch))
+    qkv = torch.randn(batch.input_ids.numel(), 3, 2, 8)
+    bias, seed = torch.randn(len(qkv)), torch.zeros(1, dtype=torch.int64)
+    return triton_op, qkv, bias, seed, tiling, [16, 32, 16], dropout
+
+
+def test_the_operators_tell_torch_the_truth():
+    _, qkv, bias, seed, tiling, sizes, dropout = operator_inputs()
+    given = (bias, seed, tiling.rows, tiling.tiles, list(tiling.ends), sizes, 1, dropout)
+    checks = ("test_schema", "test_faketensor")
+    forward = torch.ops.mate.segment_attention.default
+    backward = torch.ops.mate.segment_attention_backward.default
+    output, lse = forward(qkv, *given)
+    for operator, inputs in ((forward, (qkv, *given)), (backward, (qkv, output, lse, output.clone(), *given))):
+        assert set(torch.library.opcheck(operator, inputs, test_utils=checks).values()) == {"SUCCESS"}
+
+
+def test_the_operator_in_a_compiled_graph():
+    triton_op, qkv, bias, *given = operator_inputs()
+
+    def attend(qkv, bias):
+        return triton_op.segment_attention(qkv * 2, bias, *given).square()
+
+    results = []
+    for call in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True)):
+        inputs = qkv.clone().requires_grad_(), bias.clone().requires_grad_()
+        output = call(*inputs)
+        results.append([output, *torch.autograd.grad(output.sum(), inputs)])
+    assert_same(*results, 0)

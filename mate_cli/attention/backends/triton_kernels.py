@@ -100,7 +100,7 @@ def _survival(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) 
     return tl.where(tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout, 1 / (1 - dropout), 0.0)
 
 
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["first", "seed"])
 def attend(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -108,6 +108,7 @@ def attend(
     lse: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
+    first: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -123,7 +124,7 @@ def attend(
     WIDEN: tl.constexpr,
 ) -> None:
     """Attended values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
-    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 6, tl.program_id(0) % HEADS
     query_row, real_query = _own_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
     exists = real_query[:, None] & real_column
@@ -158,7 +159,7 @@ def attend(
     tl.store(lse + query_row * HEADS + head, top + tl.log2(total), mask=real_query)
 
 
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["first", "seed"])
 def query_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -169,6 +170,7 @@ def query_gradient(
     qkv_gradient: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
+    first: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -184,7 +186,7 @@ def query_gradient(
     WIDEN: tl.constexpr,
 ) -> None:
     """The gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
-    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 6, tl.program_id(0) % HEADS
     query_row, real_query = _own_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
     exists, query_shift = real_query[:, None] & real_column, _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
@@ -217,7 +219,7 @@ def query_gradient(
     tl.store(qkv_gradient + place + query_shift, summed, mask=exists)
 
 
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["first", "seed"])
 def key_value_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -228,6 +230,7 @@ def key_value_gradient(
     bias_gradient: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
+    first: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -243,7 +246,7 @@ def key_value_gradient(
     WIDEN: tl.constexpr,
 ) -> None:
     """The gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
-    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 6, tl.program_id(0) % HEADS
     key_row, real_key = _own_rows(rows, tile, TILE)
     place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
     exists, key_shift = real_key[:, None] & real_column, _shift(key_row, KEY, BLOCKS, HEADS, SIZE)

@@ -24,14 +24,16 @@ class Tiling:
         blocks: of heads, V.
         heads: in each block.
         rows: the table rows in the order of the tasks, Int32 [V * P].
-        tiles: one launch each, Int32 [tiles, 6], longest first: the first and the end of its rows, then start and
-            number of the global partners, then of the other ones.
+        tiles: Int32 [tiles, 6], those of a size after each other, longest first: the first and the end of its rows,
+            then start and number of the global partners, then of the other ones.
+        ends: behind the last tile of each size, for as many launches.
     """
 
     blocks: int
     heads: int
     rows: Tensor
-    tiles: tuple[Tensor, ...]
+    tiles: Tensor
+    ends: tuple[int, ...]
 
 
 def interpreted() -> bool:
@@ -56,5 +58,6 @@ def cut(tasks: SegmentTasks, sizes: Sequence[int]) -> Tiling:
         offset = np.arange(count.sum()) - (np.cumsum(count) - count).repeat(count)
         mine = mine.repeat(count)
         columns = (starts[mine] + offset * size, starts[mine] + queries[mine], *(part[mine] for part in partners))
-        tables.append(torch.from_numpy(np.stack(columns, axis=1).astype(np.int32)))
-    return Tiling(tasks.blocks, tasks.heads, tasks.rows, tuple(tables))
+        tables.append(np.stack(columns, axis=1).astype(np.int32))
+    ends = np.cumsum([len(table) for table in tables]).tolist()
+    return Tiling(tasks.blocks, tasks.heads, tasks.rows, torch.from_numpy(np.concatenate(tables)), tuple(ends))
