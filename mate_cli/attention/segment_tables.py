@@ -113,11 +113,12 @@ def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
     is_segment = (tasks.local_start == tasks.query_start).numpy()
     members = _length_classes(np.flatnonzero(is_segment), keys, queries, call_cost)
     slots = [_slots(tasks, chosen) for chosen in members]
-    output_slots, gradients = _invert(slots, tasks)
+    projected = [_all_slots(*one, tasks.blocks) for one in slots]
+    output_slots, gradients = _invert(slots, projected, tasks)
     ends = np.cumsum(plan.packing.lengths).tolist()
     return SegmentTables(
         blocks=tasks.blocks,
-        classes=tuple(_task_class(*one, tasks.blocks) for one in slots),
+        classes=tuple(_task_class(*one, rows) for one, rows in zip(slots, projected, strict=True)),
         gradients=gradients,
         output_slots=output_slots,
         globals=_global_tokens(tasks, ends),
@@ -165,18 +166,19 @@ def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
     return np.where(filled, rows[np.where(filled, position, 0)].astype(np.int64), -1)
 
 
-def _projection_rows(rows: Ints, which: int, blocks: int) -> Ints:
-    """From rows of the table of outputs to those of query (0), key (1) or value (2); -1 stays."""
-    return np.where(rows < 0, -1, rows // blocks * 3 * blocks + which * blocks + rows % blocks)
-
-
 def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
-    """The row of the table of projections in every slot of a class, -1 where empty."""
-    kinds = enumerate((query_slots, key_slots, key_slots))
-    return np.concatenate([_projection_rows(rows.ravel(), which, blocks) for which, rows in kinds])
+    """The row of the table of projections in every slot of a class, -1 where empty.
+
+    A query is in row p * 3 * V + v where its output is in p * V + v; its key is V rows further, its value 2 * V.
+    """
+    queries, keys = (
+        np.where(rows < 0, -1, rows + rows // blocks * (2 * blocks) + shift)
+        for rows, shift in ((query_slots.ravel(), 0), (key_slots.ravel(), blocks))
+    )
+    return np.concatenate([queries, keys, np.where(keys < 0, -1, keys + blocks)])
 
 
-def _task_class(query_slots: Ints, key_slots: Ints, blocks: int) -> TaskClass:
+def _task_class(query_slots: Ints, key_slots: Ints, projected: Ints) -> TaskClass:
     key_counts = (key_slots >= 0).sum(1)
     return TaskClass(
         tasks=len(query_slots),
@@ -184,7 +186,7 @@ def _task_class(query_slots: Ints, key_slots: Ints, blocks: int) -> TaskClass:
         keys=key_slots.shape[1],
         key_counts=_int32(key_counts),
         has_empty_keys=bool((key_counts < key_slots.shape[1]).any()),
-        projections=_gather(_all_slots(query_slots, key_slots, blocks)),
+        projections=_gather(projected),
         outputs=_gather(query_slots.ravel()),
     )
 
@@ -195,13 +197,13 @@ def _gather(slots: Ints) -> Gather:
     return Gather(_int32(slots[filled]), _int32(np.append(0, np.cumsum(filled))))
 
 
-def _invert(slots: list[tuple[Ints, Ints]], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
+def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
     """Where every row of the outputs is found, and what every row of the projections receives."""
     num_rows, nothing = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
     asking = np.concatenate([nothing, *(queries.ravel() for queries, _ in slots)])
     output_slots = np.zeros(num_rows, dtype=np.int64)
     output_slots[asking[asking >= 0]] = np.flatnonzero(asking >= 0)
-    receiving = np.concatenate([nothing, *(_all_slots(*one, tasks.blocks) for one in slots)])
+    receiving = np.concatenate([nothing, *projected])
     filled = np.flatnonzero(receiving >= 0)
     rows = receiving[filled]
     offsets = np.append(0, np.cumsum(np.bincount(rows, minlength=3 * num_rows)))

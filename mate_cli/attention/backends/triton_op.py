@@ -18,7 +18,7 @@ from mate_cli.attention.backends.triton_tiles import Tiling, interpreted
 Tensors = tuple[Tensor, Tensor]
 
 COMMON = "Tensor? key_bias, Tensor seed, Tensor rows, Tensor tiles, int[] ends, int[] sizes, int heads, float dropout"
-LIBRARY = torch.library.Library("mate", "FRAGMENT")
+LIBRARY: Any = torch.library.Library("mate", "FRAGMENT")  # type: ignore[no-untyped-call]
 LIBRARY.define(f"segment_attention(Tensor qkv, {COMMON}) -> (Tensor, Tensor)")
 LIBRARY.define(
     f"segment_attention_backward(Tensor qkv, Tensor output, Tensor lse, Tensor gradient, {COMMON}) -> (Tensor, Tensor)"
