@@ -60,9 +60,10 @@ def test_tiles_cover_every_task_once(pattern, batch):
     tiling = cut(tasks, SIZES)
     queries, pairs = [], 0
     for size, table in zip(SIZES, tables_of(tiling), strict=True):
-        for first, end, _, num_globals, _, num_locals in table.tolist():
+        for first, end, _, num_globals, _, num_locals, plane in table.tolist():
             own = range(first, min(end, first + size))
             assert own
+            assert plane == 0
             queries += own
             pairs += len(own) * (num_globals + num_locals)
         lengths = table[:, 3] + table[:, 5]
@@ -78,6 +79,30 @@ def test_short_tasks_get_small_tiles_and_long_key_lists_the_large_ones():
     keys = large[:, 3] + large[:, 5]
     assert int(keys[0]) == batch.input_ids.numel() > 1024
     assert small[:, 3].unique().tolist() == [8]
+
+
+@pytest.mark.parametrize("pattern", [RowColumnHeads(4), Full(2)], ids=str)
+@given(batch=batches())
+def test_long_lists_of_partners_are_cut_into_parts(pattern, batch):
+    tasks = segment_tasks(AttentionPlan(pattern, batch))
+
+    def partners(tile):
+        _, _, global_start, num_globals, local_start, num_locals, _ = tile
+        return [*range(global_start, global_start + num_globals), *range(local_start, local_start + num_locals)]
+
+    whole, parted = {}, {}
+    for found, part in ((whole, 10**6), (parted, 5)):
+        tiling = cut(tasks, SIZES, part)
+        for size, table in zip(SIZES, tables_of(tiling), strict=True):
+            for tile in sorted(table.tolist(), key=lambda one: (one[0], one[6])):
+                for row in range(tile[0], min(tile[1], tile[0] + size)):
+                    found.setdefault(row, []).append((tile[6], partners(tile)))
+        assert tiling.planes == max([1, *(len(parts) for parts in found.values())]) <= 4
+    for row, parts in parted.items():
+        assert [plane for plane, _ in sorted(parts)] == list(range(len(parts)))
+        assert [one for _, seen in sorted(parts) for one in seen] == whole[row][0][1]
+        assert all(seen for _, seen in parts) or not whole[row][0][1]
+        assert len(parts) > 1 or len(whole[row][0][1]) <= 5
 
 
 def test_a_batch_of_padding_alone_has_no_tiles():

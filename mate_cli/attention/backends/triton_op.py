@@ -17,7 +17,10 @@ from mate_cli.attention.backends.triton_tiles import Tiling, interpreted
 
 Tensors = tuple[Tensor, Tensor]
 
-COMMON = "Tensor? key_bias, Tensor seed, Tensor rows, Tensor tiles, int[] ends, int[] sizes, int heads, float dropout"
+COMMON = (
+    "Tensor? key_bias, Tensor seed, Tensor rows, Tensor tiles, int[] ends, int[] sizes, int heads, int planes,"
+    " float dropout"
+)
 LIBRARY: Any = torch.library.Library("mate", "FRAGMENT")  # type: ignore[no-untyped-call]
 LIBRARY.define(f"segment_attention(Tensor qkv, {COMMON}) -> (Tensor, Tensor)")
 LIBRARY.define(
@@ -38,7 +41,7 @@ def segment_attention(
         sizes: queries in the tiles of each launch, then keys taken at a time.
         dropout: the probability of dropping an attention weight.
     """
-    given = (key_bias, seed, tiling.rows, tiling.tiles, list(tiling.ends), sizes, tiling.heads, dropout)
+    given = (key_bias, seed, tiling.rows, tiling.tiles, list(tiling.ends), sizes, tiling.heads, tiling.planes, dropout)
     output: Tensor = _Attention.apply(qkv.contiguous(), *given)  # type: ignore[no-untyped-call]
     return output
 
@@ -57,7 +60,7 @@ class _Attention(torch.autograd.Function):
         gradient = gradient.to(qkv.dtype).contiguous()
         found = torch.ops.mate.segment_attention_backward.default(qkv, output, lse, gradient, *given, *ctx.rest)
         bias_gradient = None if given[0] is None else found[1].sum(1)
-        return found[0], bias_gradient, *[None] * 7
+        return found[0], bias_gradient, *[None] * 8
 
 
 class Launch(NamedTuple):
@@ -89,18 +92,30 @@ def launch_options(tile: int, step: int, head_size: int, bytes_per_number: int) 
 def _attend(qkv: Tensor, key_bias: Tensor | None, *given: Any) -> Tensors:
     """Attended values [P, N, H] and log-sum-exp in base 2 [P, N]."""
     output, lse = _like_output(qkv)
-    _launch(kernels.attend, (qkv, key_bias, output, lse), *given)
-    return output, lse
+    if (planes := given[-2]) == 1:
+        _launch(kernels.attend, (qkv, key_bias, output, lse), *given)
+        return output, lse
+    parts = output.new_zeros(planes, *output.shape, dtype=torch.float32)
+    sums = lse.new_full((planes, *lse.shape), -torch.inf)
+    _launch(kernels.attend, (qkv, key_bias, parts, sums), *given)
+    top = sums.amax(0)
+    weights = (sums - top).exp2_()
+    total = weights.sum(0)
+    return (parts.mul_(weights[..., None]).sum(0) / total[..., None]).to(output.dtype), top + total.log2()
 
 
 def _attend_backward(
     qkv: Tensor, output: Tensor, lse: Tensor, gradient: Tensor, key_bias: Tensor | None, *given: Any
 ) -> Tensors:
     """The gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
-    qkv_gradient, bias_gradient, delta = torch.empty_like(qkv), torch.empty_like(lse), torch.empty_like(lse)
-    _launch(kernels.query_gradient, (qkv, key_bias, output, lse, gradient, delta, qkv_gradient), *given)
-    _launch(kernels.key_value_gradient, (qkv, key_bias, lse, gradient, delta, qkv_gradient, bias_gradient), *given)
-    return qkv_gradient, bias_gradient
+    delta, planes = torch.empty_like(lse), given[-2]
+    if planes == 1:
+        found = torch.empty_like(qkv), torch.empty_like(lse)
+    else:
+        found = qkv.new_zeros(planes, *qkv.shape, dtype=torch.float32), lse.new_zeros(planes, *lse.shape)
+    _launch(kernels.query_gradient, (qkv, key_bias, output, lse, gradient, delta, found[0]), *given)
+    _launch(kernels.key_value_gradient, (qkv, key_bias, lse, gradient, delta, *found), *given)
+    return found if planes == 1 else (found[0].sum(0).to(qkv.dtype), found[1].sum(0))
 
 
 def _like_output(qkv: Tensor) -> Tensors:
@@ -131,6 +146,7 @@ def _launch(
     ends: list[int],
     sizes: list[int],
     heads: int,
+    planes: int,
     dropout: float,
 ) -> None:
     """Run a kernel once for each size of tiles that occurs."""
@@ -142,7 +158,7 @@ def _launch(
             options = launch_options(tile, sizes[-1], size, qkv.element_size())
             with torch.cuda.device_of(qkv):  # type: ignore[no-untyped-call]
                 kernel[((end - first) * heads,)](
-                    *(*tensors, rows, tiles, first, size**-0.5, dropout, int(seed)),
+                    *(*tensors, rows, tiles, first, len(qkv) * qkv.shape[2], size**-0.5, dropout, int(seed)),
                     BLOCKS=qkv.shape[2] // heads,
                     HEADS=heads,
                     SIZE=size,
