@@ -143,7 +143,7 @@ class AttentionBenchmark(BenchmarkOptions):
 
     def _make(self, name: str, attention: LayerSpec, case: Case, device: torch.device) -> tuple[Ready, float] | NotRun:
         refusal = self._refusal(name, attention, case)
-        return refusal if refusal else attempt(partial(prepare, attention, case.batch, device))
+        return refusal if refusal else attempt(partial(prepare_variant, attention, case.batch, device))
 
     def _refusal(self, name: str, attention: LayerSpec, case: Case) -> NotRun | None:
         if case.tokens > self.longest.get(name, case.tokens):
@@ -174,7 +174,7 @@ def attend_and_back(ready: Ready, qkv: Tensor) -> tuple[Tensor, ...]:
     return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
 
 
-def prepare(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[Ready, float]:
+def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[Ready, float]:
     """A variant that is prepared for a batch on a device, and the milliseconds of its plan."""
     planned, ms = timed_plan(Planner((attention.prepared,)).on(device.type), batch)
     return Ready(attention, AttentionPlan(attention.pattern, planned.to(device))), ms

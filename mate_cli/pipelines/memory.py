@@ -79,7 +79,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def explained(describe: Callable[[], MateError]) -> Iterator[None]:
+def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
     """Turn a GPU's error of too little memory into one line.
 
     Raises:

@@ -20,7 +20,7 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
-from mate_cli.pipelines.memory import advice, device_memory, explained, step_memory
+from mate_cli.pipelines.memory import advice, device_memory, explain_memory_errors, step_memory
 from mate_cli.pipelines.placement import placement, prepare, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
@@ -97,7 +97,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         if done < schedule.total_batches:
             needed = step_memory(task, task.encoder, int(training.lengths.max()), cfg.hardware)
             with (
-                explained(lambda: advice(needed, schedule.micro_batch, device_memory())),
+                explain_memory_errors(lambda: advice(needed, schedule.micro_batch, device_memory())),
                 continuing(checkpoint, lambda: follow.steps > 0),
             ):
                 trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)

@@ -91,6 +91,7 @@ def test_parts_drop_the_same_weights(short_parts, monkeypatch):
     assert_same(*results, 2e-5)
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")
 def test_a_part_that_nobody_sees(short_parts):
     """As a bias of -inf on its keys makes it."""
     batch = pad([table(40, 2, 2, 3)])

@@ -16,7 +16,7 @@ from mate_cli.models.base.sizes import SIZES
 from mate_cli.models.mate import Mate
 from mate_cli.pipelines import memory, training
 from mate_cli.pipelines.evaluation.evaluation import predict
-from mate_cli.pipelines.memory import advice, explained, is_out_of_memory, prediction_advice, step_memory
+from mate_cli.pipelines.memory import advice, explain_memory_errors, is_out_of_memory, prediction_advice, step_memory
 
 LARGE = TrainingMemory((SIZES["large"],) * 24, 336_203_776, 2048)
 FULL = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nSee the manual")
@@ -55,12 +55,15 @@ def test_what_is_checkpointed_already_is_not_proposed():
 )
 def test_every_kind_of_it_is_known(error):
     assert is_out_of_memory(error)
-    with pytest.raises(RunError, match=r"hardware.micro_batch=4"), explained(lambda: prediction_advice(8)):
+    with pytest.raises(RunError, match=r"hardware.micro_batch=4"), explain_memory_errors(lambda: prediction_advice(8)):
         raise error
 
 
 def test_other_errors_pass():
-    with pytest.raises(RuntimeError, match="illegal memory access"), explained(lambda: prediction_advice(8)):
+    with (
+        pytest.raises(RuntimeError, match="illegal"),
+        explain_memory_errors(lambda: prediction_advice(8)),
+    ):
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
     assert "hardware=cpu" in str(prediction_advice(1))
 

@@ -15,7 +15,7 @@ from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.memory import explained, prediction_advice
+from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
 from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
@@ -129,7 +129,7 @@ def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: Mode
     Raises:
         RunError: a GPU has too little memory for them.
     """
-    with quiet_lightning(), explained(lambda: prediction_advice(cfg.hardware.micro_batch)):
+    with quiet_lightning(), explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)):
         pl.Trainer(**placement(cfg.hardware)).predict(task, loader, return_predictions=False)
     return task.collected()
 
