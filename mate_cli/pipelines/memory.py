@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -27,7 +28,8 @@ def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: H
     """
     parameters = sum(parameter.numel() for parameter in task.parameters())
     half = fill_in(hardware, moved=True).precision != "32-true"
-    return training_memory(encoder, parameters, tokens, half=half)
+    shards = hardware.devices * hardware.nodes if hardware.strategy == "fsdp" else 1
+    return replace(training_memory(encoder, parameters, tokens, half=half), shards=shards)
 
 
 def device_memory() -> float:
