@@ -19,6 +19,7 @@ from mate_cli.errors import ConfigError, RunError
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import SelfAttention
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.machine import device_of
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.layout import TableBatch
 
@@ -59,7 +60,7 @@ class AttentionFlow(Analysis):
         encoder, data = parts.task.encoder, parts.data
         for one in encoder.encoders.values():
             refuse_slots(one)
-        device = torch.device("cuda" if config.hardware.accelerator == "gpu" else "cpu")
+        device = device_of(config.hardware)
         parts.task.to(device).eval()
         chosen = evenly(data.examples(split), self.examples)
         loader = data.loader_of(chosen, f"{split}, {self.name}")

@@ -72,6 +72,13 @@ class AttentionBackend(Attention):
     leaves_choice: ClassVar[bool] = False
     """Whether it asks for no way in particular, so that a network with attention of its own may pass it over."""
 
+    def check_machine(self, device: str) -> None:
+        """Accept a kind of device of this machine, as PyTorch calls it; also looks up what `prepare` will ask of it.
+
+        Raises:
+            ConfigError: it cannot run there.
+        """
+
     def prepare(self, plan: AttentionPlan) -> None:
         """Derive what `forward` will ask of the plan; runs where batches are made, on the CPU."""
 
@@ -108,13 +115,26 @@ class Planner:
 
     Args:
         layers: the patterns of a network, each with what will compute it; None for what stays with its weights.
+        device: the kind of device that will compute it, as PyTorch calls it.
     """
 
     layers: tuple[tuple[AttentionPattern, AttentionBackend | None], ...]
+    device: str = "cpu"
+
+    def on(self, device: str) -> "Planner":
+        """The same for another kind of device, which this process looks at, as those that make batches cannot.
+
+        Raises:
+            ConfigError: a backend cannot run there.
+        """
+        for _, backend in self.layers:
+            if backend is not None:
+                backend.check_machine(device)
+        return replace(self, device=device)
 
     def __call__(self, batch: TableBatch) -> TableBatch:
         """The batch with its plans prepared, to be pinned and moved with it."""
-        plans = Plans((pattern for pattern, _ in self.layers), batch)
+        plans = Plans((pattern for pattern, _ in self.layers), batch, self.device)
         for pattern, backend in self.layers:
             if backend is not None:
                 backend.prepare(plans[pattern])

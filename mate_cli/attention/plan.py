@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from mate_cli.attention.pattern import AttentionPattern
-from mate_cli.tokenization.layout import TableBatch, map_tensors
+from mate_cli.tokenization.layout import TableBatch
+from mate_cli.tokenization.tensor_buffer import on_device
 
 Derived = TypeVar("Derived")
 
@@ -72,12 +73,18 @@ class AttentionPlan:
     Args:
         batch: the tokens it is applied to; what was prepared with it is not derived again.
         derived: where to keep what is derived, when other plans of the batch keep theirs there too.
+        device: the kind of device that will compute it, where that is not the batch's own.
     """
 
     def __init__(
-        self, pattern: AttentionPattern, batch: TableBatch, derived: dict[Hashable, object] | None = None
+        self,
+        pattern: AttentionPattern,
+        batch: TableBatch,
+        derived: dict[Hashable, object] | None = None,
+        device: str | None = None,
     ) -> None:
         self.pattern, self.batch = pattern, batch
+        self.device = device or batch.input_ids.device.type
         self.derived = dict(batch.prepared) if derived is None else derived
         self.packing: Packing = self.derive("packing", lambda plan: find_packing(plan.batch))
 
@@ -90,8 +97,7 @@ class AttentionPlan:
         """What `build` makes of this plan, kept under `name` (unique to the backend and its options)."""
         key = (self.pattern, name)
         if key not in self.derived:
-            device = self.batch.input_ids.device
-            self.derived[key] = map_tensors(build(self), lambda tensor: tensor.to(device))
+            self.derived[key] = on_device(build(self), self.batch.input_ids.device)
         return self.derived[key]  # type: ignore[return-value]
 
     def heads(self, qkv: Tensor) -> tuple[Tensor, ...]:
@@ -106,9 +112,10 @@ class AttentionPlan:
 class Plans:
     """The plans of all layers of a network on one batch; layers of equal patterns have the same one."""
 
-    def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch) -> None:
+    def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> None:
         self.derived: dict[Hashable, object] = dict(batch.prepared)
-        self._plans = {pattern: AttentionPlan(pattern, batch, self.derived) for pattern in dict.fromkeys(patterns)}
+        chosen = dict.fromkeys(patterns)
+        self._plans = {pattern: AttentionPlan(pattern, batch, self.derived, device) for pattern in chosen}
 
     def __getitem__(self, pattern: AttentionPattern) -> AttentionPlan:
         return self._plans[pattern]

@@ -1,7 +1,6 @@
 """Index tables with which a few fused calls compute all segments: tasks of like length are padded to one class."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,10 +9,10 @@ from torch import Tensor
 
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import Ints, SegmentTasks, segment_tasks
-from mate_cli.tokenization.layout import map_tensors
+from mate_cli.tokenization.tensor_buffer import map_tensors
 
-CALL_COST = 3000
-"""What one more fused call costs, in (query, key) pairs; measured on two CPU cores."""
+CALL_COST, GPU_CALL_COST = 3000, 1_000_000
+"""What one more fused call costs, in (query, key) pairs; measured on two CPU cores, and guessed for GPUs."""
 
 PADDING_COST = 1.08
 """How much dearer a pair becomes when the call needs a mask for padded keys; measured on two CPU cores."""
@@ -47,6 +46,7 @@ class TaskClass:
         queries: slots for queries in each.
         keys: slots for keys in each.
         key_counts: filled slots for keys, Int32 [S].
+        has_empty_keys: some slots for keys are empty.
         projections: from the table of projections to all query slots, then all key slots, then all value slots.
         outputs: from the table of outputs to all query slots.
     """
@@ -55,6 +55,7 @@ class TaskClass:
     queries: int
     keys: int
     key_counts: Tensor
+    has_empty_keys: bool
     projections: Gather
     outputs: Gather
 
@@ -63,11 +64,12 @@ class TaskClass:
         """How many slots there are for queries, keys and values."""
         return [self.tasks * self.queries, self.tasks * self.keys, self.tasks * self.keys]
 
-    @cached_property
+    @property
     def empty_keys(self) -> Tensor | None:
         """Bool [S, keys], True on empty slots; None when there is none."""
-        empty = torch.arange(self.keys, device=self.key_counts.device) >= self.key_counts[:, None]
-        return empty if bool(empty.any()) else None
+        if not self.has_empty_keys:
+            return None
+        return torch.arange(self.keys, device=self.key_counts.device) >= self.key_counts[:, None]
 
 
 @dataclass(frozen=True)
@@ -101,20 +103,22 @@ def segment_tables(plan: AttentionPlan) -> SegmentTables:
 
     Projections [P, 3, N, H] are a table of P * 3 * V rows, outputs [P, N, H] one of P * V rows.
     """
-    return plan.derive("segment_tables", _build_tables)
+    call_cost = CALL_COST if plan.device == "cpu" else GPU_CALL_COST
+    return plan.derive(("segment_tables", call_cost), lambda plan: _build_tables(plan, call_cost))
 
 
-def _build_tables(plan: AttentionPlan) -> SegmentTables:
+def _build_tables(plan: AttentionPlan, call_cost: int) -> SegmentTables:
     tasks = map_tensors(segment_tasks(plan), Tensor.cpu)
     keys, queries = (tasks.globals + tasks.locals).numpy(), tasks.queries.numpy()
     is_segment = (tasks.local_start == tasks.query_start).numpy()
-    members = _length_classes(np.flatnonzero(is_segment), keys, queries)
+    members = _length_classes(np.flatnonzero(is_segment), keys, queries, call_cost)
     slots = [_slots(tasks, chosen) for chosen in members]
-    output_slots, gradients = _invert(slots, tasks)
+    projected = [_all_slots(*one, tasks.blocks) for one in slots]
+    output_slots, gradients = _invert(slots, projected, tasks)
     ends = np.cumsum(plan.packing.lengths).tolist()
     return SegmentTables(
         blocks=tasks.blocks,
-        classes=tuple(_task_class(*one, tasks.blocks) for one in slots),
+        classes=tuple(_task_class(*one, rows) for one, rows in zip(slots, projected, strict=True)),
         gradients=gradients,
         output_slots=output_slots,
         globals=_global_tokens(tasks, ends),
@@ -122,7 +126,7 @@ def _build_tables(plan: AttentionPlan) -> SegmentTables:
     )
 
 
-def _length_classes(segments: Ints, keys: Ints, queries: Ints) -> list[Ints]:
+def _length_classes(segments: Ints, keys: Ints, queries: Ints, call_cost: int) -> list[Ints]:
     """Split segments by number of keys so that padding and calls together cost least (dynamic programming)."""
     if not len(segments):
         return []
@@ -133,7 +137,7 @@ def _length_classes(segments: Ints, keys: Ints, queries: Ints) -> list[Ints]:
     best, first = np.zeros(len(ends)), np.zeros(len(ends), dtype=np.int64)
     for last in range(1, len(ends)):
         padding = np.where(np.arange(last) == last - 1, 1.0, PADDING_COST)
-        cost = best[:last] + (ends[last] - ends[:last]) * pairs[last - 1] * padding + CALL_COST
+        cost = best[:last] + (ends[last] - ends[:last]) * pairs[last - 1] * padding + call_cost
         first[last] = cost.argmin()
         best[last] = cost[first[last]]
     classes, last = [], len(ends) - 1
@@ -162,24 +166,27 @@ def _rows_at(rows: Ints, position: Ints, filled: NDArray[np.bool_]) -> Ints:
     return np.where(filled, rows[np.where(filled, position, 0)].astype(np.int64), -1)
 
 
-def _projection_rows(rows: Ints, which: int, blocks: int) -> Ints:
-    """From rows of the table of outputs to those of query (0), key (1) or value (2); -1 stays."""
-    return np.where(rows < 0, -1, rows // blocks * 3 * blocks + which * blocks + rows % blocks)
-
-
 def _all_slots(query_slots: Ints, key_slots: Ints, blocks: int) -> Ints:
-    """The row of the table of projections in every slot of a class, -1 where empty."""
-    kinds = enumerate((query_slots, key_slots, key_slots))
-    return np.concatenate([_projection_rows(rows.ravel(), which, blocks) for which, rows in kinds])
+    """The row of the table of projections in every slot of a class, -1 where empty.
+
+    A query is in row p * 3 * V + v where its output is in p * V + v; its key is V rows further, its value 2 * V.
+    """
+    queries, keys = (
+        np.where(rows < 0, -1, rows + rows // blocks * (2 * blocks) + shift)
+        for rows, shift in ((query_slots.ravel(), 0), (key_slots.ravel(), blocks))
+    )
+    return np.concatenate([queries, keys, np.where(keys < 0, -1, keys + blocks)])
 
 
-def _task_class(query_slots: Ints, key_slots: Ints, blocks: int) -> TaskClass:
+def _task_class(query_slots: Ints, key_slots: Ints, projected: Ints) -> TaskClass:
+    key_counts = (key_slots >= 0).sum(1)
     return TaskClass(
         tasks=len(query_slots),
         queries=query_slots.shape[1],
         keys=key_slots.shape[1],
-        key_counts=_int32((key_slots >= 0).sum(1)),
-        projections=_gather(_all_slots(query_slots, key_slots, blocks)),
+        key_counts=_int32(key_counts),
+        has_empty_keys=bool((key_counts < key_slots.shape[1]).any()),
+        projections=_gather(projected),
         outputs=_gather(query_slots.ravel()),
     )
 
@@ -190,13 +197,13 @@ def _gather(slots: Ints) -> Gather:
     return Gather(_int32(slots[filled]), _int32(np.append(0, np.cumsum(filled))))
 
 
-def _invert(slots: list[tuple[Ints, Ints]], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
+def _invert(slots: list[tuple[Ints, Ints]], projected: list[Ints], tasks: SegmentTasks) -> tuple[Tensor, Gather]:
     """Where every row of the outputs is found, and what every row of the projections receives."""
     num_rows, nothing = tasks.rows.numel(), np.zeros(0, dtype=np.int64)
     asking = np.concatenate([nothing, *(queries.ravel() for queries, _ in slots)])
     output_slots = np.zeros(num_rows, dtype=np.int64)
     output_slots[asking[asking >= 0]] = np.flatnonzero(asking >= 0)
-    receiving = np.concatenate([nothing, *(_all_slots(*one, tasks.blocks) for one in slots)])
+    receiving = np.concatenate([nothing, *projected])
     filled = np.flatnonzero(receiving >= 0)
     rows = receiving[filled]
     offsets = np.append(0, np.cumsum(np.bincount(rows, minlength=3 * num_rows)))

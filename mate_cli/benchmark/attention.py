@@ -21,8 +21,7 @@ from mate_cli.benchmark.definition import attend_by_definition
 from mate_cli.benchmark.inputs.cases import Case, drawn_cases, real_lengths
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, timed, warm_up
-from mate_cli.errors import ConfigError
+from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt, clock, timed, warm_up
 from mate_cli.models.base.flops import attention_flops, work_flops
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.linformer import MixedAttention, Mixer
@@ -122,7 +121,11 @@ class AttentionBenchmark(BenchmarkOptions):
         named["machine/peak_gflops_per_second"] = pace.peak
         if case.tokens <= self.checked:
             errors = max_errors({name: ready[name] for name in ready if name in ran and name != LINFORMER}, qkv)
-            named |= {f"attention/{name}/{case.name}/forward/max_error": error for name, error in errors.items()}
+            for name, error in errors.items():
+                if isinstance(error, NotRun):
+                    named[f"errors/{name}/{case.name}/not_run"] = error.reason
+                else:
+                    named[f"attention/{name}/{case.name}/forward/max_error"] = error
         return named
 
     def _prepared(self, case: Case, device: torch.device) -> tuple[Figures, dict[str, Ready]]:
@@ -131,22 +134,21 @@ class AttentionBenchmark(BenchmarkOptions):
         ready: dict[str, Ready] = {}
         for name, attention in self.variants(case.tokens).items():
             place = f"attention/{name}/{case.name}"
-            refusal = self._refusal(name, attention, case)
-            if refusal:
-                named |= {f"{place}/{direction}/not_run": refusal for direction in DIRECTIONS}
+            made = self._make(name, attention, case, device)
+            if isinstance(made, NotRun):
+                named |= {f"{place}/{direction}/not_run": made.reason for direction in DIRECTIONS}
             else:
-                batch, named[f"{place}/plan/ms"] = timed_plan(Planner((attention.prepared,)), case.batch)
-                ready[name] = Ready(attention, AttentionPlan(attention.pattern, batch.to(device)))
+                ready[name], named[f"{place}/plan/ms"] = made
         return named, ready
 
-    def _refusal(self, name: str, attention: LayerSpec, case: Case) -> str | None:
+    def _make(self, name: str, attention: LayerSpec, case: Case, device: torch.device) -> tuple[Ready, float] | NotRun:
+        refusal = self._refusal(name, attention, case)
+        return refusal if refusal else attempt(partial(prepare_variant, attention, case.batch, device))
+
+    def _refusal(self, name: str, attention: LayerSpec, case: Case) -> NotRun | None:
         if case.tokens > self.longest.get(name, case.tokens):
-            return f"more than {self.longest[name]:,} tokens take too much memory"
-        try:
-            attention.backend.supports(attention.pattern)
-        except ConfigError as error:
-            return error.problem
-        return None
+            return NotRun(f"more than {self.longest[name]:,} tokens take too much memory")
+        return attempt(partial(attention.backend.supports, attention.pattern))
 
     def _projections(self, tokens: int, device: torch.device) -> Tensor:
         generator = torch.Generator().manual_seed(0)
@@ -170,6 +172,12 @@ def attend_and_back(ready: Ready, qkv: Tensor) -> tuple[Tensor, ...]:
     inputs = qkv.detach().requires_grad_()
     output = ready.attention.backend.forward(inputs, ready.plan)
     return torch.autograd.grad(output, [inputs, *ready.parameters], output.detach())
+
+
+def prepare_variant(attention: LayerSpec, batch: TableBatch, device: torch.device) -> tuple[Ready, float]:
+    """A variant that is prepared for a batch on a device, and the milliseconds of its plan."""
+    planned, ms = timed_plan(Planner((attention.prepared,)).on(device.type), batch)
+    return Ready(attention, AttentionPlan(attention.pattern, planned.to(device))), ms
 
 
 def timed_plan(planner: Planner, batch: TableBatch) -> tuple[TableBatch, float]:
@@ -196,13 +204,14 @@ def bounds(case: Case, heads: int, head_size: int) -> Figures:
     return named
 
 
-def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float]:
-    """The largest difference of any output from what the variant's pattern defines."""
+def max_errors(ready: Mapping[str, Ready], qkv: Tensor) -> dict[str, float | NotRun]:
+    """The largest difference of any output from what the variant's pattern defines, or why it is not known."""
     exact: dict[AttentionPattern, Tensor] = {}
-    errors: dict[str, float] = {}
-    for name, one in ready.items():
+
+    def largest(one: Ready) -> float:
         pattern = one.attention.pattern
         if pattern not in exact:
             exact[pattern] = attend_by_definition(qkv, one.plan)
-        errors[name] = float((forward_pass(one, qkv).double() - exact[pattern]).abs().max())
-    return errors
+        return float((forward_pass(one, qkv).double() - exact[pattern]).abs().max())
+
+    return {name: attempt(partial(largest, one)) for name, one in ready.items()}

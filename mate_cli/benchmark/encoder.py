@@ -19,7 +19,7 @@ from mate_cli.benchmark.inputs.cases import VOCABULARY, Case, drawn_cases, real_
 from mate_cli.benchmark.options import DIRECTIONS, BenchmarkOptions
 from mate_cli.benchmark.peers import PEERS
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
-from mate_cli.benchmark.timing.timing import NotRun, Timing, clock, warm_up
+from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt, clock, warm_up
 from mate_cli.errors import ConfigError
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.flops import dense_flops, encoder_flops, work_flops
@@ -82,21 +82,26 @@ class EncoderBenchmark(BenchmarkOptions):
         size = encoder_size(self.size)
         return replace(size, num_layers=self.layers or size.num_layers)
 
-    @cached_property
+    @property
     def models(self) -> dict[str, nn.Module]:
-        """Every variant in evaluation mode; a backend that cannot compute the pattern is left out when not asked for.
+        """Every variant that can be built here, in evaluation mode.
 
         Raises:
-            ConfigError: a name is unknown, or a backend that was asked for cannot compute the pattern.
+            ConfigError: a name or a key is unknown.
         """
-        models: dict[str, nn.Module] = {}
-        for name in self._names():
-            try:
-                models[name] = self._model(name).to(self.device).eval()
-            except ConfigError:
-                if self.variants is not None:
-                    raise
-        return models
+        return {name: one for name, one in self._attempts.items() if not isinstance(one, NotRun)}
+
+    @property
+    def refused(self) -> dict[str, NotRun]:
+        """Why other variants cannot be built here."""
+        return {name: one for name, one in self._attempts.items() if isinstance(one, NotRun)}
+
+    @cached_property
+    def _attempts(self) -> dict[str, nn.Module | NotRun]:
+        return {name: attempt(partial(self._build, name)) for name in self._names()}
+
+    def _build(self, name: str) -> nn.Module:
+        return self._model(name).to(self.device).eval()
 
     def _names(self) -> list[str]:
         if self.variants is not None:
@@ -136,7 +141,7 @@ class EncoderBenchmark(BenchmarkOptions):
         longest = max([*self.lengths, self.max_tokens])
         spent: dict[str, tuple[float, float | None] | NotRun] = {}
         for case in drawn_cases(["square"], [SMALL, min(TRIAL, longest)], [1]):
-            jobs, _ = self._jobs(case, device)
+            jobs, _, _ = self._jobs(case, device)
             for name, job in jobs.items():
                 spent[name] = warm_up(partial(encode_and_back, job, self._autocast), clock(device), device)
         work = {name: job_flops(job, self.shape, backward=True) / 1e9 for name, job in jobs.items()}
@@ -151,8 +156,12 @@ class EncoderBenchmark(BenchmarkOptions):
     def measure(self, case: Case, pace: Pace) -> Figures:
         """All figures of one case."""
         place = f"encoder/{{}}/{case.tokens}/{case.shape}/{case.label}"
-        jobs, plans = self._jobs(case, pace.device)
-        named: Figures = {}
+        jobs, plans, refused = self._jobs(case, pace.device)
+        named: Figures = {
+            f"{place.format(name)}/{direction}/not_run": one.reason
+            for name, one in refused.items()
+            for direction in DIRECTIONS
+        }
         for direction, backward in DIRECTIONS.items():
             work = {name: self._work(job, backward=backward) for name, job in jobs.items()}
             timings = measure_variants(work, pace)
@@ -172,20 +181,26 @@ class EncoderBenchmark(BenchmarkOptions):
                     named[f"{place.format(name)}/plan/share_of_{direction}"] = ms / whole
         return named
 
-    def _jobs(self, case: Case, device: torch.device) -> tuple[dict[str, EncoderJob], dict[str, float]]:
-        """Models with their batches, and what the plans of ours cost in ms."""
+    def _jobs(
+        self, case: Case, device: torch.device
+    ) -> tuple[dict[str, EncoderJob], dict[str, float], dict[str, NotRun]]:
+        """Models with their batches, what the plans of ours cost in ms, and why others cannot be had."""
         jobs: dict[str, EncoderJob] = {}
         plans: dict[str, float] = {}
+        refused = dict(self.refused)
         for name, model in self.models.items():
             batches = {name: read_by(name, case.batch)}
             if name in self.padded and sum(real_lengths(case.batch)) < case.batch.input_ids.numel():
                 batches[name + PADDED] = with_padding_declared_real(case.batch)
             for label, batch in batches.items():
-                planned = batch
-                if isinstance(model, TableEncoder):
-                    planned, plans[label] = timed_plan(model.planner, batch)
-                jobs[label] = EncoderJob(model, planned.to(device), batch)
-        return jobs, plans
+                made = attempt(partial(planned_job, model, batch, device))
+                if isinstance(made, NotRun):
+                    refused[label] = made
+                    continue
+                jobs[label], ms = made
+                if ms is not None:
+                    plans[label] = ms
+        return jobs, plans, refused
 
     def _work(self, job: EncoderJob, *, backward: bool) -> Variant:
         gflop = job_flops(job, self.shape, backward=backward) / 1e9
@@ -195,6 +210,14 @@ class EncoderBenchmark(BenchmarkOptions):
     def _autocast(self) -> AbstractContextManager[object]:
         half = self.torch_dtype != torch.float32
         return torch.autocast(self.device, self.torch_dtype) if half else nullcontext()
+
+
+def planned_job(model: nn.Module, batch: TableBatch, device: torch.device) -> tuple[EncoderJob, float | None]:
+    """A model with its batch, planned and moved, and what the plan of one of ours cost in ms."""
+    if not isinstance(model, TableEncoder):
+        return EncoderJob(model, batch.to(device), batch), None
+    planned, ms = timed_plan(model.planner.on(device.type), batch)
+    return EncoderJob(model, planned.to(device), batch), ms
 
 
 def is_approximate(model: nn.Module) -> bool:

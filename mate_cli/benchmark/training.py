@@ -29,7 +29,7 @@ from mate_cli.benchmark.inputs.real_tables import encode_dataset
 from mate_cli.benchmark.results import Figures, Pace, Variant, measure_variants, named_figures
 from mate_cli.benchmark.timing.countdown import counted
 from mate_cli.benchmark.timing.machine import machine_facts
-from mate_cli.benchmark.timing.timing import NotRun, Timing
+from mate_cli.benchmark.timing.timing import NotRun, Timing, attempt
 from mate_cli.data.loading.batching import LengthGroupedBatches, plan_schedule
 from mate_cli.lit_modules.losses.candidates import marginal_likelihood
 from mate_cli.lit_modules.optimization.adamw import AdamW
@@ -113,12 +113,13 @@ class TrainingBenchmark(EncoderBenchmark):
 
     def measure_steps(self, case: str, batches: Sequence[TableBatch], pace: Pace) -> Figures:
         """All figures of one order of questions; those named forward_backward are of a whole step."""
-        learners, plans = self._learners(batches, pace.device)
+        learners, plans, refused = self._learners(batches)
         work = {name: self._steps(learner) for name, learner in learners.items()}
         timings = {name: self._per_step(timing) for name, timing in measure_variants(work, pace).items()}
         per_step = {name: one._replace(gflop=one.gflop / self.steps) for name, one in work.items()}
         place = f"training/{{}}/{case}/forward_backward".format
-        named: Figures = {"machine/peak_gflops_per_second": pace.peak}
+        named: Figures = {f"{place(name)}/not_run": one.reason for name, one in refused.items()}
+        named["machine/peak_gflops_per_second"] = pace.peak
         named |= named_figures(timings, per_step, place, REFERENCES, pace.peak) | packing_gains(timings, place)
         tokens = sum(sum(real_lengths(batch)) for batch in batches) / self.steps
         for name, timing in timings.items():
@@ -130,20 +131,32 @@ class TrainingBenchmark(EncoderBenchmark):
         return named
 
     def _learners(
-        self, batches: Sequence[TableBatch], device: torch.device
-    ) -> tuple[dict[str, Learner], dict[str, float]]:
-        """Every variant in training, and what a plan costs it in ms."""
+        self, batches: Sequence[TableBatch]
+    ) -> tuple[dict[str, Learner], dict[str, float], dict[str, NotRun]]:
+        """Every variant in training, what a plan costs it in ms, and why others cannot be had."""
         unpacked = [with_padding_declared_real(batch) for batch in batches]
-        learners, plans = {}, {}
+        learners: dict[str, Learner] = {}
+        plans: dict[str, float] = {}
+        refused = dict(self.refused)
         for name, model in self.models.items():
             read = [read_by(name, batch) for batch in batches]
             given = {name: read} | ({name + PADDED: unpacked} if name in self.padded else {})
             for label, seen in given.items():
-                learners[label], plans[label] = self._learner(self._learning(model), seen, read)
-        return learners, plans
+                made = attempt(partial(self._learner, model, seen, read))
+                if isinstance(made, NotRun):
+                    refused[label] = made
+                else:
+                    learners[label], plans[label] = made
+        return learners, plans, refused
 
     def _learning(self, model: nn.Module) -> nn.Module:
-        """The model in training, with the same dropout on its attention, ours and that of a peer."""
+        """The model in training, with the same dropout on its attention, ours and that of a peer.
+
+        Raises:
+            ConfigError: a backend cannot drop attention weights.
+        """
+        for spec in model.specs if isinstance(model, TableEncoder) else ():
+            spec.backend.supports(spec.pattern, self.attention_dropout)
         for name, module in model.named_modules():
             if isinstance(module, SelfAttention):
                 module.attention_dropout = self.attention_dropout
@@ -155,8 +168,11 @@ class TrainingBenchmark(EncoderBenchmark):
         self, model: nn.Module, batches: Sequence[TableBatch], labelled: Sequence[TableBatch]
     ) -> tuple[Learner, float]:
         """A model with its planned batches, a head and an optimizer, and the mean ms of a plan."""
-        planned = [timed_plan(model.planner, b) if isinstance(model, TableEncoder) else (b, 0.0) for b in batches]
-        head = CellSelectionHead(self.shape.hidden_size).to(batches[0].input_ids.device)
+        model = self._learning(model)
+        device = batches[0].input_ids.device
+        planner = model.planner.on(device.type) if isinstance(model, TableEncoder) else None
+        planned = [timed_plan(planner, batch) if planner else (batch, 0.0) for batch in batches]
+        head = CellSelectionHead(self.shape.hidden_size).to(device)
         optimizer = AdamW().build(nn.ModuleList([model, head]))
         jobs = [EncoderJob(model, batch, raw) for (batch, _), raw in zip(planned, batches, strict=True)]
         return Learner(jobs, labelled, head, optimizer), sum(ms for _, ms in planned) / len(planned)

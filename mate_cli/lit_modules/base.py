@@ -95,6 +95,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         self.train_poolers(self.pools)
         self._optimization: Optimization | None = None
         self._development: Mapping[str, ExampleT] = {}
+        self._losses: list[torch.Tensor] = []
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
         self.pruned: dict[str, Pruning] = {}
@@ -248,18 +249,24 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         if gradient_clip_val:
             torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
 
-    def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
-        """The loss of one micro-batch.
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Refuse a step whose losses are no numbers; asked once a step, as a GPU is waited for.
 
         Raises:
-            RunError: the loss is not a number.
+            RunError: the loss of one of its micro-batches is not a number.
         """
-        loss = self.loss(batch)
-        if not torch.isfinite(loss):
+        losses, self._losses = torch.stack(self._losses), []
+        if not bool(losses.isfinite().all()):
+            wrong = losses[~losses.isfinite()][0].item()
             raise RunError(
-                f"the loss is {loss.item()} at step {self.global_step}",
+                f"the loss is {wrong} at step {self.global_step}",
                 remedy="Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true",
             )
+
+    def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
+        """The loss of one micro-batch."""
+        loss = self.loss(batch)
+        self._losses.append(loss.detach())
         return loss
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

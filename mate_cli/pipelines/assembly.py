@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from hydra.utils import get_class, instantiate
 
+from mate_cli.attention.backends.auto import portable
 from mate_cli.attention.base import AttentionBackend
 from mate_cli.data.loading.table_data_module import Loading, NoDataset, TableDataModule, TableDataset
 from mate_cli.errors import CheckpointError, ConfigError, RunError
@@ -25,13 +26,15 @@ from mate_cli.models.checkpoints.settings import (
     different_tables,
 )
 from mate_cli.models.initialization.base import Initializer, LoadReport
+from mate_cli.pipelines.machine import device_of, fill_in
 from mate_cli.runs import ranks
 from mate_cli.runs.allocator import keep_freed_memory
-from mate_cli.runs.configuration import ModelConfig, RunConfig, load_config
+from mate_cli.runs.configuration import Hardware, ModelConfig, Node, RunConfig, load_config
 from mate_cli.runs.folders import open_run
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import load_module, sha256
 from mate_cli.tables.example import AGGREGATIONS, TableExample
+from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
 from mate_cli.tokenization.serializers.serializer import LABELLED, MAX_LINES, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -39,37 +42,48 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """What a run is made of."""
+    """What a run is made of.
+
+    Args:
+        replaced: what this machine lacks of what the run was trained with, and what stands in.
+    """
 
     task: TableTask[Any, Any]
     data: TableDataModule
     serializer: Serializer
     initializer: Initializer
     report: LoadReport
+    replaced: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What a record should say of the machine: what was replaced, of a run that ranks rows, too."""
+        ranker = getattr(self.serializer, "ranker", None)
+        return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
 
-def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> Parts:
+def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, moved: bool = False) -> Parts:
     """Build network, task and loaders.
 
-    `load` gives the network its first weights; False where others will take their place at once.
+    Args:
+        cfg: what they are made of.
+        dataset: what is loaded.
+        load: give the network its first weights; False where others will take their place at once.
+        moved: it was trained before, perhaps on another machine: what this one lacks is replaced.
 
     Raises:
-        ConfigError: the parts do not fit together.
+        ConfigError: the parts do not fit together, or the machine lacks what they need.
         CheckpointError: the initial weights do not fit the network.
     """
-    if cfg.hardware.accelerator == "gpu" and not torch.cuda.is_available():
-        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
-    if cfg.hardware.accelerator == "cpu":
-        keep_freed_memory()
-    if cfg.hardware.threads:
-        torch.set_num_threads(cfg.hardware.threads)
+    hardware, device = fill_in(cfg.hardware, moved=moved), device_of(cfg.hardware)
+    use_machine(hardware)
     torch.manual_seed(cfg.seed)
     check_label(cfg)
     if "vocab_size" in cfg.model:
         raise ConfigError("follows from the tokenizer", where="model.vocab_size", remedy="Leave it out")
     serializer = build_serializer(cfg)
     build_task = instantiate(cfg.task, _partial_=True)
-    backend: AttentionBackend = instantiate(cfg.attention)
+    backend, replaced = _attention(cfg.attention, device.type, moved=moved)
     cache = Path(cfg.paths.cache).expanduser()
     given = {"serializer": serializer, "cache": cache}
     build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
@@ -81,14 +95,14 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     report = compare_settings(report, serializer, task, cfg.task)
     _check_length(serializer, encoder)
     loading = Loading(
-        micro_batch=cfg.hardware.micro_batch,
-        workers=cfg.hardware.workers,
+        micro_batch=hardware.micro_batch,
+        workers=hardware.workers or 0,
         seed=cfg.seed,
         reset_positions=serializer.reset_positions,
         max_positions=encoder.size.max_positions,
         cache=cache / "encodings",
-        prepare=encoder.planner,
-        pin_memory=cfg.hardware.accelerator == "gpu",
+        prepare=encoder.planner.on(device.type),
+        pin_memory=hardware.accelerator == "gpu",
         limit_train=cfg.limits[0],
         limit_test=cfg.limits[1],
         limit_dev=cfg.limits[2],
@@ -97,7 +111,33 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True) -> P
     )
     module: type[TableDataModule] = getattr(dataset, "data_module", TableDataModule)
     data = module(dataset, serializer, loading, task.training_examples, task.evaluation_examples)
-    return Parts(task, data, serializer, initializer, report)
+    return Parts(task, data, serializer, initializer, report, replaced)
+
+
+def use_machine(hardware: Hardware) -> None:
+    """Set what belongs to the process: threads, what becomes of freed memory, and how a GPU multiplies 32 bits."""
+    if hardware.accelerator == "cpu":
+        keep_freed_memory()
+    if hardware.threads:
+        torch.set_num_threads(hardware.threads)
+    torch.backends.cuda.matmul.allow_tf32 = hardware.tf32 and hardware.accelerator == "gpu"
+
+
+def _attention(chosen: Node, device: str, *, moved: bool) -> tuple[AttentionBackend, dict[str, str]]:
+    """The backend, and what to tell where `Auto` has to stand in for one that this machine lacks.
+
+    Raises:
+        ConfigError: the machine lacks it, and the run was not trained before.
+    """
+    backend: AttentionBackend = instantiate(chosen)
+    if not moved:
+        backend.check_machine(device)
+    usable = portable(backend, device)
+    if usable is backend:
+        return backend, {}
+    name = type(backend).__name__.lower()
+    Console(stderr=True).print(f"attention={name} cannot run here: attention=auto computes the same", soft_wrap=True)
+    return usable, {"attention replaced": f"{name} by auto"}
 
 
 def build_serializer(cfg: ModelConfig) -> Serializer:
@@ -143,15 +183,28 @@ class CellRanker:
         return hashlib.sha256(" ".join(made_of).encode()).hexdigest()[:16]
 
     def __call__(self, examples: Sequence[TableExample]) -> dict[str, tuple[int, ...]]:
-        """The rows of each question's table, from 0, that of the best cell first, by `example_id`."""
-        task, found = self._parts.task, {}
+        """The rows of each question's table, from 0, that of the best cell first, by `example_id`.
+
+        The network is on the device of the run for so long, which then has its memory back.
+        """
+        task, loading, found = self._parts.task, self._parts.data.loading, {}
         encodings = [one for one in self._parts.serializer.encode(examples) if isinstance(one, TableEncoding)]
+        encodings.sort(key=len, reverse=True)
+        device, size = device_of(self.config.hardware), 2 * loading.micro_batch
+        task.to(device)
         with torch.inference_mode():
-            for encoding in encodings:
-                batch = self._parts.data.loading.batch([encoding])
+            for start in range(0, len(encodings), size):
+                batch = loading.batch(encodings[start : start + size]).to(device)
                 for ranking in task.predictions(task.encoder(batch), batch):
                     found[ranking.example_id] = tuple(dict.fromkeys(row for row, _ in ranking.cells))
+        task.to("cpu")
         return found
+
+    @property
+    def replaced(self) -> Mapping[str, str]:
+        """What the machine lacks of what its network was trained with, as far as it was asked."""
+        loaded: Parts | None = vars(self).get("_parts")
+        return {f"ranker, {name}": fact for name, fact in loaded.replaced.items()} if loaded else {}
 
     @cached_property
     def _parts(self) -> Parts:
@@ -235,7 +288,7 @@ def load_best(cfg: RunConfig, folder: RunFolder, dataset: TableDataset | None = 
     """
     weights = best_weights(folder)
     with reading(folder.path, RunError, "its configuration does not fit this version of mate", "Train the run again"):
-        parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False)
+        parts = assemble(cfg, instantiate(cfg.data) if dataset is None else dataset, load=False, moved=True)
     load_module(parts.task, weights)
     return parts
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
 from mate_cli.lit_modules.processes import Sharded
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.machine import device_of, fill_in
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
 
@@ -26,7 +28,12 @@ QUIET = {
 
 
 def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
-    """Options of `pl.Trainer`; in training gradients are shared, else each process works for itself."""
+    """Options of `pl.Trainer`; in training gradients are shared, else each process works for itself.
+
+    Raises:
+        ConfigError: the machine lacks what the hardware names.
+    """
+    hardware = fill_in(hardware, moved=not training)
     # The environment is always named, so that Lightning does not go by what Slurm says of a job.
     own = [LightningEnvironment()]
     options = {**QUIET, "accelerator": hardware.accelerator, "precision": hardware.precision, "plugins": own}
@@ -49,9 +56,8 @@ def prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
 
     The first process measures, and the others take its numbers.
     """
-    encoder, cpu = parts.task.encoder, "cpu"
-    on_gpu = hardware.accelerator == "gpu" and encoder.extra is not None
-    device = f"cuda:{ranks.rank() % ranks.devices()}" if on_gpu else cpu
+    encoder, cpu = parts.task.encoder, torch.device("cpu")
+    device = cpu if encoder.extra is None else device_of(hardware)
     encoder.to(device)
     batches = (batch.to(device) for batch in parts.data.every_batch())
     try:

@@ -92,8 +92,8 @@ def recorded(run: Run) -> Iterator[None]:
 
 
 def peak_memory_mb() -> float:
-    """The most memory that this process, or its GPU where it has one, has held."""
-    if torch.cuda.is_available():
-        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    """The most memory that this process has held: of the GPU where it has used one, else its own."""
+    if on_gpu := torch.cuda.max_memory_allocated():
+        return round(on_gpu / 2**20, 1)
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)

@@ -20,6 +20,7 @@ from mate_cli.pipelines.assembly import Parts, assemble
 from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
+from mate_cli.pipelines.memory import advice, device_memory, explain_memory_errors, step_memory
 from mate_cli.pipelines.placement import placement, prepare, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
 from mate_cli.pipelines.summary import print_results, print_start
@@ -96,7 +97,11 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         run.record.device = device_name(trainer)
         run.folder.write_record(run.record)
         if done < schedule.total_batches:
-            with continuing(checkpoint, lambda: follow.steps > 0):
+            needed = step_memory(task, task.encoder, int(training.lengths.max()), cfg.hardware)
+            with (
+                explain_memory_errors(lambda: advice(needed, schedule.micro_batch, device_memory())),
+                continuing(checkpoint, lambda: follow.steps > 0),
+            ):
                 trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
             flops = training_flops(task.encoder, data)
             run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
@@ -173,7 +178,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_result(run.folder, split, result)
         run.trackers.table(f"predictions/{split}", *result.table())
-    run.record.facts |= parts.task.encoder.facts()
+    run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)
 
 

@@ -56,9 +56,10 @@ class Hardware(Section):
     devices: PositiveInt = 1
     nodes: PositiveInt = 1
     strategy: Literal["auto", "ddp", "fsdp"] = "auto"
-    precision: Literal["32-true", "16-mixed", "bf16-mixed"]
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "auto"]
+    tf32: bool = False
     micro_batch: PositiveInt
-    workers: NonNegativeInt
+    workers: NonNegativeInt | None
     threads: PositiveInt | None
 
 
@@ -148,7 +149,7 @@ class RunConfig(ModelConfig):
 
     def on_machine(self, hardware: Hardware, paths: Paths) -> RunConfig:
         """The same on the hardware and in the folders of now; what the numbers depend on stays as it was trained."""
-        now = {key: getattr(hardware, key) for key in ("accelerator", "workers", "threads")}
+        now = {key: getattr(hardware, key) for key in ("accelerator", "workers", "threads", "micro_batch")}
         return self.model_copy(update={"hardware": self.hardware.model_copy(update=now), "paths": paths})
 
 

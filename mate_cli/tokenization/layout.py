@@ -11,11 +11,13 @@ Source: google-research/tapas, `table_bert.get_token_type_features` and `attenti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from mate_cli.tokenization.tensor_buffer import move_tensors, pack_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -217,32 +219,45 @@ class TableBatch:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if hasattr(value, "device")}
 
-    def to(self, *args: Any, **kwargs: Any) -> TableBatch:
-        """Move every tensor, as `torch.Tensor.to` does; the copy of pinned memory to a GPU overlaps with work."""
-        return self._map(lambda tensor: tensor.to(*args, **{"non_blocking": tensor.is_pinned(), **kwargs}))
+    def to(self, device: torch.device | str, *, non_blocking: bool | None = None) -> TableBatch:
+        """Move every tensor in one copy; that of pinned memory to a GPU overlaps with work."""
+        import torch
+
+        if self.input_ids.device == torch.device(device):
+            return self
+        pinned = self.input_ids.is_pinned() if non_blocking is None else non_blocking
+        return self._moved(lambda buffer: buffer.to(device, non_blocking=pinned))
 
     def pin_memory(self) -> TableBatch:
         """Pin every tensor, so that copies to a GPU overlap with work."""
-        return self._map(lambda tensor: tensor.pin_memory())
+        return self._moved(lambda buffer: buffer.pin_memory())
 
-    def _map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
-        changed: dict[str, Any] = {name: change(tensor) for name, tensor in self.tensors().items()}
-        prepared = {name: map_tensors(value, change) for name, value in self.prepared.items()}
-        return replace(self, **changed, prepared=prepared)
+    def __getstate__(self) -> dict[str, Any]:
+        """All tensors in one buffer: between processes each tensor costs a file descriptor, and a plan has hundreds."""
+        names = tuple(self.tensors())
+        kept = {name: value for name, value in vars(self).items() if name not in (*names, "prepared")}
+        return {"fields": kept, "names": (names, tuple(self.prepared)), "packed": pack_tensors(self._content())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names, prepared = state["names"]
+        vars(self).update(state["fields"], **_named(names, prepared, state["packed"].unpack()))
+
+    def _moved(self, move: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
+        return replace(self, **_named(tuple(self.tensors()), tuple(self.prepared), move_tensors(self._content(), move)))
+
+    def _content(self) -> tuple[Any, ...]:
+        """All that has tensors in it: the fields, then what is prepared."""
+        return (*self.tensors().values(), *self.prepared.values())
+
+
+def _named(names: Sequence[str], prepared: Sequence[Hashable], content: tuple[Any, ...]) -> dict[str, Any]:
+    """The fields of a batch that has this content."""
+    count = len(names)
+    ahead = dict(zip(prepared, content[count:], strict=True))
+    return {**dict(zip(names, content[:count], strict=True)), "prepared": ahead}
 
 
 def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """What belongs to some tokens [B, K] of what belongs to all: [B, T, ...] to [B, K, ...]."""
     index = tokens.view(*tokens.shape, *(1 for _ in values.shape[2:]))
     return values.gather(1, index.expand(*tokens.shape, *values.shape[2:]))
-
-
-def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:  # noqa: ANN401 - any nesting
-    """The same nesting of tuples and dataclasses with every tensor changed."""
-    if hasattr(value, "device"):
-        return change(value)
-    if isinstance(value, tuple):
-        return tuple(map_tensors(item, change) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: map_tensors(getattr(value, f.name), change) for f in fields(value)})
-    return value

@@ -33,14 +33,15 @@ def tile_kinds(mask):
     found = []
     pairs = ((mask.kv_num_blocks, mask.kv_indices), (mask.full_kv_num_blocks, mask.full_kv_indices))
     for count, indices in pairs:
-        listed = torch.arange(indices.shape[-1]) < count[..., None]
+        listed = torch.arange(indices.shape[-1], device=indices.device) < count[..., None]
         found.append(torch.zeros_like(listed).scatter(-1, indices.long(), listed))
     return found
 
 
 def definition(mask, views, length):
     """The mask function on every pair, Bool [V, 1, L, L]."""
-    view, query, key = torch.arange(views)[:, None, None], torch.arange(length)[:, None], torch.arange(length)
+    place = torch.arange(max(views, length), device=mask.kv_indices.device)
+    view, query, key = place[:views, None, None], place[:length, None], place[:length]
     return mask.mask_mod(view, 0, query, key)[:, None]
 
 
@@ -51,7 +52,8 @@ def attend_by_tiles(query, key, value, score_mod, block_mask):
     assert not (partial & full).any()
     scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
     if score_mod is not None:
-        at = torch.arange(views)[:, None, None, None], 0, torch.arange(length)[:, None], torch.arange(length)
+        place = torch.arange(max(views, length), device=scores.device)
+        at = place[:views, None, None, None], 0, place[:length, None], place[:length]
         scores = score_mod(scores, *at)
     seen = full | (partial & definition(block_mask, views, length))
     return scores.masked_fill(~seen, -torch.inf).softmax(-1) @ value

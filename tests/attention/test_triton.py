@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from batches import batches, one_table, pad
 from hypothesis import given
 
 from mate_cli.attention.backends.triton import Triton
-from mate_cli.attention.backends.triton_tiles import cut, interpreted
+from mate_cli.attention.backends.triton_tiles import cut
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
@@ -22,6 +23,11 @@ from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
 
 SIZES = (16, 64)
+
+
+def tables_of(tiling):
+    """The tiles of each size."""
+    return [tiling.tiles[first:end] for first, end in pairwise((0, *tiling.ends))]
 
 
 def run(*command, **environment):
@@ -53,10 +59,11 @@ def test_tiles_cover_every_task_once(pattern, batch):
     tasks = segment_tasks(AttentionPlan(pattern, batch))
     tiling = cut(tasks, SIZES)
     queries, pairs = [], 0
-    for size, table in zip(SIZES, tiling.tiles, strict=True):
-        for first, end, _, num_globals, _, num_locals in table.tolist():
+    for size, table in zip(SIZES, tables_of(tiling), strict=True):
+        for first, end, _, num_globals, _, num_locals, plane in table.tolist():
             own = range(first, min(end, first + size))
             assert own
+            assert plane == 0
             queries += own
             pairs += len(own) * (num_globals + num_locals)
         lengths = table[:, 3] + table[:, 5]
@@ -67,17 +74,41 @@ def test_tiles_cover_every_task_once(pattern, batch):
 
 def test_short_tasks_get_small_tiles_and_long_key_lists_the_large_ones():
     batch = pad([one_table(np.random.default_rng(0), 8, 300, 4, 2)])
-    small, large = cut(segment_tasks(AttentionPlan(RowColumnHeads(2), batch)), SIZES).tiles
+    small, large = tables_of(cut(segment_tasks(AttentionPlan(RowColumnHeads(2), batch)), SIZES))
     assert int((small[:, 1] - small[:, 0]).max()) <= 16
     keys = large[:, 3] + large[:, 5]
     assert int(keys[0]) == batch.input_ids.numel() > 1024
     assert small[:, 3].unique().tolist() == [8]
 
 
+@pytest.mark.parametrize("pattern", [RowColumnHeads(4), Full(2)], ids=str)
+@given(batch=batches())
+def test_long_lists_of_partners_are_cut_into_parts(pattern, batch):
+    tasks = segment_tasks(AttentionPlan(pattern, batch))
+
+    def partners(tile):
+        _, _, global_start, num_globals, local_start, num_locals, _ = tile
+        return [*range(global_start, global_start + num_globals), *range(local_start, local_start + num_locals)]
+
+    whole, parted = {}, {}
+    for found, part in ((whole, 10**6), (parted, 5)):
+        tiling = cut(tasks, SIZES, part)
+        for size, table in zip(SIZES, tables_of(tiling), strict=True):
+            for tile in sorted(table.tolist(), key=lambda one: (one[0], one[6])):
+                for row in range(tile[0], min(tile[1], tile[0] + size)):
+                    found.setdefault(row, []).append((tile[6], partners(tile)))
+        assert tiling.planes == max([1, *(len(parts) for parts in found.values())]) <= 4
+    for row, parts in parted.items():
+        assert [plane for plane, _ in sorted(parts)] == list(range(len(parts)))
+        assert [one for _, seen in sorted(parts) for one in seen] == whole[row][0][1]
+        assert all(seen for _, seen in parts) or not whole[row][0][1]
+        assert len(parts) > 1 or len(whole[row][0][1]) <= 5
+
+
 def test_a_batch_of_padding_alone_has_no_tiles():
     batch = pad([one_table(np.random.default_rng(0), 2, 1, 1, 1)])
     empty = batch.__class__(**{**batch.tensors(), "attention_mask": torch.zeros_like(batch.attention_mask)})
-    assert [len(table) for table in cut(segment_tasks(AttentionPlan(Full(2), empty)), SIZES).tiles] == [0, 0]
+    assert cut(segment_tasks(AttentionPlan(Full(2), empty)), SIZES).ends == (0, 0)
 
 
 def test_refusals_name_the_remedy(monkeypatch):
@@ -101,35 +132,3 @@ def test_refusals_name_the_remedy(monkeypatch):
 def test_sizes_must_be_powers_of_two(options):
     with pytest.raises(ConfigError, match="powers of two"):
         Triton(**options)
-
-
-POINTERS = dict.fromkeys(["qkv", "output", "gradient", "qkv_gradient"])
-SCALARS = {"scale": "fp32", "dropout": "fp32", "seed": "i32", "rows": "*i32", "tiles": "*i32"}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("dtype", "tile", "step"), [("bf16", 64, 64), ("fp32", 32, 32)])
-@pytest.mark.parametrize("name", ["attend", "query_gradient", "key_value_gradient"])
-def test_the_kernels_compile_for_an_h100(name, dtype, tile, step, tmp_path, monkeypatch):
-    triton = pytest.importorskip("triton")
-    if interpreted():
-        pytest.skip("the interpreter compiles nothing")
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    from mate_cli.attention.backends import triton_kernels
-
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    kernel = getattr(triton_kernels, name)
-    constants = {"BLOCKS": 2, "HEADS": 6, "SIZE": 64, "WIDTH": 64, "TILE": tile, "STEP": step, "WIDEN": False}
-    constants |= {"BIASED": True, "DROPPED": True, "PRECISION": "ieee"}
-    types = {argument: "*" + dtype if argument in POINTERS else "*fp32" for argument in kernel.arg_names}
-    types |= {argument: SCALARS[argument] for argument in types if argument in SCALARS}
-    types |= dict.fromkeys(constants, "constexpr")
-    places = {(kernel.arg_names.index(argument),): value for argument, value in constants.items()}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, type_ in enumerate(types.values()) if type_.startswith("*")}
-    source = ASTSource(fn=kernel, signature=types, constexprs=places, attrs=aligned)
-    options = {"num_warps": 4, "num_stages": 2 if dtype == "bf16" else 1}
-    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-    assert compiled.metadata.shared < 99 * 1024  # what every GPU from Ampere on has for a program
-    assert ("warp_group_dot" in compiled.asm["ttgir"]) == (dtype == "bf16")

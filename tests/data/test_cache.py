@@ -7,6 +7,7 @@ import torch
 from mate_cli.attention.backends.segments import Segments
 from mate_cli.attention.base import Planner
 from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.segment_tables import CALL_COST
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.cache import encode_split
@@ -157,7 +158,7 @@ def test_attention_is_planned_where_batches_are_made(serializer, tmp_path):
         options = replace(loading(tmp_path, workers), prepare=Planner(((pattern, Segments()),)))
         data = TableDataModule(Sample(), serializer, options, list, list)
         data.follow(Schedule(batch_size=4, micro_batch=4, total_steps=3))
-        planned.append([batch.prepared[pattern, "segment_tables"] for batch in data.train_dataloader()])
+        planned.append([batch.prepared[pattern, ("segment_tables", CALL_COST)] for batch in data.train_dataloader()])
     for here, there in zip(*planned, strict=True):
         assert len(here.classes) == len(there.classes) > 1
         assert torch.equal(here.gradients.rows, there.gradients.rows)

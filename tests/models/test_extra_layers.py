@@ -54,8 +54,8 @@ def tables(count=5):
 
 
 def in_batches(batch, size):
-    every = range(0, len(batch.input_ids), size)
-    return [batch._map(lambda tensor, start=start: tensor[start : start + size]) for start in every]
+    every = [slice(start, start + size) for start in range(0, len(batch.input_ids), size)]
+    return [replace(batch, **{name: tensor[some] for name, tensor in batch.tensors().items()}) for some in every]
 
 
 def prepared(scheme, **options):

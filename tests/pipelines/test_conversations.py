@@ -2,9 +2,9 @@
 
 import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
-from omegaconf import OmegaConf
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.sample.reader import Sample
@@ -17,6 +17,7 @@ from mate_cli.models.tapas import Tapas
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.evaluation import evaluation
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION, evaluate, save_result
+from mate_cli.runs.configuration import Hardware
 from mate_cli.runs.record import RunFolder
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -24,7 +25,7 @@ from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 TABLE = Table("t", (Cell("place"),), tuple((Cell(f"place {n}"),) for n in range(6)))
-HARDWARE = {"accelerator": "cpu", "devices": 1, "nodes": 1, "strategy": "auto", "precision": "32-true", "threads": None}
+HARDWARE = Hardware(accelerator="cpu", precision="32-true", micro_batch=8, workers=0, threads=None)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def parts(tmp_path):
 
 
 def test_each_question_is_given_the_models_own_answer_to_the_one_before(parts, tmp_path):
-    result = evaluate(parts, OmegaConf.create({"hardware": HARDWARE}), "dev")
+    result = evaluate(parts, SimpleNamespace(hardware=HARDWARE), "dev")
     assert result.answers == {"a/0": "1", "a/1": "2", "a/2": "3", "b/0": "1", "b/1": "2"}
     assert result.metrics == {
         "accuracy": 3 / 5,
@@ -105,7 +106,7 @@ def test_each_question_is_given_the_models_own_answer_to_the_one_before(parts, t
 
 
 def test_confidences_are_calibrated_where_there_are_enough_answers(parts, tmp_path, monkeypatch):
-    result = evaluate(parts, OmegaConf.create({"hardware": HARDWARE}), "dev")
+    result = evaluate(parts, SimpleNamespace(hardware=HARDWARE), "dev")
     save_result(RunFolder(tmp_path), "dev", result)
     assert not (tmp_path / CALIBRATION).exists()
     monkeypatch.setattr(evaluation, "FEWEST_ANSWERS", 5)

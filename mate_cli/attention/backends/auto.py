@@ -4,43 +4,53 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from mate_cli.attention.backends.native import Native
 from mate_cli.attention.backends.native_build import native_kernels
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.backends.triton import Triton
 from mate_cli.attention.base import AttentionBackend, Work
 from mate_cli.attention.pattern import SegmentedPattern
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
+from mate_cli.errors import ConfigError
 
 TOKEN_COST = {"native": 30, "segments": 105}
 """What gathering costs per token, in (query, key) pairs of the dense kernel; measured on a CPU."""
 
 GPU_TOKENS = 2048
-"""Below this many tokens a GPU attends densely; a guess, not measured."""
+"""Below this many tokens a GPU without Triton attends densely; a guess, not measured."""
 
 
 class Auto(AttentionBackend):
     """Dense attention where a batch is short or its rows and columns are long, segments elsewhere.
 
-    On a CPU with a compiler that is `native`, else `segments`. All are exact, so that the choice changes nothing but
-    time. `chosen` counts the batches of each.
+    On a CPU with a compiler that is `native`, on a GPU that can run it `triton`, else `segments`. All are exact, so
+    that the choice changes nothing but time. `chosen` counts the batches of each.
     """
 
     leaves_choice: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._backends: dict[str, AttentionBackend] = {"sdpa": Sdpa(), "segments": Segments(), "native": Native()}
-        self._gpu = torch.cuda.is_available()
+        self._backends: dict[str, AttentionBackend] = {
+            "sdpa": Sdpa(),
+            "segments": Segments(),
+            "native": Native(),
+            "triton": Triton(),
+        }
+        self._by_device: dict[str, str] = {}
         self.chosen: Counter[str] = Counter()
 
+    def check_machine(self, device: str) -> None:
+        """Look up what computes segments on a kind of device: GPUs can only be asked by the process that uses them."""
+        self._by_device[device] = self._segment_backend(device)
+
     def prepare(self, plan: AttentionPlan) -> None:
-        """Derive what the choice will ask of the plan; batches are expected to go to a GPU where there is one."""
-        self._backends[fastest(plan, on_gpu=self._gpu)].prepare(plan)
+        """Choose, and derive what the choice will ask of the plan."""
+        self._backends[self.choose(plan)].prepare(plan)
 
     def forward(self, qkv: Tensor, plan: AttentionPlan, key_bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """Attend: [P, 3, N, H] to [P, N, H]."""
@@ -66,17 +76,43 @@ class Auto(AttentionBackend):
         self.chosen = Counter({name: int(counts[name]) for name in self._backends if name in counts})
 
     def choose(self, plan: AttentionPlan) -> str:
-        """The backend for this batch, by its name in `conf/attention`; decided once per batch."""
-        return plan.derive("auto", lambda plan: fastest(plan, on_gpu=plan.batch.input_ids.is_cuda))
+        """The backend for this batch, by its name in `conf/attention`; decided once per batch and kind of device."""
+        return plan.derive(("auto", plan.device), self._fastest)
+
+    def _fastest(self, plan: AttentionPlan) -> str:
+        """The exact backend that should be fastest on this batch, by counted pairs."""
+        pattern, (examples, tokens) = plan.pattern, plan.packing.shape
+        if isinstance(pattern, Full):
+            return "segments"  # which is dense, but for the padding
+        if not isinstance(pattern, SegmentedPattern):
+            return "sdpa"
+        if plan.device not in self._by_device:
+            self.check_machine(plan.device)
+        name = self._by_device[plan.device]
+        if name == "triton":
+            return name
+        if plan.device != "cpu" and tokens < GPU_TOKENS:
+            return "sdpa"
+        needed = segment_tasks(plan).pairs / pattern.num_heads + TOKEN_COST[name] * sum(plan.packing.lengths)
+        return name if needed < examples * tokens**2 else "sdpa"
+
+    def _segment_backend(self, device: str) -> str:
+        if device == "cpu":
+            return "segments" if native_kernels() is None else "native"
+        try:
+            self._backends["triton"].check_machine(device)
+        except ConfigError:
+            return "segments"
+        return "triton"
 
 
-def fastest(plan: AttentionPlan, *, on_gpu: bool) -> str:
-    """The exact backend that should be fastest on this batch, by counted pairs; its name in `conf/attention`."""
-    pattern, (examples, tokens) = plan.pattern, plan.packing.shape
-    if isinstance(pattern, Full):
-        return "segments"  # which is dense, but for the padding
-    if not isinstance(pattern, SegmentedPattern) or (on_gpu and tokens < GPU_TOKENS):
-        return "sdpa"
-    name = "segments" if on_gpu or native_kernels() is None else "native"
-    needed = segment_tasks(plan).pairs / pattern.num_heads + TOKEN_COST[name] * sum(plan.packing.lengths)
-    return name if needed < examples * tokens**2 else "sdpa"
+def portable(backend: AttentionBackend, device: str) -> AttentionBackend:
+    """The backend, or `Auto` where this machine lacks what it needs on a kind of device.
+
+    Weights do not depend on how attention is computed, so that a finished run moves between machines.
+    """
+    try:
+        backend.check_machine(device)
+    except ConfigError:
+        return Auto()
+    return backend

@@ -17,7 +17,6 @@ from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
-from mate_cli.tokenization.layout import map_tensors
 
 TILE = 128
 """Tokens on each side of a tile: what FlexAttention's own sizes divide."""
@@ -58,7 +57,11 @@ class Flex(SegmentBackend):
         if dropout:
             remedy = "Set model.attention_dropout=0, or use attention=segments"
             raise ConfigError("flex cannot drop attention weights", where="attention", remedy=remedy)
-        if not torch.cuda.is_available():
+        self.check_machine("cuda")
+
+    def check_machine(self, device: str) -> None:
+        """Accept CUDA devices."""
+        if device != "cuda" or not torch.cuda.is_available():
             remedy = "Use attention=auto or attention=segments"
             raise ConfigError("flex needs a CUDA device", where="attention", remedy=remedy)
 
@@ -160,9 +163,7 @@ def _sort_views(plan: AttentionPlan) -> SortedViews:
     places = np.empty(len(rows), dtype=np.int32)
     places[rows] = np.arange(order.size).reshape(order.shape)[:, :tokens].ravel()
     arrays = (order.ravel(), places, example, segment, _tiles(example, segment))
-    device = plan.batch.input_ids.device
-    views: SortedViews = map_tensors(SortedViews(*map(_tensors, arrays)), lambda tensor: tensor.to(device))
-    return views
+    return SortedViews(*map(_tensors, arrays))
 
 
 def _tensors(value: Any) -> Any:  # noqa: ANN401 - an array, or a tuple of these

@@ -15,7 +15,6 @@ from mate_cli.attention.pattern import AttentionPattern
 from mate_cli.attention.plan import AttentionPlan
 from mate_cli.attention.segment_tasks import segment_tasks
 from mate_cli.errors import ConfigError
-from mate_cli.tokenization.layout import map_tensors
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -42,11 +41,15 @@ class Triton(SegmentBackend):
     def supports(self, pattern: AttentionPattern, dropout: float = 0.0) -> None:
         """Accept patterns made of segments, where Triton can run."""
         super().supports(pattern, dropout)
-        if not torch.cuda.is_available() and not interpreted():
-            remedy = "Use attention=auto or attention=segments"
+        self.check_machine("cuda")
+
+    def check_machine(self, device: str) -> None:
+        """Accept CUDA devices of compute capability 8.0 or later, where Triton is installed."""
+        remedy = "Use attention=auto or attention=segments"
+        if not interpreted() and (device != "cuda" or not torch.cuda.is_available()):
             raise ConfigError("triton needs a CUDA device", where="attention", remedy=remedy)
         if not interpreted() and torch.cuda.get_device_capability() < (8, 0):
-            raise ConfigError("triton needs a GPU of 2020 or later", where="attention", remedy="Use attention=segments")
+            raise ConfigError("triton needs a GPU of 2020 or later", where="attention", remedy=remedy)
         if find_spec("triton") is None:
             raise ConfigError("Triton is not installed", where="attention", remedy="pip install triton")
 
@@ -74,9 +77,4 @@ class Triton(SegmentBackend):
         return segment_attention(qkv.to(dtype), bias, seed, tiling, [*self.tiles, self.step], dropout)
 
     def _tiling(self, plan: AttentionPlan) -> Tiling:
-        return plan.derive(("triton", self.tiles), self._cut)
-
-    def _cut(self, plan: AttentionPlan) -> Tiling:
-        device = plan.batch.input_ids.device
-        tiling: Tiling = map_tensors(cut(segment_tasks(plan), self.tiles), lambda tensor: tensor.to(device))
-        return tiling
+        return plan.derive(("triton", self.tiles), lambda plan: cut(segment_tasks(plan), self.tiles))

@@ -1,8 +1,9 @@
 """The kernels of the triton backend: one program per tile of queries (or of keys) and head, no atomics.
 
 A table row r = token * V + block stands for a token in one of the V blocks of heads, so that r * HEADS + head is its
-place in [P, N]. A tile is six integers: the first and the end of its rows, then the start and number of the global
-partners, then of the other ones. Which queries see a key is symmetric, so the same tiles serve both roles.
+place in [P, N]. A tile is seven integers: the first and the end of its rows, then the start and number of the global
+partners, then of the other ones, and the plane that its results go to: long lists of partners are cut, and each part
+has a plane of its own. Which queries see a key is symmetric, so the same tiles serve both roles.
 Source: Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", algorithms 1 and 2;
 Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox); Wellons, "Prospecting for Hash Functions"
 (the constants of the mixing function).
@@ -27,6 +28,12 @@ def _own_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor
     positions = tl.load(tile) + tl.arange(0, TILE)
     real = positions < tl.load(tile + 1)
     return tl.load(rows + positions, mask=real, other=0), real
+
+
+@triton.jit
+def _plane(tile: tl.tensor, plane_rows: tl.tensor) -> tl.tensor:
+    """What to add to places in [P, N] to find those of the tile's plane."""
+    return tl.load(tile + 6).to(tl.int64) * plane_rows
 
 
 @triton.jit
@@ -100,7 +107,7 @@ def _survival(query_words: tl.tensor, key_words: tl.tensor, dropout: tl.tensor) 
     return tl.where(tl.uint_to_uniform_float(bits ^ (bits >> 16)) >= dropout, 1 / (1 - dropout), 0.0)
 
 
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["first", "plane_rows", "seed"])
 def attend(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -108,6 +115,8 @@ def attend(
     lse: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
+    first: tl.tensor,
+    plane_rows: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -123,7 +132,7 @@ def attend(
     WIDEN: tl.constexpr,
 ) -> None:
     """Attended values [P, N, H] and log-sum-exp [P, N] of a tile of queries, by an online softmax over its keys."""
-    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     query_row, real_query = _own_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
     exists = real_query[:, None] & real_column
@@ -153,12 +162,14 @@ def attend(
             weights *= _survival(words[:, None], _words(seed, key_row, head, KEY)[None, :], dropout)
         attended = attended * shrink[:, None] + _dot(weights.to(value.dtype), value, PRECISION, WIDEN)
         top = higher
-    attended = attended / total[:, None]
-    tl.store(output + place, attended.to(output.dtype.element_ty), mask=exists)
-    tl.store(lse + query_row * HEADS + head, top + tl.log2(total), mask=real_query)
+    # Of a part whose keys all have a bias of -inf nothing is left, and its plane weighs nothing.
+    attended = attended / tl.where(total > 0, total, 1.0)[:, None]
+    plane = _plane(tile, plane_rows)
+    tl.store(output + plane * SIZE + place, attended.to(output.dtype.element_ty), mask=exists)
+    tl.store(lse + plane + query_row * HEADS + head, top + tl.log2(total), mask=real_query)
 
 
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["first", "plane_rows", "seed"])
 def query_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -169,6 +180,8 @@ def query_gradient(
     qkv_gradient: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
+    first: tl.tensor,
+    plane_rows: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -184,7 +197,7 @@ def query_gradient(
     WIDEN: tl.constexpr,
 ) -> None:
     """The gradient of a tile of queries; leaves delta [P, N] = sum(gradient * output) for the other kernel."""
-    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     query_row, real_query = _own_rows(rows, tile, TILE)
     place, real_column = _places(query_row, head, HEADS, SIZE, WIDTH)
     exists, query_shift = real_query[:, None] & real_column, _shift(query_row, QUERY, BLOCKS, HEADS, SIZE)
@@ -214,10 +227,10 @@ def query_gradient(
         pull = weights * (pull - own_delta[:, None])
         summed += _dot(pull.to(key.dtype), key, PRECISION, WIDEN)
     summed = (summed * scale).to(qkv_gradient.dtype.element_ty)
-    tl.store(qkv_gradient + place + query_shift, summed, mask=exists)
+    tl.store(qkv_gradient + _plane(tile, plane_rows) * (3 * SIZE) + place + query_shift, summed, mask=exists)
 
 
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["first", "plane_rows", "seed"])
 def key_value_gradient(
     qkv: tl.tensor,
     key_bias: tl.tensor,
@@ -228,6 +241,8 @@ def key_value_gradient(
     bias_gradient: tl.tensor,
     rows: tl.tensor,
     tiles: tl.tensor,
+    first: tl.tensor,
+    plane_rows: tl.tensor,
     scale: tl.tensor,
     dropout: tl.tensor,
     seed: tl.tensor,
@@ -243,7 +258,7 @@ def key_value_gradient(
     WIDEN: tl.constexpr,
 ) -> None:
     """The gradients of a tile of keys and values, over all queries that see them; scores are [keys, queries]."""
-    tile, head = tiles + tl.program_id(0) // HEADS * 6, tl.program_id(0) % HEADS
+    tile, head = tiles + (first + tl.program_id(0) // HEADS) * 7, tl.program_id(0) % HEADS
     key_row, real_key = _own_rows(rows, tile, TILE)
     place, real_column = _places(key_row, head, HEADS, SIZE, WIDTH)
     exists, key_shift = real_key[:, None] & real_column, _shift(key_row, KEY, BLOCKS, HEADS, SIZE)
@@ -275,6 +290,8 @@ def key_value_gradient(
         if BIASED:
             bias_sum += tl.sum(pull, 1)
     key_sum = (key_sum * scale).to(qkv_gradient.dtype.element_ty)
+    plane = _plane(tile, plane_rows)
+    qkv_gradient += plane * (3 * SIZE)
     tl.store(qkv_gradient + place + key_shift, key_sum, mask=exists)
     tl.store(qkv_gradient + place + value_shift, value_sum.to(qkv_gradient.dtype.element_ty), mask=exists)
-    tl.store(bias_gradient + key_row * HEADS + head, bias_sum, mask=real_key)
+    tl.store(bias_gradient + plane + key_row * HEADS + head, bias_sum, mask=real_key)

@@ -1,8 +1,12 @@
-"""The triton backend's kernels as an operator of PyTorch: known to autograd, and opaque to torch.compile."""
+"""The triton backend's kernels as operators of PyTorch: known to autograd, and opaque to torch.compile.
+
+The operators are declared by `torch.library` itself and not by its `custom_op`, whose checks in Python cost a call more
+host time than the kernels need on a short batch.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -13,7 +17,15 @@ from mate_cli.attention.backends.triton_tiles import Tiling, interpreted
 
 Tensors = tuple[Tensor, Tensor]
 
-COMMON = "Tensor? key_bias, Tensor seed, Tensor rows, Tensor[] tiles, int[] sizes, int heads, float dropout"
+COMMON = (
+    "Tensor? key_bias, Tensor seed, Tensor rows, Tensor tiles, int[] ends, int[] sizes, int heads, int planes,"
+    " float dropout"
+)
+LIBRARY: Any = torch.library.Library("mate", "FRAGMENT")  # type: ignore[no-untyped-call]
+LIBRARY.define(f"segment_attention(Tensor qkv, {COMMON}) -> (Tensor, Tensor)")
+LIBRARY.define(
+    f"segment_attention_backward(Tensor qkv, Tensor output, Tensor lse, Tensor gradient, {COMMON}) -> (Tensor, Tensor)"
+)
 
 
 def segment_attention(
@@ -29,82 +41,81 @@ def segment_attention(
         sizes: queries in the tiles of each launch, then keys taken at a time.
         dropout: the probability of dropping an attention weight.
     """
-    tables = list(tiling.tiles)
-    return _attend(qkv.contiguous(), key_bias, seed, tiling.rows, tables, sizes, tiling.heads, dropout)[0]
+    given = (key_bias, seed, tiling.rows, tiling.tiles, list(tiling.ends), sizes, tiling.heads, tiling.planes, dropout)
+    output: Tensor = _Attention.apply(qkv.contiguous(), *given)  # type: ignore[no-untyped-call]
+    return output
 
 
-@torch.library.custom_op(
-    "mate::segment_attention", mutates_args=(), schema=f"(Tensor qkv, {COMMON}) -> (Tensor, Tensor)"
-)
-def _attend(
-    qkv: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor,
-    rows: Tensor,
-    tiles: list[Tensor],
-    sizes: list[int],
-    heads: int,
-    dropout: float,
-) -> Tensors:
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, *given: Any) -> Tensor:  # noqa: ANN401 - torch's own context
+        key_bias, seed, rows, tiles, *ctx.rest = given
+        output, lse = torch.ops.mate.segment_attention.default(qkv, *given)
+        ctx.save_for_backward(qkv, output, lse, key_bias, seed, rows, tiles)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:  # noqa: ANN401 - torch's own context
+        qkv, output, lse, *given = ctx.saved_tensors
+        gradient = gradient.to(qkv.dtype).contiguous()
+        found = torch.ops.mate.segment_attention_backward.default(qkv, output, lse, gradient, *given, *ctx.rest)
+        bias_gradient = None if given[0] is None else found[1].sum(1)
+        return found[0], bias_gradient, *[None] * 8
+
+
+class Launch(NamedTuple):
+    """How the tiles of one size are computed.
+
+    Args:
+        width: columns that a program works on, the head size or the next power of two.
+        step: keys that a program takes at a time.
+    """
+
+    width: int
+    step: int
+    warps: int
+    stages: int
+
+
+def launch_options(tile: int, step: int, head_size: int, bytes_per_number: int) -> Launch:
+    """How tiles of so many queries are launched, so that they fit the shared memory of every GPU from Ampere on.
+
+    Chosen by what ptxas reports for head size 64 and sm_90: hardly a register is spilled. In 32 bits heads of more than
+    64 take 16 keys at a time: 32 of them would need 104 KB, and GPUs for desktops have 99.
+    """
+    width = max(16, triton.next_power_of_2(head_size))
+    if bytes_per_number == 4:
+        return Launch(width, min(step, 32 if width <= 64 else 16), 8 if tile > 32 else 4, 1)
+    return Launch(width, step, 8 if tile > 64 else 4, 2)
+
+
+def _attend(qkv: Tensor, key_bias: Tensor | None, *given: Any) -> Tensors:
     """Attended values [P, N, H] and log-sum-exp in base 2 [P, N]."""
     output, lse = _like_output(qkv)
-    given = (qkv, key_bias, output, lse, rows)
-    _launch(kernels.attend, given, tiles, sizes, heads, dropout, seed)
-    return output, lse
+    if (planes := given[-2]) == 1:
+        _launch(kernels.attend, (qkv, key_bias, output, lse), *given)
+        return output, lse
+    parts = output.new_zeros(planes, *output.shape, dtype=torch.float32)
+    sums = lse.new_full((planes, *lse.shape), -torch.inf)
+    _launch(kernels.attend, (qkv, key_bias, parts, sums), *given)
+    top = sums.amax(0)
+    weights = (sums - top).exp2_()
+    total = weights.sum(0)
+    return (parts.mul_(weights[..., None]).sum(0) / total[..., None]).to(output.dtype), top + total.log2()
 
 
-@_attend.register_fake
-def _(qkv: Tensor, *rest: object) -> Tensors:
-    return _like_output(qkv)
-
-
-@torch.library.custom_op(
-    "mate::segment_attention_backward",
-    mutates_args=(),
-    schema=f"(Tensor qkv, Tensor output, Tensor lse, Tensor gradient, {COMMON}) -> (Tensor, Tensor)",
-)
 def _attend_backward(
-    qkv: Tensor,
-    output: Tensor,
-    lse: Tensor,
-    gradient: Tensor,
-    key_bias: Tensor | None,
-    seed: Tensor,
-    rows: Tensor,
-    tiles: list[Tensor],
-    sizes: list[int],
-    heads: int,
-    dropout: float,
+    qkv: Tensor, output: Tensor, lse: Tensor, gradient: Tensor, key_bias: Tensor | None, *given: Any
 ) -> Tensors:
     """The gradients of qkv [P, 3, N, H] and of the bias, still by head [P, N]."""
-    qkv_gradient, bias_gradient, delta = torch.empty_like(qkv), torch.empty_like(lse), torch.empty_like(lse)
-    given = (qkv, key_bias, output, lse, gradient, delta, qkv_gradient, rows)
-    _launch(kernels.query_gradient, given, tiles, sizes, heads, dropout, seed)
-    given = (qkv, key_bias, lse, gradient, delta, qkv_gradient, bias_gradient, rows)
-    _launch(kernels.key_value_gradient, given, tiles, sizes, heads, dropout, seed)
-    return qkv_gradient, bias_gradient
-
-
-@_attend_backward.register_fake
-def _(qkv: Tensor, output: Tensor, lse: Tensor, *rest: object) -> Tensors:
-    return torch.empty_like(qkv), torch.empty_like(lse)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensors) -> None:  # noqa: ANN401 - torch's own context
-    qkv, key_bias, seed, rows, tiles, ctx.sizes, ctx.heads, ctx.dropout = inputs
-    ctx.save_for_backward(qkv, *output, key_bias, seed, rows, *tiles)
-
-
-def _differentiate(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Any, ...]:  # noqa: ANN401 - torch's own
-    qkv, output, lse, key_bias, seed, rows, *tiles = ctx.saved_tensors
-    given = (key_bias, seed, rows, tiles, ctx.sizes, ctx.heads, ctx.dropout)
-    gradient = gradient.to(qkv.dtype).contiguous()
-    qkv_gradient, by_head = _attend_backward(qkv, output, lse, gradient, *given)
-    bias_gradient = None if key_bias is None else by_head.sum(1)
-    return qkv_gradient, bias_gradient, None, None, [None] * len(tiles), None, None, None
-
-
-_attend.register_autograd(_differentiate, setup_context=_save)
+    delta, planes = torch.empty_like(lse), given[-2]
+    if planes == 1:
+        found = torch.empty_like(qkv), torch.empty_like(lse)
+    else:
+        found = qkv.new_zeros(planes, *qkv.shape, dtype=torch.float32), lse.new_zeros(planes, *lse.shape)
+    _launch(kernels.query_gradient, (qkv, key_bias, output, lse, gradient, delta, found[0]), *given)
+    _launch(kernels.key_value_gradient, (qkv, key_bias, lse, gradient, delta, *found), *given)
+    return found if planes == 1 else (found[0].sum(0).to(qkv.dtype), found[1].sum(0))
 
 
 def _like_output(qkv: Tensor) -> Tensors:
@@ -112,40 +123,58 @@ def _like_output(qkv: Tensor) -> Tensors:
     return qkv.new_empty(tokens, heads, size), qkv.new_empty(tokens, heads, dtype=torch.float32)
 
 
+LIBRARY.impl("segment_attention", _attend, "CompositeExplicitAutograd")
+LIBRARY.impl("segment_attention_backward", _attend_backward, "CompositeExplicitAutograd")
+
+
+@torch.library.register_fake("mate::segment_attention", lib=LIBRARY)
+def _(qkv: Tensor, *given: object) -> Tensors:
+    return _like_output(qkv)
+
+
+@torch.library.register_fake("mate::segment_attention_backward", lib=LIBRARY)
+def _(qkv: Tensor, output: Tensor, lse: Tensor, *given: object) -> Tensors:
+    return torch.empty_like(qkv), torch.empty_like(lse)
+
+
 def _launch(
     kernel: Any,  # noqa: ANN401 - Triton's own type differs when it interprets
-    given: tuple[Tensor | None, ...],
-    tiles: list[Tensor],
+    tensors: tuple[Tensor | None, ...],
+    seed: Tensor,
+    rows: Tensor,
+    tiles: Tensor,
+    ends: list[int],
     sizes: list[int],
     heads: int,
+    planes: int,
     dropout: float,
-    seed: Tensor,
 ) -> None:
     """Run a kernel once for each size of tiles that occurs."""
-    qkv = given[0]
+    qkv = tensors[0]
     assert qkv is not None
-    size, wide = qkv.shape[-1], qkv.element_size() == 4
-    for table, rows in zip(tiles, sizes, strict=False):
-        if len(table):
+    size, first = qkv.shape[-1], 0
+    for end, tile in zip(ends, sizes, strict=False):
+        if end > first:
+            options = launch_options(tile, sizes[-1], size, qkv.element_size())
             with torch.cuda.device_of(qkv):  # type: ignore[no-untyped-call]
-                kernel[(len(table) * heads,)](
-                    *(*given, table, size**-0.5, dropout, int(seed)),
+                kernel[((end - first) * heads,)](
+                    *(*tensors, rows, tiles, first, len(qkv) * qkv.shape[2], size**-0.5, dropout, int(seed)),
                     BLOCKS=qkv.shape[2] // heads,
                     HEADS=heads,
                     SIZE=size,
-                    WIDTH=max(16, triton.next_power_of_2(size)),
-                    TILE=rows,
-                    # Chosen by what ptxas reports for sm_90 and head size 64: hardly a register is spilled.
-                    STEP=min(sizes[-1], 32) if wide else sizes[-1],
-                    BIASED=given[1] is not None,
+                    WIDTH=options.width,
+                    TILE=tile,
+                    STEP=options.step,
+                    BIASED=tensors[1] is not None,
                     DROPPED=dropout > 0,
                     PRECISION=_precision(),
                     WIDEN=interpreted(),
-                    num_warps=8 if rows > (32 if wide else 64) else 4,
-                    num_stages=1 if wide else 2,
+                    num_warps=options.warps,
+                    num_stages=options.stages,
                 )
+        first = end
 
 
 def _precision() -> str:
-    """How float32 is multiplied: as torch.set_float32_matmul_precision says; exactly, unless told otherwise."""
-    return {"highest": "ieee", "high": "tf32x3", "medium": "tf32"}[torch.get_float32_matmul_precision()]
+    """How float32 is multiplied: as PyTorch multiplies it on a GPU; exactly, unless told otherwise."""
+    return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"

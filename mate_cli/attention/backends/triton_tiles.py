@@ -10,10 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mate_cli.attention.segment_tasks import SegmentTasks
+from mate_cli.attention.segment_tasks import Ints, SegmentTasks
 
 LONG = 1024
 """Tiles with more keys than this go to the launch of the largest tiles, which is long enough to hide them."""
+PART, MOST_PARTS = 2048, 4
+"""Longer lists of partners are cut into parts of about so many, but no more parts; guesses, not measured.
+
+Each part has a plane of results of its own, and these are added up: more parts take more memory.
+"""
 
 
 @dataclass(frozen=True)
@@ -24,14 +29,18 @@ class Tiling:
         blocks: of heads, V.
         heads: in each block.
         rows: the table rows in the order of the tasks, Int32 [V * P].
-        tiles: one launch each, Int32 [tiles, 6], longest first: the first and the end of its rows, then start and
-            number of the global partners, then of the other ones.
+        tiles: Int32 [tiles, 7], those of a size after each other, longest first: the first and the end of its rows,
+            then start and number of the global partners, then of the other ones, and the plane of its results.
+        ends: behind the last tile of each size, for as many launches.
+        planes: of results; one where no list of partners is cut.
     """
 
     blocks: int
     heads: int
     rows: Tensor
-    tiles: tuple[Tensor, ...]
+    tiles: Tensor
+    ends: tuple[int, ...]
+    planes: int
 
 
 def interpreted() -> bool:
@@ -39,13 +48,19 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def cut(tasks: SegmentTasks, sizes: Sequence[int]) -> Tiling:
-    """Cut every task's queries into tiles of one of these sizes (ascending)."""
+def cut(tasks: SegmentTasks, sizes: Sequence[int], part: int = PART) -> Tiling:
+    """Cut every task's queries into tiles of one of these sizes (ascending), and partners into parts."""
     starts, queries, *partners = (
         getattr(tasks, name).cpu().numpy()
         for name in ("query_start", "queries", "global_start", "globals", "local_start", "locals")
     )
     keys = partners[1] + partners[3]
+    parts = np.clip(-(-keys // part), 1, MOST_PARTS)
+    planes = np.arange(parts.sum()) - (np.cumsum(parts) - parts).repeat(parts)
+    starts, queries, keys, parts, *partners = (x.repeat(parts) for x in (starts, queries, keys, parts, *partners))
+    begin, end = keys * planes // parts, keys * (planes + 1) // parts
+    partners = _between(partners, begin, end)
+    keys = end - begin
     chosen = np.minimum(np.searchsorted(sizes, queries), len(sizes) - 1)
     chosen[keys > LONG] = len(sizes) - 1
     tables = []
@@ -55,6 +70,23 @@ def cut(tasks: SegmentTasks, sizes: Sequence[int]) -> Tiling:
         count = -(-queries[mine] // size)
         offset = np.arange(count.sum()) - (np.cumsum(count) - count).repeat(count)
         mine = mine.repeat(count)
-        columns = (starts[mine] + offset * size, starts[mine] + queries[mine], *(part[mine] for part in partners))
-        tables.append(torch.from_numpy(np.stack(columns, axis=1).astype(np.int32)))
-    return Tiling(tasks.blocks, tasks.heads, tasks.rows, tuple(tables))
+        kept = (values[mine] for values in (*partners, planes))
+        columns = (starts[mine] + offset * size, starts[mine] + queries[mine], *kept)
+        tables.append(np.stack(columns, axis=1).astype(np.int32))
+    ends = np.cumsum([len(table) for table in tables]).tolist()
+    return Tiling(
+        tasks.blocks,
+        tasks.heads,
+        tasks.rows,
+        torch.from_numpy(np.concatenate(tables)),
+        tuple(ends),
+        int(planes.max(initial=0)) + 1,
+    )
+
+
+def _between(partners: Sequence[Ints], begin: Ints, end: Ints) -> list[Ints]:
+    """The partners from one place of each list to another: starts and numbers of the global and of the other ones."""
+    global_start, num_globals, local_start, _ = partners
+    skipped, taken = np.minimum(begin, num_globals), np.minimum(end, num_globals)
+    behind = begin - skipped
+    return [global_start + skipped, taken - skipped, local_start + behind, end - taken - behind]

@@ -6,20 +6,24 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 
-from mate_cli.errors import MateError
+from mate_cli.errors import ConfigError, MateError
 
-NO_MEMORY = "can't allocate memory"
-"""In PyTorch's error where the CPU has not enough."""
+NO_MEMORY, NO_GPU_MEMORY = "can't allocate memory", "CUDA error: out of memory"
+"""In PyTorch's errors where a CPU or a GPU has not enough."""
+LONGEST_REASON = 200
+"""Letters of an error of a library in a record."""
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 FORGET_PEAK = "5"
 
 Call = Callable[[], object]
+Result = TypeVar("Result")
 Clock = Callable[[], tuple[float, float]]
 
 
@@ -89,8 +93,13 @@ def interleaved(
     for _ in range(rounds):
         if before is not None:
             before()
-        for name, times in taken.items():
-            times.append(timed(calls[name], read))
+        for name in list(taken):
+            spent = attempt(partial(timed, calls[name], read))
+            if isinstance(spent, NotRun):
+                refused[name] = spent
+                del taken[name]
+            else:
+                taken[name].append(spent)
     timings = {name: _median(times, ready[name][1]) for name, times in taken.items()}
     return {name: timings.get(name) or refused[name] for name in calls}
 
@@ -120,21 +129,37 @@ def timed(call: Call, read: Clock) -> tuple[float, float]:
 
 
 def warm_up(call: Call, read: Clock, device: torch.device) -> tuple[float, float | None] | NotRun:
-    """Wall seconds and MB of the first call, or why it failed: a backend's refusal, or no memory."""
+    """Wall seconds and MB of the first call, or why it failed."""
     spent: list[tuple[float, float]] = []
+    memory = attempt(lambda: peak_mb(lambda: spent.append(timed(call, read)), device))
+    return memory if isinstance(memory, NotRun) else (spent[0][0], memory)
+
+
+def attempt(call: Callable[[], Result]) -> Result | NotRun:
+    """The result of a call, or why it failed: a refusal, a compiler's error, too little memory, a fault of a kernel.
+
+    Raises:
+        ConfigError: a key of the benchmark itself is wrong.
+    """
     try:
-        memory = peak_mb(lambda: spent.append(timed(call, read)), device)
-    except MateError as error:
-        return NotRun(error.problem)
-    except NotImplementedError as error:
-        return NotRun(str(error).splitlines()[0] if str(error) else "not implemented")
-    except (torch.OutOfMemoryError, MemoryError):
-        return NotRun("out of memory")
-    except RuntimeError as error:
-        if NO_MEMORY not in str(error):
+        return call()
+    except Exception as error:
+        if isinstance(error, ConfigError) and (error.where or "").startswith("benchmark"):
             raise
-        return NotRun("out of memory")
-    return spent[0][0], memory
+        return NotRun(failure_text(error))
+
+
+def failure_text(error: Exception) -> str:
+    """Why something failed, in one line."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if isinstance(error, MateError):
+        return error.problem
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or NO_MEMORY in text or NO_GPU_MEMORY in text:
+        return "out of memory"
+    if isinstance(error, NotImplementedError):
+        return text or "not implemented"
+    name = type(error).__name__
+    return f"{name}: {text[:LONGEST_REASON]}" if text else name
 
 
 def peak_mb(call: Call, device: torch.device) -> float | None:

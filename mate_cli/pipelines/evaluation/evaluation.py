@@ -15,6 +15,7 @@ from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
 from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
@@ -123,8 +124,12 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
-    """All predictions of a loader."""
-    with quiet_lightning():
+    """All predictions of a loader.
+
+    Raises:
+        RunError: a GPU has too little memory for them.
+    """
+    with quiet_lightning(), explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)):
         pl.Trainer(**placement(cfg.hardware)).predict(task, loader, return_predictions=False)
     return task.collected()
 

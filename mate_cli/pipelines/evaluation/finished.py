@@ -21,7 +21,7 @@ from mate_cli.pipelines.summary import results_table
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
-from mate_cli.runs.record import RunFolder
+from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
 
@@ -88,13 +88,14 @@ def evaluate_run(run: str, splits: Sequence[str], here: Here) -> RunFolder:
     """
     folder = open_run(run)
     record = folder.read_record()
-    score = partial(answer_split, *open_stages(folder, here)) if record.stages else _scorer(folder, here)
+    score, stages = _system_scorer(folder, here) if record.stages else _scorer(folder, here)
     to = _results_folder(folder, here)
     named: dict[str, float] = {}
     for split in splits:
         own = {f"{split}/{name}": value for name, value in score(split, to).items()}
         to.write_json(f"evaluation/{split}.json" if to is folder else f"{split}.json", own)
         named |= own
+    note_machine(record, folder, stages)
     console = Console()
     console.print(results_table(named, f"{record.experiment}, best weights"))
     console.print(f"run folder: {folder.path}", soft_wrap=True)
@@ -119,8 +120,22 @@ def _results_folder(folder: RunFolder, here: Here) -> RunFolder:
     raise AssertionError
 
 
-def _scorer(folder: RunFolder, here: Here) -> Scorer:
-    """What predicts and scores a split by the weights of one run."""
+def note_machine(record: RunRecord, folder: RunFolder, stages: Mapping[str, Parts]) -> None:
+    """Say in a run's record what this machine lacks of it, and what stood in; of a system by the names of stages."""
+    pairs = [(name, *fact) for name, parts in stages.items() for fact in parts.facts.items()]
+    if found := {", ".join(filter(None, (name, key))): fact for name, key, fact in pairs}:
+        record.facts |= found
+        folder.write_record(record)
+
+
+def _system_scorer(folder: RunFolder, here: Here) -> tuple[Scorer, Mapping[str, Parts]]:
+    """Predicts and scores a split by the stages of a run; and the parts of these."""
+    system, stages = open_stages(folder, here)
+    return partial(answer_split, system, stages), {name: stage.parts for name, stage in stages.items()}
+
+
+def _scorer(folder: RunFolder, here: Here) -> tuple[Scorer, Mapping[str, Parts]]:
+    """Predicts and scores a split by the weights of one run; and its parts."""
     config = here.config(folder)
     parts = load_best(config, folder)
 
@@ -129,7 +144,7 @@ def _scorer(folder: RunFolder, here: Here) -> Scorer:
         save_result(to, split, result)
         return result.metrics
 
-    return score
+    return score, {"": parts}
 
 
 def predict_file(run: str, questions: str, output: Path, here: Here) -> Path:

@@ -164,4 +164,4 @@ def _typed(settings: Mapping[str, Any], folder: Path, here: Here) -> ModelConfig
 
 def _assembled(config: ModelConfig, folder: Path, dataset: TableDataset) -> Parts:
     with reading(folder, CheckpointError, "its settings do not fit this version of mate", AGAIN):
-        return assemble(config, dataset)
+        return assemble(config, dataset, moved=True)

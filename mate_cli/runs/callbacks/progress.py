@@ -27,7 +27,8 @@ class FollowTraining(pl.Callback):
 
     def __init__(self, trackers: Trackers, clock: Clock, log_every: int, console: Console) -> None:
         self.trackers, self.clock, self.log_every, self.console = trackers, clock, log_every, console
-        self.examples = self.tokens = self._new_tokens = 0
+        self.examples = self.tokens = 0
+        self._new_tokens: list[torch.Tensor] = []
         self.seconds, self.steps = 0.0, 0  # steps since this process began
         self._losses: list[torch.Tensor] = []
         self._loss: float | None = None
@@ -84,12 +85,12 @@ class FollowTraining(pl.Callback):
         """Count, show and log."""
         self.seconds += time.monotonic() - self._began
         self.examples += len(batch.input_ids) * ranks.world_size()
-        self._new_tokens += int(batch.attention_mask.sum())
+        self._new_tokens.append(batch.attention_mask.sum())
         self._losses.append(outputs["loss"].detach())
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
-        self.tokens += int(ranks.total([self._new_tokens])[0])
-        self._new_tokens = 0
+        self.tokens += int(ranks.total([int(torch.stack(self._new_tokens).sum())])[0])
+        self._new_tokens.clear()
         self.steps += 1
         if trainer.global_step % self.log_every == 0:
             self._log(trainer)

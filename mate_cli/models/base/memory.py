@@ -1,0 +1,104 @@
+"""Memory counted, not measured: what a training step holds at most, and how many examples fit a device.
+
+The convention: each tensor that the backward pass needs counts once, with the weights, their gradients and the two
+moments of Adam. Attention counts as `triton` and PyTorch's fused kernels do it, without its scores. What libraries and
+the allocator take besides is left to `USABLE`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.table_encoder import TableEncoder
+
+USABLE = 0.85
+"""The share of a device's memory to be filled by count; the rest is for libraries and gaps. A guess, not measured."""
+FULL, HALF = 4, 2
+"""Bytes of a number in 32 bits, and in 16."""
+OPTIMIZER = 3 * FULL
+"""Bytes of a weight's gradient and of Adam's two moments."""
+COPIED = ("Segments", "Sdpa", "Flex", "Bucketed", "Eager")
+"""Attention that keeps sorted or padded copies of queries, keys, values and outputs, besides these themselves."""
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """What decides the memory of a training step, but for the number of examples.
+
+    Args:
+        layers: the shape of each layer.
+        parameters: of the whole network.
+        tokens: of the longest example.
+        half: activations are in 16 bits (bf16-mixed, 16-mixed), the stream between layers and the weights in 32.
+        copies: attention keeps copies of what it is given, see `COPIED`.
+        checkpointing: only the states between layers are kept, and one layer at a time is computed again.
+        shards: processes among which weights, gradients and moments are divided.
+    """
+
+    layers: tuple[EncoderSize, ...]
+    parameters: int
+    tokens: int
+    half: bool = True
+    copies: bool = False
+    checkpointing: bool = False
+    shards: int = 1
+
+    @property
+    def weights(self) -> int:
+        """Bytes of weights, gradients and moments; with those of autocast's copies in 16 bits."""
+        return self.parameters * (FULL + OPTIMIZER + HALF * self.half) // self.shards
+
+    def layer(self, size: EncoderSize) -> int:
+        """Bytes per token that the backward pass of one layer needs: 38 x D in 16 bits where I is 4 x D.
+
+        Inputs of the joint projection and the first dense layer, queries, keys, values, what is attended, and both
+        sides of the activation; in 32 bits the inputs of both norms; a byte for each number that may be dropped.
+        """
+        width, number = size.hidden_size, HALF if self.half else FULL
+        kept = number * (6 * width + 2 * size.intermediate_size) + 2 * FULL * width + 2 * width
+        return kept + FULL * size.num_heads + self.copies * 4 * number * width
+
+    @property
+    def per_token(self) -> int:
+        """Bytes per token of all layers, of the embeddings and the last states, and of one layer's gradients."""
+        width = max(size.hidden_size for size in self.layers)
+        number = HALF if self.half else FULL
+        ends = 3 * FULL * width + width
+        gradients = max(2 * number * size.intermediate_size + 3 * FULL * size.hidden_size for size in self.layers)
+        if self.checkpointing:
+            kept = sum(FULL * size.hidden_size for size in self.layers) + max(map(self.layer, self.layers))
+        else:
+            kept = sum(map(self.layer, self.layers))
+        return kept + ends + gradients
+
+    def total(self, examples: int) -> int:
+        """Bytes of a step with micro-batches of so many of the longest examples."""
+        return self.weights + examples * self.tokens * self.per_token
+
+    def most_examples(self, memory: float) -> int:
+        """How many of the longest examples fit so many bytes; 0 where none does."""
+        return max(0, int((USABLE * memory - self.weights) // (self.tokens * self.per_token)))
+
+    def with_checkpointing(self) -> "TrainingMemory":
+        """The same, with layers computed again."""
+        return replace(self, checkpointing=True)
+
+
+def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half: bool) -> TrainingMemory:
+    """What decides the memory of training a network on examples of so many tokens.
+
+    Args:
+        encoder: the network, without its head.
+        parameters: of all that is trained.
+        tokens: of the longest example.
+        half: activations are in 16 bits.
+    """
+    encoders = list(encoder.encoders.values())
+    layers = tuple(layer.size for one in encoders for layer in one.layers)
+    copies = _keeps_copies(type(backend).__name__ for backend in encoder.backends)
+    checkpointing = all(one.encoder.gradient_checkpointing for one in encoders)
+    return TrainingMemory(layers, parameters, tokens, half=half, copies=copies, checkpointing=checkpointing)
+
+
+def _keeps_copies(backends: Iterable[str]) -> bool:
+    return any(name in COPIED for name in backends)

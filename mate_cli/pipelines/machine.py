@@ -1,0 +1,63 @@
+"""What this machine has: a profile of hardware filled in, and the device that a process computes on."""
+
+import torch
+
+from mate_cli.errors import ConfigError
+from mate_cli.runs import ranks
+from mate_cli.runs.configuration import Hardware
+
+GPU_WORKERS = 2
+"""Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
+
+
+def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
+    """The profile with a device, a precision and workers in place of `auto` and null.
+
+    Args:
+        hardware: the profile.
+        moved: of a finished run, perhaps trained elsewhere: a precision that this machine lacks is replaced.
+
+    Raises:
+        ConfigError: the machine has no such device, or it cannot compute in this precision.
+    """
+    accelerator = _best_accelerator() if hardware.accelerator == "auto" else hardware.accelerator
+    if accelerator == "gpu" and not torch.cuda.is_available():
+        raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
+    workers = hardware.workers
+    if workers is None:
+        workers = GPU_WORKERS if accelerator == "gpu" else 0
+    found = {"accelerator": accelerator, "workers": workers, "precision": _precision(hardware, accelerator, moved)}
+    return hardware.model_copy(update=found)
+
+
+def device_of(hardware: Hardware) -> torch.device:
+    """The device that this process computes on."""
+    accelerator = fill_in(hardware, moved=True).accelerator
+    if accelerator == "gpu":
+        return torch.device("cuda", ranks.rank() % ranks.devices())
+    return torch.device(accelerator)
+
+
+def _best_accelerator() -> str:
+    if torch.cuda.is_available():
+        return "gpu"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
+    """The precision that is asked for, or the best that the device has where it may be chosen."""
+    asked = hardware.precision
+    if accelerator != "gpu":
+        replaced = asked == "auto" or (moved and asked == "16-mixed")
+        return "32-true" if replaced else asked
+    if asked not in ("auto", "bf16-mixed"):
+        return asked
+    if torch.cuda.is_bf16_supported(including_emulation=False):
+        return "bf16-mixed"
+    if asked == "auto" or moved:
+        return "32-true" if hardware.strategy == "fsdp" else "16-mixed"
+    raise ConfigError(
+        f"{torch.cuda.get_device_name()} has no bfloat16, only an emulation",
+        where="hardware.precision",
+        remedy="Use hardware.precision=16-mixed",
+    )

@@ -1,0 +1,139 @@
+"""What `auto` takes on which kind of device, with a GPU pretended where one is needed."""
+
+import numpy as np
+import pytest
+import torch
+from batches import attend_padded, one_table, pad, projections
+from pretended_gpu import pretended_gpu
+
+from mate_cli.attention.backends.auto import Auto, portable
+from mate_cli.attention.backends.flex import Flex
+from mate_cli.attention.backends.native import Native
+from mate_cli.attention.backends.native_build import native_kernels
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.attention.backends.segments import Segments
+from mate_cli.attention.backends.triton import Triton
+from mate_cli.attention.base import Planner
+from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
+from mate_cli.attention.patterns.same_row_or_column import SameRowOrColumn
+from mate_cli.attention.plan import Plans
+from mate_cli.benchmark.inputs.cases import SHAPES, draw_table, together
+from mate_cli.tokenization.tensor_buffer import map_tensors
+
+PATTERN = RowColumnHeads(16)
+
+
+def planned(device, batch, pattern=PATTERN):
+    """The backend, and the plan that the device would get."""
+    auto = Auto()
+    prepared = Planner(((pattern, auto),)).on(device)(batch)
+    return auto, Plans([pattern], prepared, device)[pattern]
+
+
+def long_tables(shape="hybridqa_like", tokens=2048, count=16):
+    return together([draw_table(shape, tokens, seed) for seed in range(count)])
+
+
+def short_tables():
+    return long_tables(tokens=256, count=2)
+
+
+@pytest.mark.parametrize("card", ["A100", "RTX 4090", "H100"])
+@pytest.mark.parametrize("batch", [short_tables(), long_tables(count=2)], ids=["short", "long"])
+def test_triton_on_a_card_that_can(card, batch):
+    with pretended_gpu(card):
+        auto, plan = planned("cuda", batch)
+        assert auto.choose(plan) == "triton"
+    assert (PATTERN, ("triton", (32, 64))) in plan.derived
+
+
+@pytest.mark.parametrize("card", ["T4", "V100"])
+def test_older_cards_attend_densely_to_short_tables_and_by_segments_to_long_ones(card):
+    with pretended_gpu(card):
+        for batch, name in ((short_tables(), "sdpa"), (long_tables(count=2), "segments")):
+            auto, plan = planned("cuda", batch)
+            assert auto.choose(plan) == name
+
+
+def test_without_triton_a_card_has_segments(monkeypatch):
+    monkeypatch.setattr("mate_cli.attention.backends.triton.find_spec", lambda name: None)
+    with pretended_gpu("H100"):
+        auto, plan = planned("cuda", long_tables(count=2))
+        assert auto.choose(plan) == "segments"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_card_gets_few_classes_of_segments(shape):
+    with pretended_gpu("T4"):
+        _, plan = planned("cuda", long_tables(shape))
+    (tables,) = [value for key, value in plan.derived.items() if "segment_tables" in key[1]]
+    assert 1 <= len(tables.classes) <= 9
+    padded = sum(one.tasks * one.queries * one.keys for one in tables.classes)
+    needed = sum(int((one.key_counts.long() * one.queries).sum()) for one in tables.classes)
+    assert padded < 1.3 * needed
+
+
+@pytest.mark.parametrize("card", ["T4", "A100"])
+def test_a_cpu_run_beside_a_card_is_planned_for_the_cpu(card):
+    with pretended_gpu(card):
+        auto, plan = planned("cpu", long_tables(count=2))
+        assert auto.choose(plan) == ("native" if native_kernels() else "segments")
+
+
+def test_loading_processes_never_ask_the_card(monkeypatch):
+    auto, batch = Auto(), long_tables(count=1)
+    with pretended_gpu():
+        planner = Planner(((PATTERN, auto),)).on("cuda")
+
+    def refused(*_):
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", refused)
+    prepared = planner(batch).prepared
+    assert prepared[PATTERN, ("auto", "cuda")] == "triton"
+
+
+def test_patterns_of_several_segments_stay_dense():
+    with pretended_gpu():
+        auto, plan = planned("cuda", short_tables(), SameRowOrColumn(16))
+        assert auto.choose(plan) == "sdpa"
+
+
+def test_a_plan_for_another_device_changes_nothing_but_time():
+    batch = pad([one_table(np.random.default_rng(0), 20, 20, 6, 16)])
+    pattern, inputs, auto = RowColumnHeads(4), projections(batch), Auto()
+    with pretended_gpu():
+        there = Planner(((pattern, auto),)).on("cuda")(batch)
+    (here,) = Plans([pattern], there)._plans.values()
+    expected = attend_padded(Sdpa(), inputs, Plans([pattern], batch)[pattern])
+    torch.testing.assert_close(attend_padded(auto, inputs, here), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_prepared_plan_has_all_that_a_card_would_ask_for():
+    """What is derived on the card instead would be counted there, and copied."""
+    with pretended_gpu():
+        _, plan = planned("cuda", long_tables(count=2))
+        before = set(plan.derived)
+        Triton()._tiling(plan)
+        found = []
+        map_tensors(tuple(plan.derived.values()), found.append)
+    assert set(plan.derived) == before
+    assert len(found) < 20
+
+
+@pytest.mark.parametrize("backend", [Triton(), Flex()], ids=lambda one: type(one).__name__)
+def test_what_a_machine_lacks_is_replaced(backend, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert isinstance(portable(backend, "cpu"), Auto)
+    with pretended_gpu("A100"):
+        assert portable(backend, "cuda") is backend
+        assert isinstance(portable(backend, "cpu"), Auto)
+    with pretended_gpu("T4"):
+        assert (portable(backend, "cuda") is backend) == isinstance(backend, Flex)
+
+
+@pytest.mark.parametrize("backend", [Sdpa(), Segments(), Native(), Auto()], ids=lambda one: type(one).__name__)
+def test_what_runs_anywhere_stays(backend):
+    assert portable(backend, "cpu") is backend
+    with pretended_gpu("T4"):
+        assert portable(backend, "cuda") is backend

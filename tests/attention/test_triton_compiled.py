@@ -1,0 +1,88 @@
+"""The Triton kernels compiled ahead of time for cards that are not here: all that can be chosen fits each of them."""
+
+import pytest
+
+pytest.importorskip("triton")
+
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+
+from mate_cli.attention.backends import triton_kernels
+from mate_cli.attention.backends.triton import Triton
+from mate_cli.attention.backends.triton_op import launch_options
+from mate_cli.attention.backends.triton_tiles import interpreted
+from mate_cli.models.base.sizes import SIZES
+
+SHARED_MEMORY = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448}
+"""Bytes that a program may have, by compute capability. Source: NVIDIA, CUDA C++ Programming Guide, table of technical
+specifications per compute capability."""
+HEAD_SIZES = sorted({size.head_size for size in SIZES.values()} | {80, 128})
+KERNELS = ("attend", "query_gradient", "key_value_gradient")
+TYPES = {"fp32": 4, "bf16": 2, "fp16": 2}
+TENSORS = ("qkv", "output", "gradient", "qkv_gradient")
+SCALARS = {
+    "scale": "fp32",
+    "dropout": "fp32",
+    "seed": "i32",
+    "first": "i32",
+    "plane_rows": "i32",
+    "rows": "*i32",
+    "tiles": "*i32",
+}
+
+
+def compiled(name, capability, dtype, head_size, tile, precision="ieee", extras=True):
+    """A kernel as `_launch` would have it compiled."""
+    kernel, options = getattr(triton_kernels, name), launch_options(tile, Triton().step, head_size, TYPES[dtype])
+    constants = {"BLOCKS": 2, "HEADS": 6, "SIZE": head_size, "WIDTH": options.width, "TILE": tile, "STEP": options.step}
+    constants |= {"BIASED": extras, "DROPPED": extras, "PRECISION": precision, "WIDEN": False}
+    types = {argument: "*" + dtype if argument in TENSORS else "*fp32" for argument in kernel.arg_names}
+    types |= {argument: SCALARS[argument] for argument in types if argument in SCALARS}
+    types |= dict.fromkeys(constants, "constexpr")
+    places = {(kernel.arg_names.index(argument),): value for argument, value in constants.items()}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, type_ in enumerate(types.values()) if type_.startswith("*")}
+    source = ASTSource(fn=kernel, signature=types, constexprs=places, attrs=aligned)
+    launch = {"num_warps": options.warps, "num_stages": options.stages}
+    return compile(source, target=GPUTarget("cuda", capability, 32), options=launch)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    if interpreted():
+        pytest.skip("the interpreter compiles nothing")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("head_size", HEAD_SIZES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_choice_fits_the_smallest_card(head_size, dtype):
+    """With dropout and a bias, which need the most."""
+    for name in KERNELS:
+        for tile in Triton().tiles:
+            assert compiled(name, 86, dtype, head_size, tile).metadata.shared <= SHARED_MEMORY[86], (name, tile)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("capability", SHARED_MEMORY)
+@pytest.mark.parametrize(("dtype", "head_size"), [("fp32", 64), ("fp32", 128), ("bf16", 64), ("bf16", 128)])
+def test_the_largest_tiles_fit_every_card(capability, dtype, head_size):
+    for name in KERNELS:
+        program = compiled(name, capability, dtype, head_size, max(Triton().tiles))
+        assert program.metadata.shared <= SHARED_MEMORY[capability], name
+        assert program.asm["cubin"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KERNELS)
+def test_hopper_gets_its_own_matrix_products(name):
+    assert "warp_group_dot" in compiled(name, 90, "bf16", 64, 64).asm["ttgir"]
+    assert "warp_group_dot" not in compiled(name, 90, "fp32", 64, 32).asm["ttgir"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KERNELS)
+def test_tf32_and_the_plain_case(name):
+    for precision, extras in (("tf32", True), ("ieee", False)):
+        program = compiled(name, 86, "fp32", 128, 64, precision, extras)
+        assert program.metadata.shared <= SHARED_MEMORY[86]

@@ -1,0 +1,68 @@
+"""Profiles of hardware on machines that have other things, with GPUs pretended."""
+
+import pytest
+import torch
+from configurations import run_config
+from finished_runs import SMALL
+from pretended_gpu import pretended_gpu
+
+from mate_cli.errors import ConfigError
+from mate_cli.pipelines.assembly import use_machine
+from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.placement import placement
+from mate_cli.pipelines.run import peak_memory_mb
+
+
+def profile(*words):
+    return run_config([*SMALL, *words]).hardware
+
+
+@pytest.mark.parametrize("card", ["A100", "H100", "RTX 4090"])
+def test_auto_takes_bfloat16_where_the_card_has_it(card):
+    with pretended_gpu(card):
+        found = fill_in(profile("hardware=auto"))
+        assert (found.accelerator, found.precision, found.workers) == ("gpu", "bf16-mixed", 2)
+        assert fill_in(profile("hardware=gpu_bf16")) == profile("hardware=gpu_bf16")
+        assert device_of(found) == torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize("card", ["T4", "V100"])
+def test_older_cards_get_half_precision_or_a_remedy(card):
+    with pretended_gpu(card):
+        assert fill_in(profile("hardware=auto")).precision == "16-mixed"
+        assert fill_in(profile("hardware=auto", "hardware.strategy=fsdp")).precision == "32-true"
+        for words in (["hardware=gpu_bf16"], ["hardware=gpu", "hardware.precision=bf16-mixed"], ["hardware=ddp"]):
+            with pytest.raises(ConfigError, match=rf"hardware.precision: {card} has no bfloat16.*16-mixed"):
+                placement(profile(*words), training=True)
+        assert placement(profile("hardware=gpu_bf16"))["precision"] == "16-mixed"  # a run that was trained elsewhere
+        typed = fill_in(profile("hardware=gpu_bf16", "hardware.precision=16-mixed"))
+        assert typed.precision == "16-mixed"
+
+
+def test_without_a_card_auto_is_the_cpu():
+    found = fill_in(profile("hardware=auto"))
+    assert (found.accelerator, found.precision, found.workers) == ("cpu", "32-true", 0)
+    assert device_of(profile("hardware=auto")) == torch.device("cpu")
+    with pytest.raises(ConfigError, match=r"torch sees no GPU here.*hardware=cpu"):
+        fill_in(profile("hardware=gpu"))
+    assert fill_in(profile("hardware.precision=16-mixed"), moved=True).precision == "32-true"
+
+
+def test_tf32_is_a_key_of_the_profile():
+    for words, expected in ((["hardware=gpu"], True), (["hardware=gpu", "hardware.tf32=false"], False), ([], False)):
+        use_machine(profile(*words))
+        assert torch.backends.cuda.matmul.allow_tf32 is expected
+    use_machine(profile("hardware.tf32=true"))
+    assert torch.get_float32_matmul_precision() == "highest"  # a CPU stays exact
+
+
+@pytest.mark.parametrize("name", ["gpu", "gpu_bf16", "ddp", "fsdp", "slurm"])
+def test_cards_have_loading_processes(name):
+    hardware = profile(f"hardware={name}")
+    assert hardware.workers >= 2
+    assert hardware.tf32
+
+
+def test_the_memory_of_a_cpu_run_is_its_own():
+    with pretended_gpu():
+        assert peak_memory_mb() > 100
