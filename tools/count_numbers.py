@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from mate_cli.tables.values.cell_number import is_currency, parse_amount, simplify
-from mate_cli.tables.values.column_format import ColumnFormat, collect_evidence, find_formats
+from mate_cli.tables.values.column_evidence import collect_evidence
+from mate_cli.tables.values.column_format import ColumnFormat, find_formats
 
 DATA = Path(os.environ.get("MATE_SHARED", "../shared")) / "data"
 SEED = 20261125

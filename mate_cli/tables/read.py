@@ -121,7 +121,7 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
 
 
 def _clean(text: str) -> str:
-    return (text if text.isascii() else valid(text)).strip().lstrip("\ufeff")
+    return text.strip() if text.isascii() else valid(text).strip().lstrip("\ufeff")
 
 
 def valid(text: str) -> str:

@@ -14,7 +14,8 @@ from mate_cli.tables.formats.grid import Grid, listed, numbered
 from mate_cli.tables.formats.header import count_cells, find_header
 from mate_cli.tables.read_options import ReadOptions
 from mate_cli.tables.table_file import RowStore, TableFile
-from mate_cli.tables.values.column_format import ColumnEvidence, find_formats
+from mate_cli.tables.values.column_evidence import ColumnEvidence
+from mate_cli.tables.values.column_format import find_formats
 
 LONGEST_CELL = 2_000
 """Characters that are kept of a cell: far more than a network reads."""
@@ -112,9 +113,10 @@ class Survey:
     def _store(self, number: int, line: list[str], length: int) -> None:
         self._inside = self._blank
         self._is_even &= len(line) > 1 and (length >= self._width or self.grid.omits_empty)
+        evidence = self._evidence
         for column, text in enumerate(line):
             if text:
-                self._evidence[column].add(text)
+                evidence[column].add(text)
                 if len(text) > LONGEST_CELL:
                     line[column] = self._cut_cell(text, number, column)
         self._widths[len(line)] += 1

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from mate_cli.tables.formats.cell_text import spreadsheet_text
-from mate_cli.tables.values.column_format import ColumnFormat, collect_evidence, find_formats
+from mate_cli.tables.values.column_evidence import collect_evidence
+from mate_cli.tables.values.column_format import ColumnFormat, find_formats
 
 
 @dataclass(frozen=True, slots=True)

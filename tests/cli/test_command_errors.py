@@ -91,7 +91,8 @@ SYNTAX = {
         "question=who: a text with spaces needs quotes. Type 'question=who sold?'."
     ),
     ("train", "hardware=cuda"): (
-        "hardware=cuda: no such choice. Did you mean gpu? Choices: auto, cpu, cpu_bf16, ddp, fsdp, gpu, gpu_bf16, slurm."
+        "hardware=cuda: no such choice. Did you mean gpu? "
+        "Choices: auto, cpu, cpu_bf16, ddp, fsdp, gpu, gpu_bf16, slurm."
     ),
 }
 """Words after `mate`, and what to type in their place, of those who know other programs."""

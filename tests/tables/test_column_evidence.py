@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mate_cli.tables.values.column_format import collect_evidence, find_formats, format_of
+from mate_cli.tables.values.column_evidence import collect_evidence
+from mate_cli.tables.values.column_format import find_formats, format_of
 
 LAYOUTS = {
     "integers": "12 7 350 41 8 19 22 5 97 60",
