@@ -72,7 +72,7 @@ def _open(path: Path, options: ReadOptions) -> TableFile:
     grid = _grid(path, options)
     survey = Survey(path, grid, options)
     lines: Iterator[list[str]] = (
-        [_clean(cell) if cell else cell for cell in line] for line in survey.counted(grid.lines)
+        [cell.strip() if cell.isascii() else _clean(cell) for cell in line] for line in survey.counted(grid.lines)
     )
     header: list[str] = []
     if grid.header is not None and options.header is not None:
@@ -121,7 +121,7 @@ def _kind(path: Path, start: bytes) -> tuple[str, list[str]]:
 
 
 def _clean(text: str) -> str:
-    return text.strip() if text.isascii() else valid(text).strip().lstrip("\ufeff")
+    return valid(text).strip().lstrip("\ufeff")
 
 
 def valid(text: str) -> str:
