@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +18,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import composed_once
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Started in the background or by nohup, a process ignores these, and so would all that the tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile(
     "default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=15

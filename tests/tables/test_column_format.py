@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mate_cli.errors import ConfigError
@@ -361,6 +362,8 @@ def test_mixed_units_are_found(texts, units):
     assert find_units(((0, 0), (1, 0)), table) == units
 
 
+FOUR_GROUPS = re.compile(r"(?<![\d.])[1-9]\d{0,2}(\.\d{3}){3}(?![\d.,])")
+"""1.147.203.200 may be an IP address."""
 LOCALES = {
     "en": (",", "."),
     "de": (".", ","),
@@ -405,9 +408,11 @@ def columns(draw):
     return written, right, None if known else decimal
 
 
+@settings(max_examples=500 if settings().max_examples < 100 else 20_000)
 @given(columns())
 def test_numbers_are_read_back_in_ten_locales(column):
     written, right, typed = column
+    assume(not any(FOUR_GROUPS.search(text) for text in written))
     (one,), _ = find_formats(["v"], [collect_evidence(written)], ReadOptions(decimal=typed))
     assert [one.read_number(text) for text in written] == right
 

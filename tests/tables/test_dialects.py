@@ -292,9 +292,10 @@ seeds = st.integers(0, 2**48)
 
 
 def number(chance: random.Random) -> str:
-    """A number without decimal comma."""
-    kinds = (f"{chance.randint(-9999, 99999)}", f"{chance.randint(0, 9_999_999):,}", f"{chance.random() * 1e4:.2f}")
-    return chance.choice(kinds)
+    """A number in one of four ways of writing."""
+    whole, grouped, point = chance.randint(-9999, 99999), chance.randint(0, 9_999_999), chance.random() * 1e4
+    comma = f"{chance.random() * 1e4:,.2f}".translate(str.maketrans(",.", ".,"))
+    return chance.choice((f"{whole}", f"{grouped:,}", f"{point:.2f}", comma))
 
 
 def table(chance: random.Random, texts: list[str]) -> list[list[str]]:

@@ -96,8 +96,10 @@ def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> Dialec
         text: the first lines.
     """
     found, is_single = text.splitlines(), dialect.delimiter == NO_DELIMITER
-    plain_widths = [line.count(dialect.delimiter) + 1 for line in found if line and (dialect.quote or "\0") not in line]
-    records = Records(dialect, find_width(plain_widths) if 3 * len(plain_widths) > len(found) else 0)
+    parted = [(line.count(dialect.delimiter) + 1, (dialect.quote or "\0") not in line) for line in found if line]
+    plain = [width for width, is_plain in parted if is_plain]
+    is_same = len({width for width, _ in parted}) == 1  # also where most lines have a mark that nothing closes
+    records = Records(dialect, find_width(plain) if 3 * len(plain) >= len(found) else parted[0][0] if is_same else 0)
     widths, sample, cells, irregular = array("l"), list[list[str]](), 0, 0
     for row in records.read(iter(lines)):
         is_regular, irregular = records.irregular == irregular, records.irregular
@@ -121,14 +123,14 @@ def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> Dialec
         else (widths[0] > 1 or (share >= MIN_SHARE and _is_below_one(dialect, rows, text)))
     ):
         return DialectFit(dialect, 0, width)
-    plain = sum(_plain(cell, dialect.delimiter) for row in rows for cell in row) / sum(map(len, rows))
+    share_plain = sum(_plain(cell, dialect.delimiter) for row in rows for cell in row) / sum(map(len, rows))
     likely = (
         (1 - irregular / (len(widths) + irregular) / 2)
         * {"'": 1.05}.get(dialect.quote, 1)
         * {" ": 0.5}.get(dialect.delimiter, 1)
         * (0.7 if widths[0] == 1 else 1)
     )
-    return DialectFit(dialect, likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * plain, width, is_even)
+    return DialectFit(dialect, likely * share * coverage**0.5 * (1 - 1 / (width + 1)) * share_plain, width, is_even)
 
 
 def _plain(cell: str, delimiter: str) -> float:

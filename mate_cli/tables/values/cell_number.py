@@ -272,4 +272,4 @@ def read_digits(digits: str, decimal: str, thousands: str | None = None) -> str 
 
 
 def _is_address(digits: str) -> bool:
-    return all(int(part) <= 255 for part in digits.split("."))
+    return all(int(part) <= 255 and str(int(part)) == part for part in digits.split("."))
