@@ -12,7 +12,7 @@ from mate_cli.attention.segment_tasks import Ints, SegmentTasks, segment_tasks
 from mate_cli.tokenization.tensor_buffer import map_tensors
 
 CALL_COST, GPU_CALL_COST = 3000, 1_000_000
-"""What one more fused call costs, in (query, key) pairs; measured on two CPU cores, and guessed for GPUs."""
+"""Cost of one more fused call, in (query, key) pairs; measured on two CPU cores, and guessed for GPUs."""
 
 PADDING_COST = 1.08
 """How much dearer a pair becomes when the call needs a mask for padded keys; measured on two CPU cores."""

@@ -93,7 +93,7 @@ class EncoderBenchmark(BenchmarkOptions):
 
     @property
     def refused(self) -> dict[str, NotRun]:
-        """Why other variants cannot be built here."""
+        """Reasons for which other variants cannot be built here."""
         return {name: one for name, one in self._attempts.items() if isinstance(one, NotRun)}
 
     @cached_property

@@ -192,7 +192,7 @@ def _source(part: Path, url: str) -> str:
 
 
 def _starts_at(response: requests.Response, have: int) -> bool:
-    """Whether a part of a file is the one that was asked for; not all servers say which it is."""
+    """Tell whether a part of a file is the one that was asked for; not all servers say which it is."""
     return response.headers.get("Content-Range", f"bytes {have}-").startswith(f"bytes {have}-")
 
 

@@ -44,7 +44,7 @@ def on_machine() -> Iterator[None]:
 
 
 def refusal(error: BaseException) -> MateError | None:
-    """What the machine lacks for something, where an error of any library comes of that."""
+    """Name the resource that the machine lacks, where an error of any library comes of that."""
     if isinstance(error, MateError):
         return None
     if isinstance(error, OSError) and error.errno in REFUSALS:

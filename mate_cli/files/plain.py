@@ -36,7 +36,7 @@ _OmegaConfLoader: Any = get_yaml_loader()  # reads 1e-4 as a number, and no key 
 
 
 class _Loader(yaml.cyaml.CParser, _OmegaConfLoader):
-    """What OmegaConf reads, by the parser in C."""
+    """Read YAML as OmegaConf does, by the parser in C."""
 
     def __init__(self, text: str) -> None:
         yaml.cyaml.CParser.__init__(self, text)

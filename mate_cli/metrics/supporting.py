@@ -39,7 +39,7 @@ NOTHING = Overlap(0.0, 0.0, 0.0, 0.0)
 
 
 def answer_overlap(prediction: str, reference: str, *, by_words: bool = False) -> Overlap:
-    """Of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole.
+    """F1 of normalised words; "yes", "no" and "noanswer" are right or wrong as a whole.
 
     Args:
         prediction: the answer.

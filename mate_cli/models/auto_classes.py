@@ -99,7 +99,7 @@ class MateForTask(MateModel):
     kind: ClassVar[_Kind]
 
     accepts_loss_kwargs = False
-    """Whether transformers' Trainer may say what losses are divided by."""
+    """Tell whether transformers' Trainer may say what losses are divided by."""
 
     def add_heads(self) -> None:
         """Add the parts of the task by the names that they have there, so that weights have the names of a run's."""

@@ -307,7 +307,7 @@ class MateModel(PreTrainedModel):
         cell_features: Tensor | None,
         **more: Tensor | None,
     ) -> TableBatch:
-        """What the network reads; see `forward`. Integers may be of any type."""
+        """Build the batch that the network reads; see `forward`. Integers may be of any type."""
         ids = input_ids.long()
         zeros = ids.new_zeros(*ids.shape, len(TOKEN_TYPES))
         types: dict[str, Any] = dict(

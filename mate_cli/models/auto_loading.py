@@ -1,4 +1,4 @@
-"""What `from_pretrained` finds for a network of ours: weights, a device, a type, and an adapter of PEFT."""
+"""Loading with `from_pretrained` for a network of ours: weights, a device, a type, and an adapter of PEFT."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from mate_cli.tokenization.vocabulary import load_tokenizer
 
 @dataclass
 class Parts:
-    """What a run is made of.
+    """Parts of a run.
 
     Args:
         replaced: what this machine lacks of what the run was trained with, and what stands in.
@@ -57,7 +57,7 @@ class Parts:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What a record should say of the machine: what was replaced, of a run that ranks rows, too."""
+        """Facts about the machine for a record: what was replaced, of a run that ranks rows, too."""
         ranker = getattr(self.serializer, "ranker", None)
         return {**self.replaced, **(ranker.replaced if isinstance(ranker, CellRanker) else {})}
 
@@ -202,7 +202,7 @@ class CellRanker:
 
     @property
     def replaced(self) -> Mapping[str, str]:
-        """What the machine lacks of what its network was trained with, as far as it was asked."""
+        """Parts that the machine lacks of what its network was trained with, as far as it was asked."""
         loaded: Parts | None = vars(self).get("_parts")
         return {f"ranker, {name}": fact for name, fact in loaded.replaced.items()} if loaded else {}
 

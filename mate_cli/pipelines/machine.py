@@ -1,4 +1,4 @@
-"""What this machine has: a profile of hardware filled in, and the device that a process computes on."""
+"""The machine: a profile of hardware filled in, and the device that a process computes on."""
 
 import torch
 

@@ -38,7 +38,7 @@ def device_memory() -> float:
 
 
 def advice(memory: TrainingMemory, micro_batch: int, available: float) -> MateError:
-    """What a step needs, what the device has, and what to type so that it fits.
+    """Advise on memory: what a step needs, what the device has, and what to type so that it fits.
 
     Args:
         memory: of the steps.
@@ -52,7 +52,7 @@ def advice(memory: TrainingMemory, micro_batch: int, available: float) -> MateEr
 
 
 def _remedy(memory: TrainingMemory, micro_batch: int, available: float) -> str:
-    """What fits: smaller micro-batches, layers computed again, both, or fewer tokens; always less than was tried."""
+    """Find less than was tried: smaller micro-batches, layers computed again, both, or fewer tokens."""
     again = memory.with_checkpointing()
     fits, fits_again = (_at_most(one.most_examples(available), micro_batch // 2) for one in (memory, again))
     choices = [f"hardware.micro_batch={fits}"] if fits else []
@@ -73,7 +73,7 @@ def _at_most(examples: int, most: int) -> int:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a GPU had too little memory, as PyTorch or a library of NVIDIA's says it."""
+    """Tell whether a GPU had too little memory, as PyTorch or a library of NVIDIA's says it."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
     text = str(error)
@@ -96,7 +96,7 @@ def explain_memory_errors(describe: Callable[[], MateError]) -> Iterator[None]:
 
 
 def prediction_advice(micro_batch: int) -> MateError:
-    """What to type where predictions need more memory than there is; batches are twice the micro-batch."""
+    """Advise on what to type where predictions need more memory than there is; batches are twice the micro-batch."""
     problem = f"predictions for batches of {2 * micro_batch} examples need more memory than this device has"
     smaller = _at_most(micro_batch - 1, micro_batch // 2)
     remedy = f"Set hardware.micro_batch={smaller}" if smaller else "Use a device with more memory, or hardware=cpu"

@@ -70,7 +70,7 @@ def _checked_name(name: str) -> str:
 
 
 WandbName = Annotated[str, AfterValidator(_checked_name)]
-"""What W&B takes for the name of a project."""
+"""Characters that W&B takes for the name of a project."""
 
 
 def _checked_text(text: str) -> str:

@@ -50,7 +50,7 @@ def lives(process: str) -> bool:
 
 
 def is_halted(number: int) -> bool:
-    """Whether somebody has stopped a process of this machine, so that it does nothing until it is told to go on."""
+    """Tell whether a process of this machine is halted, so that it does nothing until it is told to go on."""
     return _status(number)[:1] == ["T"]
 
 
@@ -61,7 +61,7 @@ def _start(number: int) -> str:
 
 
 def _status(number: int) -> list[str]:
-    """What the system says of a process, from its state on; nothing where it does not tell."""
+    """Read what the system says of a process, from its state on; nothing where it does not tell."""
     try:
         return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

@@ -75,7 +75,7 @@ Value = int | float | str | Blob | None
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a query gives.
+    """Result of a query.
 
     Args:
         names: of columns.
@@ -145,7 +145,7 @@ def _value(value: Any) -> Value:  # noqa: ANN401 - what JSON holds
 
 
 def _problem(error: str | None, end: int, seconds: float) -> str:
-    """Why a process has not found what it was asked for, in one line."""
+    """Write why a process has not found what it was asked for, in one line."""
     if error and "out of memory" not in error:
         return error
     if error or end == 0:
@@ -156,7 +156,7 @@ def _problem(error: str | None, end: int, seconds: float) -> str:
 
 
 def _read(path: Path, request: Mapping[str, object], seconds: float) -> tuple[list[dict[str, Any]], int]:
-    """What a process of its own finds in a database, line by line, and how it ended: 0, a code, or minus a signal.
+    """Read what a process of its own finds in a database, line by line, and how it ended: 0, a code, or minus a signal.
 
     Raises:
         DataError: the database cannot be opened.

@@ -175,7 +175,7 @@ class Derivation:
         return rule.type == kind and self._allows_rule(rule)
 
     def _allows_rule(self, rule: Production) -> bool:
-        """Whether a production of the open type may be applied."""
+        """Tell whether a production of the open type may be applied."""
         if rule.type == "agg_op":
             return rule.name == "none" or self._allows_aggregate()
         if self.runnable and rule.type == "sel_col":
@@ -215,16 +215,16 @@ class Derivation:
         return self._open[place], self._open[place - 1]
 
     def _is_alone(self) -> bool:
-        """Whether the innermost query is the whole one."""
+        """Tell whether the innermost query is the whole one."""
         return self._query()[1].rule.name == "SingleQuery"
 
     def _is_left(self) -> bool:
-        """Whether a set operator follows the innermost query."""
+        """Tell whether a set operator follows the innermost query."""
         outside = self._query()[1]
         return outside.rule.number in _SET_OPERATORS and outside.place == 1
 
     def _width(self) -> int | None:
-        """How many columns the innermost query has to have; None for any number."""
+        """Number of columns that the innermost query has to have; None for any number."""
         outside = self._query()[1]
         if outside.rule.number in _SET_OPERATORS:
             if outside.place == 1:

@@ -40,7 +40,7 @@ USED: Mapping[str, tuple[str, ...]] = {
 }
 """The types of nodes that are read, and their arguments that are; another one refuses a query."""
 _MAX_DIGITS = 15
-"""Of numbers with a point or an exponent: so many are exact in every floating-point arithmetic."""
+"""Digits of numbers with a point or an exponent: so many are exact in every floating-point arithmetic."""
 
 Tree = Any
 """A node of sqlglot's syntax trees."""
@@ -52,7 +52,7 @@ class UnreadableQueryError(ValueError):
 
 @dataclass(eq=False)
 class Scope:
-    """What names mean in one query.
+    """Meanings of the names in one query.
 
     Args:
         units: tables of FROM in their order; None for a query.
@@ -116,7 +116,7 @@ class ExpressionReader(ABC):
         return tree
 
     def _named(self, tree: Tree) -> Iterator[tuple[str, int | None]]:
-        """What a table is called in a query: its alias, and its own name behind those of others."""
+        """Find the name of a table in a query: its alias, and its own name behind those of others."""
         number = self.schema.table_named(tree.name)
         yield from ((fold(name), number) for name in dict.fromkeys((tree.alias, tree.name)) if name)
 
@@ -236,7 +236,7 @@ class ExpressionReader(ABC):
         return self.column(tree)
 
     def _is_string(self, tree: Tree) -> bool:
-        """Whether what looks like a column is a text in double quotes: where no table has such a column."""
+        """Tell whether what looks like a column is a text in double quotes: where no table has such a column."""
         name = tree.this
         start = name.meta.get("start") if name.key == "identifier" else None
         bracketed = start is not None and self._sql.lstrip()[start : start + 1] in ("`", "[")
@@ -249,7 +249,7 @@ class ExpressionReader(ABC):
         return f'"{text}"'
 
     def argument(self, tree: Tree) -> tuple[Tree, bool]:
-        """What is aggregated, and whether each value counts once."""
+        """Read what is aggregated, and whether each value counts once."""
         self.take(tree, tree.key)
         inner = tree.this
         distinct = inner is not None and inner.key == "distinct"

@@ -19,7 +19,7 @@ OPERATORS = ("not", "between", "=", ">", "<", ">=", "<=", "!=", "in", "like", "i
 DIRECTIONS = ("asc", "desc")
 SET_OPERATORS = ("intersect", "union", "except")
 MAX_CONDITIONS = 100
-"""Of a clause."""
+"""Conditions of a clause at most."""
 MAX_NESTING = 20
 """Queries in each other, or joined by set operators."""
 

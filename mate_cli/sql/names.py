@@ -35,7 +35,7 @@ def fold(name: str) -> str:
 
 
 def is_keyword(word: str) -> bool:
-    """Whether SQLite has a word as a keyword."""
+    """Tell whether SQLite has a word as a keyword."""
     return fold(word) in _RESERVED
 
 

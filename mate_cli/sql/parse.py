@@ -26,7 +26,7 @@ from mate_cli.sql.names import fold, is_keyword
 from mate_cli.sql.schema import STAR, Schema
 
 _MAX_DEPTH = 250
-"""Of a syntax tree; SQLite's own limit is 1,000."""
+"""Depth of a syntax tree at most; SQLite's own limit is 1,000."""
 
 
 def parse(sql: str, schema: Schema) -> ir.Query:
@@ -293,7 +293,7 @@ class _Reader(ExpressionReader):
         return limit
 
     def _is_always(self, condition: Tree | None) -> bool:
-        """Whether tables are joined without a condition; where the next ON stands for both, sqlglot says TRUE."""
+        """Tell whether tables are joined without a condition; where the next ON stands for both, sqlglot says TRUE."""
         if condition is None:
             return True
         return condition.key == "boolean" and self.take(condition, "boolean").this is True

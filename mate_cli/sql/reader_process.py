@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 _STEPS = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33})
-"""What may be done; 33 is SQLITE_RECURSIVE, which Python 3.10 has no name for."""
+"""Actions that are allowed; 33 is SQLITE_RECURSIVE, which Python 3.10 has no name for."""
 _FORBIDDEN_FUNCTIONS = frozenset({"load_extension", "writefile", "readfile", "edit", "fts3_tokenizer"})
 _OF_VIRTUAL_TABLES = frozenset({"data_version"})
 """Statements PRAGMA that full-text search uses itself."""
@@ -40,7 +40,7 @@ _SHADOWS: Mapping[str, tuple[str, ...]] = {
     "spellfix1": ("vocab",),
     "vec0": ("chunks", "rowids", "info", "auxiliary", "vector_chunks00", "metadatachunks00"),
 }
-"""How the tables end in which the virtual tables of a module keep what they hold."""
+"""Endings of the tables in which the virtual tables of a module keep what they hold."""
 _HIDDEN = 1
 """Columns that virtual tables take arguments by; generated columns are 2 and 3."""
 
@@ -115,7 +115,7 @@ def _opened(path: Path, folder: Path, disk: int) -> sqlite3.Connection:
 
 
 def _is_pending(file: Path) -> bool:
-    """Whether a write-ahead log or a journal holds something; one that is done with is empty or begins with zeros."""
+    """Tell whether a write-ahead log or a journal holds something; others are empty or begin with zeros."""
     with suppress(FileNotFoundError), file.open("rb") as opened:
         return any(opened.read(8))
     return False

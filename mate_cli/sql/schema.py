@@ -20,7 +20,7 @@ STAR = 0
 """The number of the column "*" that is of no table of its own, and of the table "*" that it is of."""
 _GZIP = b"\x1f\x8b"
 _MAX_BYTES = 200 << 20
-"""Of a file of schemas, unpacked."""
+"""Bytes of a file of schemas at most, unpacked."""
 KINDS = ("text", "number", "time", "boolean", "others")
 """Types of columns; what is none of the first four is "others"."""
 
@@ -128,7 +128,7 @@ class Schema:
 
 
 def _side_by_side(entry: Mapping[str, Any], *keys: str) -> list[tuple[Any, ...]]:
-    """What lists of the same length hold, place by place."""
+    """Pair the entries of lists of the same length, place by place."""
     first, *others = keys
     for key in others:
         longer = len(entry[key]) - len(entry[first])

@@ -76,7 +76,7 @@ class _Writer:
         return [place for place in columns if place is not None]
 
     def _is_own(self, join: ir.Condition) -> bool:
-        """Whether a table is joined with itself."""
+        """Tell whether a table is joined with itself."""
         tables = {self._schema.columns[one.column].table for one in (join.unit.left, join.value)}  # type: ignore[union-attr]
         return len(tables) == 1
 

@@ -100,7 +100,7 @@ class Survey:
         self._is_after_blank = False
 
     def _is_below(self, line: list[str], length: int) -> bool:
-        """Whether a line may stand below a table whose rows have all been whole so far."""
+        """Tell whether a line may stand below a table whose rows have all been whole so far."""
         if self.grid.header is not None or self._width < 2 or len(self.rows) < 2:
             return False
         is_after = self._is_after_blank or bool(self._below)

@@ -32,7 +32,7 @@ def _own_rows(rows: tl.tensor, tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor
 
 @triton.jit
 def _plane(tile: tl.tensor, plane_rows: tl.tensor) -> tl.tensor:
-    """What to add to places in [P, N] to find those of the tile's plane."""
+    """Compute the offset of places in [P, N] to find those of the tile's plane."""
     return tl.load(tile + 6).to(tl.int64) * plane_rows
 
 

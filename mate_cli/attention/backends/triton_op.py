@@ -64,7 +64,7 @@ class _Attention(torch.autograd.Function):
 
 
 class Launch(NamedTuple):
-    """How the tiles of one size are computed.
+    """Launch settings for tiles of one size.
 
     Args:
         width: columns that a program works on, the head size or the next power of two.
@@ -78,7 +78,7 @@ class Launch(NamedTuple):
 
 
 def launch_options(tile: int, step: int, head_size: int, bytes_per_number: int) -> Launch:
-    """How tiles of so many queries are launched, so that they fit the shared memory of every GPU from Ampere on.
+    """Choose launch settings for tiles of so many queries that fit the shared memory of every GPU from Ampere on.
 
     Chosen by what ptxas reports for head size 64 and sm_90: hardly a register is spilled. In 32 bits heads of more than
     64 take 16 keys at a time: 32 of them would need 104 KB, and GPUs for desktops have 99.
@@ -176,5 +176,5 @@ def _launch(
 
 
 def _precision() -> str:
-    """How float32 is multiplied: as PyTorch multiplies it on a GPU; exactly, unless told otherwise."""
+    """Choose how float32 is multiplied: as PyTorch multiplies it on a GPU; exactly, unless told otherwise."""
     return "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"

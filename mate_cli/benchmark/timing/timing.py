@@ -150,7 +150,7 @@ def attempt(call: Callable[[], Result]) -> Result | NotRun:
 
 
 def failure_text(error: Exception) -> str:
-    """Why something failed, in one line."""
+    """Write the reason of a failure in one line."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if isinstance(error, MateError):
         return error.problem

@@ -24,7 +24,7 @@ TOLD = b"\nStopping when the jobs at work have saved their states; once more to 
 
 
 class Stopping:
-    """What the process of a sweep does with signals, whichever launcher runs the jobs.
+    """Handling of signals in the process of a sweep, whichever launcher runs the jobs.
 
     A job is a process in a session of its own, which a terminal tells nothing.
 
@@ -37,7 +37,7 @@ class Stopping:
     """
 
     current: Stopping | None = None
-    """That of this process; None in the workers of a launcher."""
+    """The handler of this process; None in the workers of a launcher."""
 
     def __init__(self, notes: Callable[[], Sequence[Path]]) -> None:
         self.asked = False

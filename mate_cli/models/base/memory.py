@@ -23,7 +23,7 @@ COPIED = ("Segments", "Sdpa", "Flex", "Bucketed", "Eager")
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """What decides the memory of a training step, but for the number of examples.
+    """Sizes that decide the memory of a training step, but for the number of examples.
 
     Args:
         layers: the shape of each layer.
@@ -76,7 +76,7 @@ class TrainingMemory:
         return self.weights + examples * self.tokens * self.per_token
 
     def most_examples(self, memory: float) -> int:
-        """How many of the longest examples fit so many bytes; 0 where none does."""
+        """Count the longest examples that fit so many bytes; 0 where none does."""
         return max(0, int((USABLE * memory - self.weights) // (self.tokens * self.per_token)))
 
     def with_checkpointing(self) -> "TrainingMemory":
@@ -85,7 +85,7 @@ class TrainingMemory:
 
 
 def training_memory(encoder: TableEncoder, parameters: int, tokens: int, *, half: bool) -> TrainingMemory:
-    """What decides the memory of training a network on examples of so many tokens.
+    """Collect the sizes that decide the memory of training a network on examples of so many tokens.
 
     Args:
         encoder: the network, without its head.

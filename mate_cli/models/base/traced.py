@@ -40,13 +40,13 @@ class Padded(Packing):
 
 
 def is_traced(backends: Iterable[Attention]) -> bool:
-    """Whether a graph is being made of a network whose attention can be in it: over all pairs."""
+    """Tell whether a graph is being made of a network whose attention can be in it: over all pairs."""
     making = torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
     return making and all(isinstance(backend, ALL_PAIRS) for backend in backends)
 
 
 def is_exported() -> bool:
-    """Whether a graph is being made that is to stand alone."""
+    """Tell whether a graph is being made that is to stand alone."""
     exporting = getattr(torch.compiler, "is_exporting", None)  # since torch 2.7
     alone = exporting is not None and exporting()
     return bool(alone or torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]

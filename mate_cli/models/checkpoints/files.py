@@ -19,7 +19,7 @@ HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 WEIGHT_FILES = ("final.safetensors", *HUB_FILES)
 """In the order of preference; the first is what a run leaves."""
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth")
-"""Of weight files of other names."""
+"""Endings of weight files of other names."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 

@@ -37,11 +37,11 @@ UNSUPPORTED = ("use_gumbel_for_cells", "use_gumbel_for_aggregation", "disable_pe
 RUN = "mate_run"
 """The model type of a run of ours, which may be trained on with positions that are counted in another way."""
 PER_CELL = ("TapasSerializer", "SatSerializer", "MaskingSerializer")
-"""What encodes tables so that positions may restart in each cell or not."""
+"""Encodings in which positions may restart in each cell or not."""
 
 
 class Origin(NamedTuple):
-    """Where weights came from.
+    """Origin of weights.
 
     Args:
         source: for people.
@@ -76,7 +76,7 @@ def run_config(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def different_positions(origin: Origin, restarts: bool) -> list[str]:
-    """How positions are counted in an earlier run and in an encoding, `restarts` in each cell, where they differ.
+    """Say how positions of an earlier run and of an encoding differ, which `restarts` them in each cell or not.
 
     Raises:
         CheckpointError: they differ, and the checkpoint is of others.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 HOP = {"fc.weight": "projection", "res_fc.weight": "residual", "attn_l": "source", "attn_r": "destination"}
-"""What the parameters of a graph layer are called here; `attn_l` goes with the source of an edge."""
+"""Names of the parameters of a graph layer; `attn_l` goes with the source of an edge."""
 GRAPH_LAYER = re.compile(r"encoder\.graph_layers\.(\d+)\.(.+)")
 LINEAR_LAYER = re.compile(r"encoder\.linear_layer(\d+)\.(.+)")
 LAYER = re.compile(r"encoder\.layer\.(\d+)\.")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mate_cli.models.checkpoints.files import CheckpointFiles
 
 PARALLEL = "module."
-"""What names begin with where torch's DataParallel saved them."""
+"""Prefix of names where torch's DataParallel saved them."""
 WORDS = "embeddings.word_embeddings.weight"
 POSITIONS = "embeddings.position_embeddings.weight"
 BERT_TYPES = "embeddings.token_type_embeddings.weight"

@@ -99,5 +99,5 @@ def _record(name: str, data: Mapping[str, Any], splits: Sequence[str], parts: Pa
 
 
 def _last(part: Mapping[str, Any]) -> str:
-    """What a part is called, as its group has it: `table_qa` for `mate_cli.lit_modules.table_qa.TableQA`."""
+    """Name a part as its group has it: `table_qa` for `mate_cli.lit_modules.table_qa.TableQA`."""
     return str(part["_target_"]).split(".")[-2]

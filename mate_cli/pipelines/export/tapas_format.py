@@ -149,7 +149,7 @@ def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
 
 
 def _of_bundle(bundle: Path) -> dict[str, Any]:
-    """What config.json would say of a TensorFlow checkpoint.
+    """Make the config.json of a TensorFlow checkpoint.
 
     Raises:
         CheckpointError: it does not say enough, or its network is not read.

@@ -30,7 +30,7 @@ INITIAL_WEIGHTS = "mate_cli.models.initialization.initial_weights.InitialWeights
 VOCABULARIES = ("vocab.txt", "tokenizer.json")
 DESCRIPTION = (SETTINGS, CALIBRATION, "config.json", *VOCABULARIES, "tokenizer_config.json", "special_tokens_map.json")
 ADAPTER = "adapter_config.json"
-"""Of weights that change others, which mate does not add up."""
+"""File of weights that change others, which mate does not add up."""
 BUILT = ("encoding", "init", "model", "attention", "task")
 """Parts of the settings that are built; the others say how the weights were trained."""
 AGAIN = "Fetch or export it again"

@@ -261,14 +261,14 @@ class CellReading(_Answering):
 
 
 def _is_stream(given: Any) -> bool:  # noqa: ANN401 - what people give
-    """Whether it holds questions one after the other: a dataset or an iterator, but no table."""
+    """Tell whether it holds questions one after the other: a dataset or an iterator, but no table."""
     if hasattr(given, "columns") or isinstance(given, str):
         return False
     return hasattr(given, "__iter__") or (hasattr(given, "__getitem__") and hasattr(given, "__len__"))
 
 
 def _items(stream: Any) -> Iterator[Any]:  # noqa: ANN401 - a dataset or an iterator
-    """What is in it; a dataset of torch does not end by itself."""
+    """Yield the items; a dataset of torch does not end by itself."""
     return iter(stream) if hasattr(stream, "__iter__") else (stream[place] for place in range(len(stream)))
 
 

@@ -115,7 +115,7 @@ def one_line(text: str) -> str:
 
 
 def hidden_text(shown: TableWindow, cell: str = "chosen cell") -> str:
-    """How much of what was looked at, or of the result of a query, is not shown, and how many cells that matter."""
+    """Write how much of a table, or of the result of a query, is not shown, and how many cells that matter."""
     rows = f"more than {plural(shown.hidden_rows, 'row')}" if shown.hidden_rows else "more rows"
     counted = {
         rows if shown.more else plural(shown.hidden_rows, "row"): shown.hidden_rows or shown.more,

@@ -19,13 +19,13 @@ _DIGITS = re.compile(r"\W*\d(?:[\d\W]*\d)?\W*[^\W\d]{0,3}\W*")
 
 
 def is_mostly_digits(text: str) -> bool:
-    """Whether a text has the looks of a number, a date or a time, perhaps with a unit."""
+    """Tell whether a text has the looks of a number, a date or a time, perhaps with a unit."""
     return len(text) <= MAX_NUMBER and _DIGITS.fullmatch(text) is not None
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the cells of a line are parted.
+    """Delimiter, quotation mark and escape of a line.
 
     Args:
         delimiter: one character.
@@ -163,7 +163,7 @@ class Records:
         return cells
 
     def _swallows(self, lines: list[str], cells: list[str]) -> bool:
-        """Whether a quotation of several lines holds what look like records themselves."""
+        """Tell whether a quotation of several lines holds what look like records themselves."""
         if self.width < 2:
             return False
         rows = [list(self.dialect.readings(line))[1] for line in lines]

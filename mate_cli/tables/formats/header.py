@@ -1,4 +1,4 @@
-"""Which line of a table is its header, and which stand above it."""
+"""Header line of a table, and the lines above it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mate_cli.tables.formats.dialect import is_mostly_digits
 
 COMMENTS = ("#", "//", "%")
 NUMBERS_SHARE = 0.6
-"""Of the cells of a column of numbers, this share at least are numbers."""
+"""Least share of numbers among the cells of a column of numbers."""
 
 
 def find_header(lines: Sequence[Sequence[str]]) -> int:
@@ -37,7 +37,7 @@ def count_cells(line: Sequence[str]) -> int:
 
 
 def has_numbers(rows: Sequence[Sequence[str]], *, below: bool = True) -> bool:
-    """Whether a column holds numbers; `below` a first cell that is none."""
+    """Tell whether a column holds numbers; `below` a first cell that is none."""
     for name, *column in zip_longest(*rows, fillvalue=""):
         cells = list(filter(None, column))
         numbers = sum(map(is_mostly_digits, cells))
@@ -47,7 +47,7 @@ def has_numbers(rows: Sequence[Sequence[str]], *, below: bool = True) -> bool:
 
 
 def _is_above(lines: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether the first line stands above the header, in a table of this width."""
+    """Tell whether the first line stands above the header, in a table of this width."""
     first, cells, filled = lines[0], count_cells(lines[0]), sum(map(bool, lines[0]))
     if not filled:
         return True

@@ -37,7 +37,7 @@ def find_table(content: object, path: Path, notes: list[str]) -> Found:
 
 
 def is_json_number(value: object) -> bool:
-    """Whether a value is a number of JSON."""
+    """Tell whether a value is a number of JSON."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -77,7 +77,7 @@ def _names(header: list[Any]) -> list[Any]:
 
 
 def _holds_rows(values: list[list[Any]]) -> bool:
-    """Whether one of the lists is a table itself: of objects, or of lists where it is the only one."""
+    """Tell whether one of the lists is a table itself: of objects, or of lists where it is the only one."""
     full = list(filter(None, values))
     return any(all(isinstance(one, dict) for one in value) for value in full) or (
         len(full) == 1 and all(isinstance(one, list) for one in full[0])
@@ -109,7 +109,7 @@ def _of_columns(columns: dict[str, list[Any]], notes: list[str]) -> Found:
 
 
 def _is_keyed(content: dict[str, Any]) -> bool:
-    """Whether objects of an object are its rows or columns: they have the same keys, or most of them."""
+    """Tell whether objects of an object are its rows or columns: they have the same keys, or most of them."""
     objects = list(content.values())
     if not all(isinstance(one, dict) and one for one in objects):
         return False
@@ -147,5 +147,5 @@ def _kinds(values: Iterable[Any]) -> set[str]:
 
 
 def _counts(labels: Sequence[Any]) -> bool:
-    """Whether labels only count from 0."""
+    """Tell whether labels only count from 0."""
     return list(map(str, labels)) == list(map(str, range(len(labels))))

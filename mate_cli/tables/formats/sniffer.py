@@ -40,7 +40,7 @@ _QUOTED = re.compile(r"(?:'(?:[^']|'')*'|[^'A-Za-z]*)(?:[,;\t|](?:'(?:[^']|'')*'
 
 @dataclass(frozen=True)
 class DialectFit:
-    """How well a dialect fits: a score from 0 (not at all) to 1, the width of most records, and whether all have it."""
+    """Fit of a dialect: a score from 0 (not at all) to 1, the width of most records, and whether all have it."""
 
     dialect: Dialect
     score: float
@@ -134,7 +134,7 @@ def measure_dialect(lines: Iterable[str], dialect: Dialect, text: str) -> Dialec
 
 
 def _plain(cell: str, delimiter: str) -> float:
-    """How much a cell looks like one: numbers do most, texts that another delimiter joins do not."""
+    """Score how much a cell looks like one: numbers do most, texts that another delimiter joins do not."""
     joins = [one for one in ";\t|," if one in cell and one != delimiter and f"{one} " not in cell]
     is_number = is_mostly_digits(cell)
     if joins and not (is_number and joins == [","]):
@@ -150,7 +150,7 @@ def _is_rare_table(dialect: Dialect, rows: list[list[str]]) -> bool:
 
 
 def _is_below_one(dialect: Dialect, rows: list[list[str]], text: str) -> bool:
-    """Whether lines below one without a delimiter are those of a table, and not prose, or numbers with commas."""
+    """Tell whether lines below one without a delimiter are those of a table, and not prose, or numbers with commas."""
     delimiter = dialect.delimiter
     if not re.search(rf"{re.escape(delimiter)}[^ \r\n]", text) and not has_numbers(rows):
         return False
@@ -159,7 +159,7 @@ def _is_below_one(dialect: Dialect, rows: list[list[str]], text: str) -> bool:
 
 
 def _has_apostrophes(fit: DialectFit, text: str) -> bool:
-    """Whether apostrophes are quotation marks: they enclose all texts, or make all lines equally wide."""
+    """Tell whether apostrophes are quotation marks: they enclose all texts, or make all lines equally wide."""
     lines = text.splitlines(keepends=True)
     if all("'" in line and _QUOTED.fullmatch(line.strip()) for line in lines[:SAMPLE_ROWS] if line.strip()):
         return True

@@ -76,7 +76,7 @@ def _choose(book: Workbook, wanted: str | None, notes: list[str]) -> Worksheet:
 
 
 def _has_rows(book: Workbook, sheet: Worksheet, least: int) -> bool:
-    """Whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
+    """Tell whether so many of the first rows have so many cells; of a cover sheet hardly two have two."""
     rows = islice(book.rows(sheet), SEARCHED_ROWS)
     return sum(sum(map(bool, line)) >= least for _, line in rows) >= least
 

@@ -182,7 +182,7 @@ class Workbook:
             self.merged.setdefault(top, []).append(Area(left, right, bottom))
 
     def _show(self, value: str, attributes: dict[str, str]) -> str:
-        """What a cell shows of its value."""
+        """Write what a cell shows of its value."""
         kind = attributes.get("t", "n")
         code = self._formats.get(attributes.get("s", "0"), GENERAL)
         if kind in ("s", "str", "inlineStr"):

@@ -170,7 +170,7 @@ def _parse_before(text: str) -> Amount | None:
 
 
 def is_currency(word: str) -> bool:
-    """Whether a word or sign is that of a currency."""
+    """Tell whether a word or sign is that of a currency."""
     return word in CURRENCIES or word.casefold() in CURRENCY_WORDS or _PREFIXED_DOLLAR.fullmatch(word) is not None
 
 

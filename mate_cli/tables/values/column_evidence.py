@@ -181,7 +181,7 @@ class ColumnEvidence:
         return "," if comma >= groups else ""
 
     def can_vote(self, mark: str) -> bool:
-        """Whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
+        """Tell whether enough cells prove a decimal mark to tell how columns write numbers that prove none."""
         count = self.kinds[POINT if mark == "." else COMMA]
         return self.is_dense and (
             self.is_typed or count > 1 or count >= MAX_MISFIT_SHARE * (self.others + self.integers)

@@ -1,4 +1,4 @@
-"""How the numbers and dates of a column are written, by the evidence of all its cells and of the other columns.
+"""Formats of the numbers and dates of columns, by the evidence of all its cells and of the other columns.
 
 One cell never decides, and no text is rewritten: a format only says which number a text is.
 """
@@ -45,7 +45,7 @@ NOT_NUMBERS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ColumnFormat:
-    """How a column writes numbers and dates.
+    """Format of the numbers and dates of a column.
 
     Args:
         decimal: the decimal mark; "" where nothing in the column is a number.

@@ -23,7 +23,7 @@ from mate_cli.data.datasets.option_questions import RECLOR_FILES, OptionQuestion
 
 LETTERS = "abcd"
 LINES = 8
-"""Of a question of 1.0: a blank one, the letter of the right option, text, question, and four options."""
+"""Lines of a question of 1.0: a blank one, the letter of the right option, text, question, and four options."""
 FILES: Mapping[str, Mapping[str, str]] = {
     "reclor": RECLOR_FILES,
     "2.0": {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"},
@@ -61,7 +61,7 @@ class LogiQa(OptionQuestions):
 
     @property
     def published(self) -> Mapping[str, int]:
-        """How many questions the whole release has."""
+        """Number of questions in the whole release."""
         return {"questions": QUESTIONS.get(self._version, QUESTIONS["1.0"])}
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:

@@ -21,7 +21,7 @@ from mate_cli.tables.table import Cell, Table
 LABELS = ("refuted", "entailed")
 """Names of the labels 0 and 1."""
 TABLES = ("data/all_csv", "all_csv")
-"""Where the tables may lie; the authors keep them in the first folder."""
+"""Folders of the tables; the authors keep them in the first folder."""
 SUBSETS = {
     "simple": ("data/simple_ids.json", "data/simple_test_id.json"),
     "complex": ("data/complex_ids.json", "data/complex_test_id.json"),
@@ -98,17 +98,17 @@ class TabFact(Release):
 
     @property
     def _original(self) -> bool:
-        """Whether the statements are read as people wrote them; a download may bring them."""
+        """Tell whether the statements are read as people wrote them; a download may bring them."""
         return self.statements == "original" or (self.statements == "auto" and any(map(self._has, ORIGINAL)))
 
     def _lemmatized_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """What stands about each table of a split, and in which file."""
+        """Read the entries about each table of a split, and in which file."""
         file = LEMMATIZED[split]
         entries = parse_json_as(dict, CONTENT, file, self.need(file), problems) or {}
         return {key: (file, entry) for key, entry in entries.items()}
 
     def _original_entries(self, split: str, problems: list[Problem]) -> dict[str, tuple[str, Any]]:
-        """What stands about each table of a split, and in which file."""
+        """Read the entries about each table of a split, and in which file."""
         file, (statements, wrong) = IDS[split], self._collected
         keys = parse_json_as(list, "a list of tables", file, self.need(file), problems) or []
         if not all(isinstance(key, str) for key in keys):
@@ -122,7 +122,7 @@ class TabFact(Release):
 
     @cached_property
     def _collected(self) -> tuple[dict[str, tuple[str, Any]], list[Problem]]:
-        """What stands about each table in the files of both rounds, and what is wrong with these."""
+        """Read the entries about each table in the files of both rounds, and what is wrong with these."""
         found: dict[str, tuple[str, Any]] = {}
         problems: list[Problem] = []
         for file in ORIGINAL:
