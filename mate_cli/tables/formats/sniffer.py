@@ -34,7 +34,8 @@ MAX_ALIGNED = 2_000
 MIN_SHARE = 0.8
 """Share of the lines that have the same width, where the first line has no delimiter."""
 _GROUPS = re.compile(r"\d{1,3}( \d{3})+")
-_QUOTED = re.compile(r"(?:'(?:[^']|'')*'|[^'A-Za-z]*)(?:[,;\t|](?:'(?:[^']|'')*'|[^'A-Za-z]*))*")
+_CELL = r"(?:'(?:[^']|'')*'|[^'A-Za-z,;\t|]*)"
+_QUOTED = re.compile(rf"{_CELL}(?:[,;\t|]{_CELL})*")
 """A line whose texts all stand in apostrophes."""
 
 
