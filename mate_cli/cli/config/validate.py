@@ -39,6 +39,8 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
         ConfigError: one line per problem, naming key, value and remedy.
     """
     values = resolved(config)
+    if command == "evaluate" and "_target_" in values["data"] and values["data"].get("root") is None:
+        values["data"].pop("root", None)  # the data that were chosen know their own, or have none
     problems = list(plain_problems(values, command)) or list(target_problems(values))
     if problems:
         raise ConfigError("\n       ".join(problems))

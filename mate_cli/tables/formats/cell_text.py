@@ -31,8 +31,17 @@ def spreadsheet_text(value: Any) -> str:  # noqa: ANN401 - whatever a table hold
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, (dict, list, tuple, set, frozenset)):
-        return json.dumps(_for_json(value), ensure_ascii=False)
+        return json.dumps(value if _is_json(value) else _for_json(value), ensure_ascii=False)
     return str(value)
+
+
+def _is_json(value: object) -> bool:
+    """Tell whether a value is written as it is: a large one is not copied."""
+    if isinstance(value, dict):
+        return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or type(value) in (str, int, bool)
 
 
 def _of_numpy(value: Any) -> Any:  # noqa: ANN401

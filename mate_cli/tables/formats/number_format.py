@@ -302,7 +302,13 @@ def _write_date(section: FormatSection, number: Decimal, date1904: bool) -> str 
         shown = moment if "h" in pattern else moment.replace(hour=0, minute=0, second=0)
         return spreadsheet_date(shown if "s" in pattern else shown.replace(second=0))
     numbers = {"H": seconds // 3600, "N": seconds // 60, "S": seconds, "h": seconds // 3600 % 24}
-    numbers |= {"n": seconds // 60 % 60, "s": seconds % 60, "m": Decimal(moment.month), "d": Decimal(moment.day)}
+    numbers |= {
+        "y": Decimal(moment.year),
+        "n": seconds // 60 % 60,
+        "s": seconds % 60,
+        "m": Decimal(moment.month),
+        "d": Decimal(moment.day),
+    }
     if "P" in pattern:
         numbers["h"] = Decimal((moment.hour - 1) % 12 + 1)
 
