@@ -1,10 +1,15 @@
 """Where the YAML files are: in the wheel, beside a clone, and in the user's `./conf`; what they say, without Hydra."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mate_cli.errors import ConfigError
+
 PACKAGE = Path(__file__).resolve().parents[1]
+_typed: list[Path] = []
+"""The folder of `--config-dir`, which takes the place of `./conf`."""
 
 
 def config_dir() -> Path:
@@ -19,9 +24,28 @@ def config_dir() -> Path:
     raise FileNotFoundError(f"no conf/train.yaml in {PACKAGE} or {PACKAGE.parent}: install mate-cli again")
 
 
+@contextmanager
+def typed_config_dir(folder: str | None) -> Iterator[None]:
+    """Let the folder of `--config-dir` take the place of `./conf`.
+
+    Raises:
+        ConfigError: there is no such folder.
+    """
+    if folder is None:
+        yield
+        return
+    if not Path(folder).is_dir():
+        raise ConfigError("no such folder", where=f"--config-dir {folder}")
+    _typed.append(Path(folder).absolute())
+    try:
+        yield
+    finally:
+        _typed.pop()
+
+
 def user_config_dir() -> Path | None:
-    """Return `./conf` when it is the user's own; its experiments and groups are added to ours."""
-    folder = Path.cwd() / "conf"
+    """Return the user's own folder, `./conf` or that of `--config-dir`; its files win over shipped ones."""
+    folder = _typed[-1] if _typed else Path.cwd() / "conf"
     return folder if folder.is_dir() and folder.resolve() != config_dir().resolve() else None
 
 
@@ -55,7 +79,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 def extended(command: str) -> Iterator[dict[str, Any]]:
     """The primary configuration of a command, after those that it extends."""
-    content = read_config(config_dir() / f"{command}.yaml")
+    content = read_config(find_config(command))
     for entry in content.get("defaults") or []:
         if isinstance(entry, str) and entry not in ("_self_", "program"):
             yield from extended(entry)
@@ -67,6 +91,24 @@ def chosen(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for entry in content.get("defaults") or []:
         if isinstance(entry, dict):
             yield from ((str(name), value) for name, value in entry.items())
+
+
+def overridden(group: str, name: str) -> dict[str, Any]:
+    """Return the groups that a file overrides, and those that it extends, with what they choose."""
+    found: dict[str, Any] = {}
+    for content in extended_choice(group, name):
+        found |= {key.removeprefix("override /"): value for key, value in chosen(content)}
+    return found
+
+
+def extended_choice(group: str, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the content of a choice's file after those of its group that it extends."""
+    content = read_config(find_config(f"{group}/{name}"))
+    for entry in content.get("defaults") or []:
+        if isinstance(entry, str) and entry != "_self_":
+            outer, _, inner = entry.removeprefix("/").rpartition("/")
+            yield from extended_choice(outer or group, inner)
+    yield content
 
 
 def own_keys(command: str) -> dict[str, Any]:

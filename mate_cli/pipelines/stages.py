@@ -17,7 +17,7 @@ from mate_cli.errors import known_cause
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import save_predictions
-from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, is_finished, open_plan, standing_in
+from mate_cli.pipelines.run_spec import FROM_STAGE, Plan, Stage, is_finished, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained

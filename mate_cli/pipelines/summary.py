@@ -10,7 +10,7 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.plan import Plan
+from mate_cli.pipelines.run_spec import Plan
 from mate_cli.pipelines.run import Run
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console

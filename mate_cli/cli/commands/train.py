@@ -13,7 +13,7 @@ from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.plan import Plan
+    from mate_cli.pipelines.run_spec import Plan
     from mate_cli.runs.configuration import RunConfig
 
 CONFIG = "train"

@@ -1,49 +1,71 @@
-"""Configurations of `mate train` that Hydra composes outside its own main function: one for each stage."""
+"""Configurations of `mate train` that Hydra composes: once of their choices, to which values are then applied."""
 
+from __future__ import annotations
+
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hydra import compose
-from hydra.core.config_store import ConfigStore
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, open_dict
 
-from mate_cli.cli.config.mistakes import hydra_here
+from mate_cli.cli.config.mistakes import open_hydra, several_values
+from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.validate import plain_problems, resolved
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.runs.names import Names
 
 COMMAND = "train"
-STAGES = "stages"
-"""What an experiment of several stages may say itself: which they are, and what joins them."""
-ConfigStore.instance().store(
-    STAGES, {"defaults": ["_self_", {"system": None}, {"experiment": None}], "system": None, "stages": None}
-)
 
 
 @dataclass(frozen=True)
-class Composed:
-    """A configuration and the choices it was made of.
+class Composition:
+    """A configuration, the choices of groups that it is made of, and the overrides.
 
     Args:
-        config: with interpolations as they stand.
+        base: as its choices alone make it.
+        config: with values applied; interpolations stand.
     """
 
+    base: DictConfig
     config: DictConfig
     choices: Mapping[str, str | None]
-    words: list[str]
+    overrides: list[str]
 
     @property
     def names(self) -> Names:
         """The choices by which a run is called."""
         return Names.of(self.choices)
 
+    def with_values(self, values: Sequence[Override]) -> Composition:
+        """Apply overrides of values, in their order, as Hydra does.
+
+        Raises:
+            ConfigError: one of them has several values.
+            HydraException: one cannot be read, or its key does not exist.
+        """
+        if not values:
+            return self
+        parsed = OverridesParser.create().parse_overrides(texts(values))
+        for override in parsed:
+            if override.is_sweep_override():
+                raise several_values(str(override.input_line))
+        config = copy.deepcopy(self.config)
+        ConfigLoaderImpl._apply_overrides_to_config(parsed, config)
+        return replace(self, config=config, overrides=[*self.overrides, *texts(values)])
+
+    def as_base(self) -> Composition:
+        """Take the values that were applied so far for part of the choices."""
+        return replace(self, base=self.config)
+
     def checked(self) -> RunConfig:
-        """The typed configuration.
+        """Return the typed configuration.
 
         Raises:
             ConfigError: one line per problem, naming key, value and remedy.
@@ -66,44 +88,36 @@ def has_key(config: DictConfig, key: str) -> bool:
 
 @dataclass(frozen=True)
 class Composer:
-    """Composes configurations of `mate train`; those that it has composed it knows, for Hydra reads all files anew."""
+    """Composes configurations of `mate train`; what it has composed it keeps, for Hydra reads all files anew."""
 
     settings: tuple[str, ...]
-    known: dict[tuple[str, ...], Composed] = field(default_factory=dict)
+    known: dict[tuple[str, ...], Composition] = field(default_factory=dict)
 
-    def compose(self, words: Sequence[str], name: str = COMMAND) -> Composed:
-        """Let Hydra compose a configuration of overrides: of `mate train`, or what an experiment of `STAGES` says."""
-        asked = (name, *words)
-        if asked not in self.known:
-            config = compose(name, [*self.settings, *words], return_hydra_config=True)
-            choices = dict(config.hydra.runtime.choices)
+    def compose(self, choices: Sequence[Override]) -> Composition:
+        """Let Hydra compose a configuration of choices of groups."""
+        words = tuple(texts(choices))
+        if words not in self.known:
+            config = compose(COMMAND, [*self.settings, *words], return_hydra_config=True)
+            chosen = dict(config.hydra.runtime.choices)
             with open_dict(config):
                 del config["hydra"]
-            self.known[asked] = Composed(config, choices, list(words))
-        return self.known[asked]
+            self.known[words] = Composition(config, config, chosen, list(words))
+        return self.known[words]
 
 
-_open: dict[tuple[object, ...], Composer] = {}
+_open: dict[tuple[str, ...], Composer] = {}
 
 
 @contextmanager
-def composer(settings: Sequence[str], folder: Path | None) -> Iterator[Composer]:
-    """Let Hydra compose outside its own main function, also during a sweep; the user's folder is `./conf` if None.
-
-    Within another one of the same settings and folder it is that one.
-
-    Raises:
-        ConfigError: there is no such folder.
-    """
-    if folder and not folder.is_dir():
-        raise ConfigError("no such folder", where=f"--config-dir {folder}")
-    key, busy = (*settings, folder), GlobalHydra.instance().hydra
+def composer(settings: Sequence[str] = ()) -> Iterator[Composer]:
+    """Let Hydra compose outside its own main function, also during a sweep; within another one it is that one."""
+    key, busy = tuple(settings), GlobalHydra.instance().hydra
     if key in _open:
         yield _open[key]
         return
     try:
-        with hydra_here(folder) as path:
-            yield _open.setdefault(key, Composer((*path, *settings)))
+        with open_hydra():
+            yield _open.setdefault(key, Composer(key))
     finally:
         _open.pop(key, None)
         GlobalHydra.instance().hydra = busy

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.plugins import Plugins
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -15,12 +17,12 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from mate_cli.cli.config.quoting import quoted_list
-from mate_cli.cli.config.words import Word
+from mate_cli.cli.config.override import Override
 from mate_cli.cli.config_dir import choices, config_dir, find_config, read_config, user_config_dir
 from mate_cli.cli.shell.help import groups_of, nearest, nearest_choice
 from mate_cli.errors import ConfigError, known_cause
@@ -81,22 +83,35 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
 
 def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
     """Return a command's configuration as the words' choices make it; as it is where they cannot be composed."""
-    chosen = [str(word) for word in map(Word.parse, words) if word.group and not word.sign and word.group != "sweep"]
-    with hydra_here() as path:
+    chosen = [str(word) for word in map(Override.parse, words) if word.group and not word.sign and word.group != "sweep"]
+    with open_hydra():
         try:
-            return compose(config_name, [*path, *chosen])
+            return compose(config_name, chosen)
         except HydraException:
             return compose(config_name)
 
 
+class UserConfig(SearchPathPlugin):
+    """Lets Hydra look for a file in the user's own folder before it looks among those that come with the package."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Put the user's folder in front."""
+        if folder := user_config_dir():
+            search_path.prepend("user", f"file://{folder}", anchor="main")
+
+
+def use_user_config() -> None:
+    """Let the user's files win wherever Hydra composes in this process."""
+    Plugins.instance().register(UserConfig)
+
+
 @contextmanager
-def hydra_here(folder: Path | None = None) -> Iterator[list[str]]:
-    """Let Hydra compose outside its own main function; yields the override that adds the user's folder to ours."""
-    own = folder or user_config_dir()
-    path = [f"hydra.searchpath={quoted_list([f'file://{own.absolute()}'])}"] if own else []
+def open_hydra() -> Iterator[None]:
+    """Let Hydra compose outside its own main function."""
+    use_user_config()
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        yield path
+        yield
 
 
 def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:
@@ -176,7 +191,7 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     if name and (others := choices_with(group, name)):
         if group not in groups_of(config_name):
             return ConfigError(f"mate {config_name} does not use this group", where=key)
-        chosen = next((str(word) for word in map(Word.parse, words) if word.group == group), f"this {group}")
+        chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")
         homes = " or ".join(f"{group}={one}" for one in others)
         return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
     name = nearest_key(key, config, groups_of(config_name))
@@ -186,11 +201,16 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
     return ConfigError("unknown key", where=key, remedy=f"Did you mean {name}{f'={value}' if value else ''}?")
 
 
-def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
-    key, _, value = found[1].partition("=")
+def several_values(override: str) -> ConfigError:
+    """Return the error of an override with several values outside a sweep."""
+    key, _, value = override.partition("=")
     return ConfigError(
-        "several values", where=found[1], remedy=f"Add -m to run each, or write '{key}=[{value}]' for a list"
+        "several values", where=override, remedy=f"Add -m to run each, or write '{key}=[{value}]' for a list"
     )
+
+
+def _several(found: re.Match[str], config_name: str, words: Sequence[str]) -> ConfigError:
+    return several_values(found[1])
 
 
 Answer = Callable[[re.Match[str], str, Sequence[str]], ConfigError]

@@ -22,7 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from mate_cli.cli.config.composition import has_key
-from mate_cli.cli.config.mistakes import hydra_here, nearest_key
+from mate_cli.cli.config.mistakes import nearest_key, open_hydra
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import choices, config_folders, find_config
@@ -90,10 +90,10 @@ class Composition:
         Raises:
             HydraException: it cannot be composed.
         """
-        with hydra_here() as path:
+        with open_hydra():
             loader = GlobalHydra.instance().config_loader()
-            found = loader.compute_defaults_list(name, [*path, *words], RunMode.RUN).defaults
-            config = compose(name, [*path, *words])
+            found = loader.compute_defaults_list(name, [*words], RunMode.RUN).defaults
+            config = compose(name, [*words])
         files = []
         for entry in found:
             if file := find_config(str(entry.config_path)):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from mate_cli.pipelines.plan import After
+from mate_cli.pipelines.run_spec import After
 from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import choices, chosen, extended, find_config, own_keys, read_config
+from mate_cli.cli.config_dir import choices, chosen, extended, extended_choice, overridden, own_keys
 
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
 """What every command takes; `mate train` also the next ones."""
@@ -78,7 +78,7 @@ class Completer:
             groups |= {name: value for name, value in chosen(content) if " " not in name}
         typed = {key: value for key, _, value in (word.partition("=") for word in self.words)}
         experiment = typed.get("experiment")
-        said = _overridden("experiment", experiment) if experiment and "experiment" in groups else {}
+        said = overridden("experiment", experiment) if experiment and "experiment" in groups else {}
         return groups | {name: value for name, value in (said | typed).items() if name in groups}
 
 
@@ -94,21 +94,10 @@ def _ended(name: str, value: object) -> str:
     return f"{name}." if isinstance(value, dict) and value else f"{name}="
 
 
-def _overridden(group: str, name: str) -> dict[str, Any]:
-    """What a file chooses of groups, and those that it extends."""
-    content = read_config(find_config(f"{group}/{name}"))
-    found: dict[str, Any] = {}
-    for entry in content.get("defaults") or []:
-        if isinstance(entry, str) and entry != "_self_":
-            found |= _overridden(group, entry)
-    return found | {key.removeprefix("override /"): value for key, value in chosen(content)}
-
-
 def _file(group: str, name: str) -> dict[str, Any]:
     """The content of a choice, with that of the choices that it extends."""
-    content = read_config(find_config(f"{group}/{name}"))
     found: dict[str, Any] = {}
-    for entry in content.pop("defaults", None) or []:
-        if isinstance(entry, str) and entry != "_self_":
-            found |= _file(group, entry)
-    return found | content
+    for content in extended_choice(group, name):
+        found |= content
+    found.pop("defaults", None)
+    return found

@@ -28,7 +28,7 @@ from mate_cli.errors import ConfigError, MateError
 from mate_cli.files.door import LOWER
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.plan import Plan
+    from mate_cli.pipelines.run_spec import Plan
     from mate_cli.runs.record import RunFolder, RunRecord
 
 FAILED = None
@@ -188,7 +188,7 @@ def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
         Folder, record, and whether it is finished already or being trained by another process.
     """
     from mate_cli.files.plain import to_yaml
-    from mate_cli.pipelines.plan import open_plan
+    from mate_cli.pipelines.run_spec import open_plan
     from mate_cli.runs.folders import find_same, is_running
     from mate_cli.runs.lock import release
 

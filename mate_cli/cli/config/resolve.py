@@ -1,6 +1,7 @@
-"""From the words after `mate train` to the plan of a run: its stages, each composed and checked.
+"""From what is typed after `mate train` to the specification of a run: its stages, each composed and checked.
 
-What is typed holds for every stage that has the key; `stages.NAME.key=value` holds for one.
+What is typed holds for every stage that has the key; `stages.NAME.key=value` holds for one. A plain run is composed
+once, a chain once and once for each of its stages.
 """
 
 from __future__ import annotations
@@ -10,34 +11,36 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ValidationError
 
-from mate_cli.cli.config.composition import COMMAND, STAGES, Composed, Composer, composer, has_key
+from mate_cli.cli.config.composition import COMMAND, Composer, Composition, composer, has_key
 from mate_cli.cli.config.mistakes import explain, nearest_key, omegaconf_error
+from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.config.schema import StageOptions, as_list
+from mate_cli.cli.config.settings import StageSettings, join_settings
 from mate_cli.cli.config.validation_messages import validation_messages
-from mate_cli.cli.config.words import Word
+from mate_cli.cli.config_dir import chosen, extended, extended_choice, find_config, overridden, read_config
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.plan import FROM_STAGE, After, Plan, Stage, beginning_with, standing_in
+from mate_cli.pipelines.run_spec import FROM_STAGE, After, RunSpec, Stage, init_from_stage, resolve_finished_run
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import flat_keys
 from mate_cli.runs.names import Names
 
-OF_THE_MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
+MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
 """Parts that a system has of its own, whatever runs stand in for its stages."""
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
-OF_THE_WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra")
+WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra")
 """Parts of the configuration that are no stage's."""
 
 
-def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
+def resolve(words: Sequence[str]) -> RunSpec:
     """Compose and check all that a command trains; nothing that needs torch is looked at.
 
     Raises:
@@ -45,42 +48,70 @@ def compose_plan(words: Sequence[str], folder: Path | None = None) -> Plan:
         RunError: a run that is to stand in for a stage is not there, or not finished.
         HydraException: what is typed cannot be composed.
     """
-    typed = [Word.parse(word) for word in words]
-    with composer([str(word) for word in typed if word.is_below("hydra")], folder) as hydra:
-        whole = _whole(hydra, [word for word in typed if not word.is_below("hydra")])
+    typed = [Override.parse(word) for word in words]
+    with composer([str(word) for word in typed if word.is_below("hydra")]) as hydra:
+        typed = [word for word in typed if not word.is_below("hydra")]
+        top = [word for word in typed if not _stage_key(word)]
+        choices = hydra.compose([word for word in top if word.group])
+        whole = choices.with_values([*(word for word in top if _is_value_of_whole(word)), *_options(typed)])
         options = _stage_options(whole.config, typed)
-        resumed = _resolved(whole.config, "resume")
-        resume = None if resumed is None else str(resumed)
-        name = _name_of(whole.config)
-        told = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "hydra", "sweep")]
+        recorded = [str(word) for word in typed if not word.is_below("name", "resume", "trust", "sweep")]
+        resume = _resolved(whole.config, "resume")
+        spec = RunSpec((), whole.names, recorded, resume=resume and str(resume), name=_name_of(whole.config))
         if not options:
-            return Plan((Stage("", whole.checked(), whole.names, told),), whole.names, told, resume=resume, name=name)
-        _refuse_beside_stages(hydra, typed)
-        general = [word for word in typed if not word.is_below(*OF_THE_WHOLE)]
+            whole = choices.with_values([word for word in top if not word.group])
+            own = StageSettings("", whole, _own_choices(_value_typed(typed, "experiment")), top)
+            stage = Stage("", whole.checked(), whole.names, recorded)
+            return replace(spec, stages=(stage,), settings=join_settings([own]))
+        _refuse_beside_stages(typed)
+        general = [word for word in typed if not word.is_below(*WHOLE)]
         composed = {name: _StageWords.of(hydra, name, one, typed, general) for name, one in options.items()}
     _refuse_untaken(general, composed.values())
     system: Node | None = _resolved(whole.config, "system")
-    trust = as_list(_resolved(whole.config, "trust"))
-    stages = _in_line(list(composed.values()), system, trust)
-    taken = {str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general}
-    names = _names_of(whole, stages, system)
-    return Plan(stages, names, told, system=system, resume=resume, taken=taken, name=name)
+    stages = _in_line(list(composed.values()), system, as_list(_resolved(whole.config, "trust")))
+    return replace(
+        spec,
+        stages=stages,
+        names=_names_of(whole, stages, system),
+        system=system,
+        taken={str(word): tuple(name for name, one in composed.items() if word in one.taken) for word in general},
+        settings=[
+            *_changed_options(choices, whole),
+            *join_settings([one.settings for one in composed.values() if not one.options.run]),
+        ],
+    )
 
 
-def _whole(hydra: Composer, typed: Sequence[Word]) -> Composed:
-    """A plain run as it is trained, or what says of others which stages there are.
+def _is_value_of_whole(word: Override) -> bool:
+    return not word.group and word.is_below(*WHOLE)
 
-    Of other runs some stage may have what the top of the configuration lacks; of plain runs that is a mistake.
-    """
-    words = [replace(word, sign=word.sign or "++") if _is_option(word) else word for word in typed]
-    top = [word for word in words if _is_option(word) or not _stage_key(word)]
-    try:
-        return hydra.compose([str(word) for word in top])
-    except ConfigCompositionException:
-        whole = hydra.compose([str(word) for word in top if word.is_below(*OF_THE_WHOLE)])
-        if not whole.config.stages:
-            raise
-        return whole
+
+def _options(typed: Iterable[Override]) -> list[Override]:
+    """What is typed of the options of stages, such as `stages.NAME.run`, or to leave one out."""
+    return [replace(word, sign=word.sign or "++") for word in typed if _is_option(word)]
+
+
+def _value_typed(typed: Iterable[Override], key: str) -> str | None:
+    """The value that is typed last of a key; None where it is not typed, or null."""
+    values = [word.value for word in typed if word.key == key]
+    return values[-1] if values and values[-1] not in ("", "null") else None
+
+
+def _own_choices(experiment: str | None, more: Iterable[Override] = ()) -> dict[str, str]:
+    """What `mate train` chooses of each group by itself, with what an experiment and further overrides choose."""
+    found = {group: name for content in extended(COMMAND) for group, name in chosen(content)}
+    found |= overridden("experiment", experiment) if experiment else {}
+    return {**found, **{word.group: str(word.value) for word in more if word.group}}
+
+
+def _changed_options(before: Composition, whole: Composition) -> list[str]:
+    """The options of the whole and of its stages that were typed and differ from those of the experiment."""
+    parts = ("system", "stages")
+    old, new = (
+        flat_keys({part: OmegaConf.to_container(OmegaConf.create({part: config[part]}))[part] for part in parts})  # type: ignore[call-overload,index]
+        for config in (before.config, whole.config)
+    )
+    return [f"{key}={'null' if value is None else value}" for key, value in new.items() if old.get(key) != value]
 
 
 def _resolved(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value
@@ -107,19 +138,19 @@ def _name_of(config: DictConfig) -> str | None:
     return str(name)
 
 
-def _stage_key(word: Word) -> tuple[str, str] | None:
+def _stage_key(word: Override) -> tuple[str, str] | None:
     """The stage and the key of what is typed for one stage alone, as in `stages.NAME.key=value`."""
     parts = word.key.split(".", 2)
     return (parts[1], parts[2]) if parts[0] == "stages" and len(parts) == 3 else None
 
 
-def _is_option(word: Word) -> bool:
+def _is_option(word: Override) -> bool:
     """Whether it is an option of a stage, such as `stages.NAME.run`, and no key of its configuration."""
     stage = _stage_key(word)
     return stage is not None and stage[1] in StageOptions.model_fields
 
 
-def _stage_options(config: DictConfig, typed: Iterable[Word]) -> dict[str, StageOptions]:
+def _stage_options(config: DictConfig, typed: Iterable[Override]) -> dict[str, StageOptions]:
     """The options of each stage that is not left out.
 
     Raises:
@@ -148,28 +179,20 @@ def _stage_options(config: DictConfig, typed: Iterable[Word]) -> dict[str, Stage
     return found
 
 
-def _refuse_beside_stages(hydra: Composer, typed: Iterable[Word]) -> None:
-    """Refuse what an experiment says beside its stages: each of them is composed from an experiment of its own.
+def _refuse_beside_stages(typed: Iterable[Override]) -> None:
+    """Refuse what an experiment sets beside its stages: each of them is composed from an experiment of its own.
 
     Raises:
         ConfigError: naming the first such key or choice.
     """
-    chosen = [str(word) for word in typed if word.key == "experiment"]
-    if not chosen:
-        return
-    try:
-        said = OmegaConf.to_container(hydra.compose(chosen, STAGES).config)
-        beside = [
-            key for key in flat_keys(cast(dict[str, Any], said)) if key.partition(".")[0] not in (STAGES, "system")
-        ]
-    except ConfigCompositionException as error:
-        beside = [f"override /{group}" for group in re.findall(r"Could not override '([^']+)'", str(error))]
-        if not beside:
-            raise
-    if beside:
-        problem = f"{beside[0]} stands beside the stages, and none of them would take it"
-        remedy = "Write it below stages.NAME.overrides, or type it: then it holds for every stage that has the key"
-        raise ConfigError(problem, where=chosen[-1], remedy=remedy)
+    experiment = _value_typed(typed, "experiment")
+    for content in extended_choice("experiment", experiment) if experiment else ():
+        groups = [group for group, _ in chosen(content) if group != "override /system"]
+        keys = [key for key in flat_keys(content) if key.partition(".")[0] not in ("defaults", "stages", "system")]
+        if beside := [*groups, *keys]:
+            problem = f"{beside[0]} stands beside the stages, and none of them would take it"
+            remedy = "Write it below stages.NAME.overrides, or type it: then it holds for every stage that has the key"
+            raise ConfigError(problem, where=f"experiment={experiment}", remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -184,32 +207,50 @@ class _StageWords:
 
     name: str
     options: StageOptions
-    composed: Composed
-    own: tuple[Word, ...]
-    fits: tuple[Word, ...]
+    composed: Composition
+    own: tuple[Override, ...]
+    fits: tuple[Override, ...]
 
     @property
-    def taken(self) -> tuple[Word, ...]:
+    def taken(self) -> tuple[Override, ...]:
         """What shapes its training of what was typed for all: nothing where a finished run stands in."""
         return () if self.options.run else self.fits
 
+    @property
+    def settings(self) -> StageSettings:
+        """What was typed that sets it apart."""
+        own = _own_choices(self.options.experiment, map(Override.parse, self.options.overrides))
+        return StageSettings(self.name, self.composed, own, (*self.fits, *self.own), self.options.keeps)
+
     @classmethod
     def of(
-        cls, hydra: Composer, name: str, options: StageOptions, typed: Sequence[Word], general: Sequence[Word]
+        cls,
+        hydra: Composer,
+        name: str,
+        options: StageOptions,
+        typed: Sequence[Override],
+        general: Sequence[Override],
     ) -> _StageWords:
-        """Compose it: choices first, then the values whose keys it has, what is typed for it alone last."""
+        """Compose it: choices first, then the values whose keys it has, what is typed for it alone last.
+
+        Raises:
+            ConfigError: it cannot be composed so.
+        """
         below = [(word, _stage_key(word)) for word in typed if not _is_option(word)]
         own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
-        alone = [] if options.run else [*map(str, own)]
-        chosen = [word for word in general if word.group and word.group not in options.keeps]
-        first = [f"experiment={options.experiment}", *options.overrides]
-        if not options.run and (choices := [*chosen, *(word for word in own if word.group)]):
-            first = _without_replaced(hydra, name, [*map(Word.parse, first)], choices)
-        composed = _of_stage(hydra, name, [*first, *map(str, chosen), *alone])
-        fitting = [word for word in general if not word.group and _takes(composed, word)]
-        if fitting:
-            composed = _of_stage(hydra, name, [*first, *map(str, chosen), *map(str, fitting), *alone])
-        return cls(name, options, composed, own, tuple(word for word in general if word in (*chosen, *fitting)))
+        alone = () if options.run else own
+        fits = [word for word in general if word.group and word.group not in options.keeps]
+        first = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
+        choices = [*(word for word in first if word.group), *fits, *(word for word in alone if word.group)]
+        values = [word for word in alone if not word.group]
+        try:
+            base = hydra.compose(choices)
+            base = base.with_values(_kept_values(first, base, [*fits, *alone])).as_base()
+            fits += [word for word in general if not word.group and _takes(base, word)]
+            composed = base.with_values([*(word for word in fits if not word.group), *values])
+        except ConfigCompositionException as error:
+            raise _stage_error(error, name, texts([*choices, *values])) from error
+        return cls(name, options, composed, own, tuple(word for word in general if word in fits))
 
     def stage(self, system: Node | None, trust: Sequence[str]) -> Stage:
         """The stage, complete but for the weights of another.
@@ -232,14 +273,14 @@ class _StageWords:
                 )
             own = self._checked()
             outputs = Path(own.paths.outputs)
-            folder, record = standing_in(self.options.run, self.name, self.composed.names.task, outputs)
+            folder, record = resolve_finished_run(self.options.run, self.name, self.composed.names.task, outputs)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
             config = load_config(folder.path, trust).model_copy(
-                update={key: getattr(own, key) for key in OF_THE_MACHINE}
+                update={key: getattr(own, key) for key in MACHINE}
             )
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust)
         config = self._checked()
-        return Stage(self.name, config, self.composed.names, self.composed.words, None, after)
+        return Stage(self.name, config, self.composed.names, self.composed.overrides, None, after)
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.
@@ -248,7 +289,7 @@ class _StageWords:
             ConfigError: naming the key, and where to set it.
         """
         said, done = asked.model_dump(), config.model_dump()
-        for word in (*self.own, *self.taken, *map(Word.parse, self.options.overrides)):
+        for word in (*self.own, *self.taken, *map(Override.parse, self.options.overrides)):
             chosen = word.group == "init" and "kind" in config.init
             if word in first.taken or not (chosen or _value(said, word.key) != _value(done, word.key)):
                 continue
@@ -263,26 +304,31 @@ class _StageWords:
             raise ConfigError(str(error), where=f"stages.{self.name}") from error
 
 
-def _of_stage(hydra: Composer, name: str, words: Sequence[str]) -> Composed:
-    try:
-        return hydra.compose(words)
-    except ConfigCompositionException as error:
-        told = explain(error, COMMAND, words)
-        where = ".".join(filter(None, [f"stages.{name}", told.where]))
-        remedy = told.remedy
-        if remedy and told.problem == "unknown key":
-            remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
-        raise ConfigError(told.problem, where=where, remedy=remedy) from error
+def _stage_error(error: ConfigCompositionException, name: str, words: Sequence[str]) -> ConfigError:
+    """Return Hydra's error as one that names the stage."""
+    explained = explain(error, COMMAND, words)
+    where = ".".join(filter(None, [f"stages.{name}", explained.where]))
+    remedy = explained.remedy
+    if remedy and explained.problem == "unknown key":
+        remedy = remedy.replace("Did you mean ", f"Did you mean stages.{name}.")
+    return ConfigError(explained.problem, where=where, remedy=remedy)
 
 
-def _without_replaced(hydra: Composer, name: str, own: Sequence[Word], chosen: Sequence[Word]) -> list[str]:
-    """A stage's own words but the values that typed choices, a scale say, change: Hydra would let the own ones win."""
-    groups = [str(word) for word in own if word.group]
-    if len(groups) == len(own):
-        return groups
-    before, after = (_of_stage(hydra, name, words).config for words in (groups, [*groups, *map(str, chosen)]))
-    select = OmegaConf.select
-    return [str(word) for word in own if word.group or select(before, word.key) == select(after, word.key)]
+def _kept_values(own: Sequence[Override], base: Composition, typed: Iterable[Override]) -> list[Override]:
+    """A stage's own values, without those that a typed scale sets otherwise than the one that they were made for."""
+    values = [word for word in own if not word.group]
+    scales = [_value_typed(own, "scale"), *(word.value for word in typed if word.group == "scale")]
+    before, after = (_scale_values(str(scale), base) for scale in (scales[0], scales[-1]))
+    return [word for word in values if before.get(word.key) == after.get(word.key)]
+
+
+def _scale_values(scale: str, base: Composition) -> dict[str, Any]:
+    """What a scale sets, for the task, data and network of a configuration, by dotted key."""
+    values = flat_keys(read_config(find_config(f"scale/{scale}")))
+    for group in ("task", "data", "model"):
+        for content in extended_choice(f"recipe/{group}", f"{scale}/{base.choices.get(group)}"):
+            values |= flat_keys(content)
+    return values
 
 
 def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
@@ -292,12 +338,12 @@ def _value(values: Any, key: str) -> Any:  # noqa: ANN401 - any value
     return values
 
 
-def _takes(composed: Composed, word: Word) -> bool:
+def _takes(composed: Composition, word: Override) -> bool:
     """Whether what is typed for all is of a stage: one that has the key, or the section in which to add it."""
     return has_key(composed.config, word.key.rpartition(".")[0] if "+" in word.sign else word.key)
 
 
-def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> None:
+def _refuse_untaken(words: Iterable[Override], composed: Iterable[_StageWords]) -> None:
     """Refuse what was typed for no stage at all, or only for stages that are not trained.
 
     Raises:
@@ -307,7 +353,7 @@ def _refuse_untaken(words: Iterable[Word], composed: Iterable[_StageWords]) -> N
     stages = ", ".join(one.name for one in every)
     for word in words:
         having = [one for one in every if word in one.fits]
-        if having and all(one.options.run for one in having) and not word.is_below(*OF_THE_MACHINE):
+        if having and all(one.options.run for one in having) and not word.is_below(*MACHINE):
             problem = f"finished runs stand in for all stages that have it ({', '.join(one.name for one in having)})"
             raise ConfigError(problem, where=str(word), remedy="Leave it out")
         if having:
@@ -346,7 +392,7 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
             )
         first = first if before else words
         if before and not stage.run:
-            config = beginning_with(stage.config, before.config, before.name)
+            config = init_from_stage(stage.config, before.config, before.name)
             words.refuse_replaced(stage.config, config, first)
             stage = replace(stage, config=config, names=stage.names.after(before.names, before.name))
         found.append(stage)
@@ -377,7 +423,7 @@ def _check_ranked(stage: Stage, before: Sequence[Stage]) -> None:
         )
 
 
-def _names_of(whole: Composed, stages: Sequence[Stage], system: Node | None) -> Names:
+def _names_of(whole: Composition, stages: Sequence[Stage], system: Node | None) -> Names:
     """What the whole is called by: its last stage without a system, else the system and the stage that tells."""
     if system is None:
         return replace(stages[-1].names, experiment=whole.names.experiment)

@@ -26,7 +26,7 @@ FROM_STAGE = "stages."
 
 @dataclass(frozen=True)
 class Stage:
-    """One training run of a plan.
+    """One training run of a spec.
 
     Args:
         names: the choices it was composed from.
@@ -50,7 +50,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunSpec:
     """All that one command trains, checked and complete.
 
     Without a system the last stage is the run itself, and those before it hand on their weights.
@@ -90,7 +90,7 @@ class Plan:
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
 
 
-def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
+def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
     """A configuration whose network begins with the weights of a stage, and has its shape and word pieces."""
     init = {"checkpoint": f"{FROM_STAGE}{stage}", "tokenizer": before.tokenizer}
     if "kind" in config.init:
@@ -99,7 +99,7 @@ def beginning_with(config: RunConfig, before: RunConfig, stage: str) -> RunConfi
     return config.model_copy(update={"init": {**config.init, **init}, "model": {**config.model, **shape}})
 
 
-def standing_in(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
+def resolve_finished_run(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFolder, RunRecord]:
     """The folder and record of the finished run, or newest one of an experiment, that stands in for a stage.
 
     Raises:
@@ -119,24 +119,24 @@ def standing_in(run: str, stage: str, task: str, outputs: Path) -> tuple[RunFold
     return folder, record
 
 
-def open_plan(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
+def open_run_folder(spec: RunSpec, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
     """Choose or make the folder of a plan's run, lock it, and open its record: one that is continued, or a new one.
 
     Raises:
         RunError: the run cannot be resumed, or another process trains it.
     """
-    outputs = Path(plan.last.config.paths.outputs)
+    outputs = Path(spec.last.config.paths.outputs)
     chosen = folder or choose_folder(
-        plan.resume, outputs, "train", plan.names.experiment, plan.values(), job, plan.name
+        spec.resume, outputs, "train", spec.names.experiment, spec.values(), job, spec.name
     )
     if is_finished(chosen.path):
         return chosen, chosen.read_record()
     hold(chosen.path)
     remove_drafts(chosen.path)
     if not _is_there(chosen.path):
-        settings = plan.overrides if plan.settings is None else plan.settings
-        named = {"seed": plan.last.config.seed, "settings": settings, **asdict(plan.names)}
-        record = RunRecord(command="train", overrides=plan.overrides, **named)
+        settings = spec.overrides if spec.settings is None else spec.settings
+        named = {"seed": spec.last.config.seed, "settings": settings, **asdict(spec.names)}
+        record = RunRecord(command="train", overrides=spec.overrides, **named)
         return chosen, record
     record = chosen.read_record()
     if record.status != "finished":

@@ -1,0 +1,85 @@
+"""What sets a run apart from others of its experiment, by values: equal settings are equal however they are typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, ListConfig, OmegaConf
+
+from mate_cli.cli.config.composition import Composition, has_key
+from mate_cli.cli.config.override import Override
+from mate_cli.runs.folders import flat_keys
+from mate_cli.runs.names import is_ignored
+
+
+@dataclass(frozen=True)
+class StageSettings:
+    """A stage beside what it is without the values that were typed.
+
+    Args:
+        name: of the stage; empty for a plain run.
+        composition: with them, and as its choices alone make it.
+        own: the choice of each group that its experiment makes.
+        typed: overrides that it has taken.
+        keeps: groups of which it keeps its own choice.
+    """
+
+    name: str
+    composition: Composition
+    own: Mapping[str, Any]
+    typed: Sequence[Override]
+    keeps: Sequence[str] = ()
+
+    def find(self) -> dict[str, str]:
+        """Return the typed choices that are not its experiment's, and the values that are not those of its choices."""
+        found = {}
+        for word in self.typed:
+            if word.group and not is_ignored(word.group):
+                choice = self.composition.choices.get(word.group)
+                if str(choice) != str(self.own.get(word.group)):
+                    found[word.group] = "null" if choice is None else choice
+            elif not word.group:
+                base, config = (_leaves(part, word.key) for part in (self.composition.base, self.composition.config))
+                found |= {
+                    key: _text(config.get(key))
+                    for key in dict.fromkeys([*config, *base])
+                    if config.get(key) != base.get(key) and not is_ignored(key)
+                }
+        return found
+
+    def value(self, key: str) -> str | None:
+        """Return a choice or a value as text; None without the key, and for a choice that it keeps."""
+        if key in self.keeps:
+            return None
+        if key in self.composition.choices:
+            return str(self.composition.choices[key])
+        return _text(_leaves(self.composition.config, key).get(key)) if has_key(self.composition.config, key) else None
+
+
+def join_settings(stages: Sequence[StageSettings]) -> list[str]:
+    """Return the settings of all stages as overrides: of one key for all that have it, where they agree."""
+    found: list[str] = []
+    for stage in stages:
+        for key, value in stage.find().items():
+            shared = {other.value(key) for other in stages} <= {None, value}
+            found.append(f"{key}={value}" if shared or not stage.name else f"stages.{stage.name}.{key}={value}")
+    return list(dict.fromkeys(found))
+
+
+def _leaves(config: DictConfig, key: str) -> dict[str, Any]:
+    """The values at a key and below, by dotted key."""
+    node = OmegaConf.select(config, key, throw_on_missing=False)
+    if isinstance(node, (DictConfig, ListConfig)):
+        node = OmegaConf.to_container(node, resolve=True)
+    return flat_keys({key: node})
+
+
+def _text(value: object) -> str:
+    """Write a value as one would type it, one number in one way: 0.001 for 1e-3."""
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    if value is None or isinstance(value, bool):
+        return str(value).lower().replace("none", "null")
+    return str(value).replace("'", "").replace(" ", "") if isinstance(value, (list, dict)) else str(value)
