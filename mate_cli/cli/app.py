@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli import __version__
-from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.config_dir import config_dir, typed_config_dir
 from mate_cli.cli.flags import split_flags
 from mate_cli.cli.signals import ending_as_interrupts
 from mate_cli.errors import ConfigError, MateError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "train": "Train a model; leaves a run folder in outputs/train/.",
+    "run": "Train the run that a folder holds, or go on with it.",
     "evaluate": "Score a finished run or a released checkpoint on a split.",
     "predict": "Answer questions about your own tables, or a dataset's.",
     "export": "Make a folder of a finished run that others can load.",
@@ -116,7 +117,7 @@ def dispatch(words: list[str]) -> int:
 
 def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     """Compose the command's configuration, check it and run the command, once or as a sweep."""
-    from mate_cli.cli.config.mistakes import explained_errors, find_key
+    from mate_cli.cli.config.mistakes import explained_errors, find_key, use_user_config
     from mate_cli.cli.config.syntax import Syntax
     from mate_cli.cli.shell import help as texts
 
@@ -134,11 +135,16 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
     if {"--help", "-h"} & set(words):
         print(texts.command_help(module.CONFIG))
         return 0
-    with explained_errors(module.CONFIG, words, module.__file__), hydra_process(name, words) as argv:
+    folder = split_flags(words)[0].get("--config-dir")
+    with (
+        typed_config_dir(folder),
+        explained_errors(module.CONFIG, words, module.__file__),
+        hydra_arguments(name, words),
+    ):
         if hasattr(module, "run_words"):
-            return int(module.run_words(words, argv))
-        start = hydra_entry(module.CONFIG, checked(module, argv))
-        start()
+            return int(module.run_words(words))
+        use_user_config()
+        hydra_entry(module.CONFIG, checked(module, words))()
     return 0
 
 
@@ -152,17 +158,16 @@ def hydra_entry(config_name: str, task: Callable[[DictConfig], object]) -> Calla
     return entry
 
 
-def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]:
+def checked(module: ModuleType, words: list[str]) -> Callable[[DictConfig], None]:
     """Return the command's function with the check of its configuration in front."""
 
     def task(config: DictConfig) -> None:
         from mate_cli.cli.config.mistakes import explained_errors
         from mate_cli.cli.config.validate import validate
 
-        sys.argv = list(argv)
         try:
             # Hydra prints what was typed of any error that leaves its task.
-            with explained_errors(module.CONFIG, argv[2:], module.__file__), on_machine():
+            with explained_errors(module.CONFIG, words, module.__file__), on_machine():
                 module.run(validate(config, module.CONFIG))
         except MateError as error:
             raise SystemExit(report(error)) from None
@@ -171,19 +176,13 @@ def checked(module: ModuleType, argv: list[str]) -> Callable[[DictConfig], None]
 
 
 @contextmanager
-def hydra_process(name: str, words: list[str]) -> Iterator[list[str]]:
-    """Show Hydra its arguments, and give the ones to restart this command with.
-
-    Lightning starts further processes with `sys.argv`, whose first word must therefore be a module file;
-    Hydra wants `sys.argv` without the sub-command, and prints errors itself unless told to raise them.
-    """
+def hydra_arguments(name: str, words: list[str]) -> Iterator[None]:
+    """Show Hydra its arguments without the sub-command, and let it raise errors, which it would print itself."""
     saved_argv, saved_setting = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    own = None if "--config-dir" in split_flags(words)[0] else user_config_dir()
-    extra = ["--config-dir", str(own)] if own else []
-    sys.argv = [f"mate {name}", *words, *extra]
+    sys.argv = [f"mate {name}", *words]
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
-        yield [str(Path(__file__).resolve().parents[1] / "__main__.py"), name, *words]
+        yield
     finally:
         sys.argv = saved_argv
         if saved_setting is None:

@@ -1,4 +1,7 @@
-"""What one command trains, complete and checked: a run is a list of stages, and a plain run has one."""
+"""What one command trains, resolved and checked: a run is a list of stages, and a plain run has one.
+
+A run folder keeps it as `config.yaml`, and `mate run FOLDER` trains it from there.
+"""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -8,7 +11,10 @@ from typing import Any, Literal
 
 from mate_cli.errors import RunError
 from mate_cli.files.atomic import remove_drafts
-from mate_cli.runs.configuration import Node, RunConfig
+from mate_cli.files.door import reading
+from mate_cli.files.plain import read_yaml, to_yaml
+from mate_cli.files.targets import check_targets, targets
+from mate_cli.runs.configuration import ORIGIN, Node, RunConfig, load_config
 from mate_cli.runs.folders import choose_folder, finished_run
 from mate_cli.runs.liveness import own_process
 from mate_cli.runs.lock import hold
@@ -20,20 +26,22 @@ After = Literal["weights", "predictions", "rows"]
 rows for the stages whose `encoding.ranked_by` names it."""
 SHAPE = ("size", "activation", "pruner", "select")
 """What of a network its weights decide, as far as it has it."""
+MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
+"""Parts that a system has of its own, whatever runs stand in for its stages."""
 FROM_STAGE = "stages."
 """Before the name of the stage that a configuration begins with or ranks rows by, in place of a file or folder."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One training run of a spec.
+    """One training run of a specification.
 
     Args:
         names: the choices it was composed from.
         overrides: what it was composed of, for its record.
         run: the folder of a finished run to take instead of training, or None.
         after: what it hands on.
-        trust: modules of the user's own that it may be made of.
+        trust: modules of the user's own that its finished run may be made of.
     """
 
     name: str
@@ -48,6 +56,11 @@ class Stage:
         """What it truly runs with; of a finished run, where that stands."""
         return {"after": self.after} | ({"run": self.run} if self.run else self.config.model_dump())
 
+    def document(self) -> dict[str, Any]:
+        """Return its part of config.yaml: its values and where they come from."""
+        origin = {**asdict(self.names), "overrides": self.overrides, "trust": [*self.trust]}
+        return {**self.values(), ORIGIN: origin}
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -56,11 +69,12 @@ class RunSpec:
     Without a system the last stage is the run itself, and those before it hand on their weights.
 
     Args:
+        overrides: what was typed.
         system: what makes answers of the stages.
         resume: see `choose_folder`.
         taken: what was typed, and the stages that it holds for.
         name: of the run's folder; None for the time of its start.
-        settings: what was typed as far as it tells the run apart, in one way of writing; None for all of it.
+        settings: what sets the run apart from others of its experiment, by values.
     """
 
     stages: tuple[Stage, ...]
@@ -70,7 +84,7 @@ class RunSpec:
     resume: str | None = None
     taken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     name: str | None = None
-    settings: list[str] | None = None
+    settings: list[str] = field(default_factory=list)
 
     @property
     def last(self) -> Stage:
@@ -83,11 +97,77 @@ class RunSpec:
         return self.stages if self.system else self.stages[:-1]
 
     def values(self) -> dict[str, Any]:
-        """What config.yaml holds: what the run and its stages truly run with, and nothing else."""
+        """What the run and its stages truly run with, and nothing else."""
         config = self.last.config
-        own = ("hardware", "logger", "paths", "seed", "deterministic")
-        values = {"system": self.system, **config.model_dump(include=set(own))} if self.system else config.model_dump()
+        values = {"system": self.system, **machine_of(config)} if self.system else config.model_dump()
         return values | ({"stages": {stage.name: stage.values() for stage in self.before}} if self.before else {})
+
+    def document(self) -> dict[str, Any]:
+        """Return what config.yaml holds: the values, and where they come from."""
+        origin = {
+            **asdict(self.names),
+            **{key: getattr(self, key) for key in ("overrides", "settings", "resume", "name")},
+            "stage": "" if self.system else self.last.name,
+            "taken": {word: [*names] for word, names in self.taken.items()},
+        }
+        stages = {"stages": {stage.name: stage.document() for stage in self.before}} if self.before else {}
+        return {**self.values(), **stages, ORIGIN: origin}
+
+    def own_modules(self) -> list[str]:
+        """Return the modules of the user's own that it is made of."""
+        names = {name.rpartition(".")[0] for stage in self.stages if not stage.run for name in targets(stage.values())}
+        names |= {name.rpartition(".")[0] for name in targets(self.system)}
+        return sorted(name for name in names if name.partition(".")[0] not in ("mate_cli", "torch"))
+
+
+def load_spec(file: Path, trust: Sequence[str] = ()) -> RunSpec:
+    """Read a specification from config.yaml of a run folder, which may come from anyone.
+
+    Args:
+        file: that of a run, or one like it.
+        trust: modules of the user's own that it may be made of.
+
+    Raises:
+        RunError: the file is missing, damaged, or of another version.
+        TrustError: it names something to build that is neither ours nor trusted.
+    """
+    values = read_yaml(file, RunError, "Give a folder below outputs/")
+    check_targets(values, str(file), trust)
+    with reading(file, RunError, "it does not fit this version of mate", "Train the run again"):
+        origin = values[ORIGIN]
+        machine = {key: values[key] for key in MACHINE}
+        stages = [_load_stage(name, node, machine) for name, node in (values.get("stages") or {}).items()]
+        names = _names(origin)
+        if not values.get("system"):
+            config = RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields})
+            stages.append(Stage(origin["stage"], config, names, origin["overrides"]))
+        return RunSpec(
+            tuple(stages),
+            names,
+            system=values.get("system"),
+            taken={word: tuple(names) for word, names in origin["taken"].items()},
+            **{key: origin[key] for key in ("overrides", "settings", "resume", "name")},
+        )
+
+
+def _load_stage(name: str, node: Node, machine: Node) -> Stage:
+    """Read a stage; a finished run that stands in for it has its configuration in its own folder."""
+    origin = node[ORIGIN]
+    if run := node.get("run"):
+        config = load_config(Path(run), origin["trust"])
+        config = RunConfig.model_validate({**config.model_dump(), **machine})
+    else:
+        config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields})
+    return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], origin["trust"])
+
+
+def _names(origin: Mapping[str, Any]) -> Names:
+    return Names(**{name: origin[name] for name in Names.__dataclass_fields__})
+
+
+def machine_of(config: RunConfig) -> dict[str, Any]:
+    """Return the parts of a configuration that a system has of its own, whatever runs stand in for its stages."""
+    return config.model_dump(include=set(MACHINE))
 
 
 def init_from_stage(config: RunConfig, before: RunConfig, stage: str) -> RunConfig:
@@ -119,36 +199,42 @@ def resolve_finished_run(run: str, stage: str, task: str, outputs: Path) -> tupl
     return folder, record
 
 
-def open_run_folder(spec: RunSpec, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
-    """Choose or make the folder of a plan's run, lock it, and open its record: one that is continued, or a new one.
+def prepare_run(spec: RunSpec, job: int = 0) -> tuple[RunFolder, RunRecord]:
+    """Choose or make the folder of a run, lock it, and leave its configuration and record in it.
 
     Raises:
         RunError: the run cannot be resumed, or another process trains it.
     """
-    outputs = Path(spec.last.config.paths.outputs)
-    chosen = folder or choose_folder(
-        spec.resume, outputs, "train", spec.names.experiment, spec.values(), job, spec.name
-    )
-    if is_finished(chosen.path):
-        return chosen, chosen.read_record()
-    hold(chosen.path)
-    remove_drafts(chosen.path)
-    if not _is_there(chosen.path):
-        settings = spec.overrides if spec.settings is None else spec.settings
-        named = {"seed": spec.last.config.seed, "settings": settings, **asdict(spec.names)}
-        record = RunRecord(command="train", overrides=spec.overrides, **named)
-        return chosen, record
-    record = chosen.read_record()
+    outputs, values = Path(spec.last.config.paths.outputs), spec.values()
+    folder = choose_folder(spec.resume, outputs, "train", spec.names.experiment, values, job, spec.name)
+    record = open_record(spec, folder)
+    if record.status != "finished":
+        record.argv = ["mate", "train", *spec.overrides]
+        folder.write_text("config.yaml", to_yaml(spec.document()))
+        folder.write_record(record)
+    return folder, record
+
+
+def open_record(spec: RunSpec, folder: RunFolder) -> RunRecord:
+    """Lock the folder of a run and open its record: one that is continued, or a new one.
+
+    Raises:
+        RunError: another process trains it.
+    """
+    if is_finished(folder.path):
+        return folder.read_record()
+    hold(folder.path)
+    remove_drafts(folder.path)
+    if not folder.has_record():
+        named = {"seed": spec.last.config.seed, "settings": spec.settings, **asdict(spec.names)}
+        return RunRecord(command="train", overrides=spec.overrides, **named)
+    record = folder.read_record()
     if record.status != "finished":
         record.status, record.reason, record.finished = "running", None, None
         record.process, record.host = own_process(), platform.node()
-    return chosen, record
+    return record
 
 
 def is_finished(folder: Path) -> bool:
     """Whether a folder has a run that is done."""
-    return _is_there(folder) and RunFolder(folder).read_record().status == "finished"
-
-
-def _is_there(folder: Path) -> bool:
-    return (folder / "record.json").exists()
+    return (folder / "record.json").exists() and RunFolder(folder).read_record().status == "finished"

@@ -17,8 +17,8 @@ from mate_cli.errors import known_cause
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import save_predictions
-from mate_cli.pipelines.run_spec import FROM_STAGE, Plan, Stage, is_finished, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
+from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
 from mate_cli.pipelines.training import train_run
@@ -44,8 +44,13 @@ class Finished:
     configs: dict[str, RunConfig] = field(default_factory=dict)
 
 
-def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Run:
+def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> Run:
     """Train all stages, skip those that are finished, and leave a record of each and of the whole.
+
+    Args:
+        spec: what is trained.
+        folder: of the run.
+        is_stage: it is a stage of another run, and goes on with that.
 
     Returns:
         The finished run.
@@ -54,46 +59,46 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
         MateError: something the user can mend; the records say so too.
         KeyboardInterrupt: the user asked to stop; the state is saved.
     """
-    system: System | None = instantiate(plan.system) if plan.system else None
+    system: System | None = instantiate(spec.system) if spec.system else None
     if system:
-        system.check([stage.name for stage in plan.stages])
-    run = Run.of(*begin(plan, job, folder))
+        system.check([stage.name for stage in spec.stages])
+    run = Run.of(*begin(spec, folder))
     try:
         if run.record.status == "finished":
             run.console.print(f"{run.folder.path} is finished already: nothing to train")
         else:
-            _train(plan, run, system, job)
+            _train(spec, run, system)
         return run
     except KeyboardInterrupt:
-        if folder is None:  # a stage goes on with the whole
-            print(f"interrupted; to go on, type the same again with resume={run.folder.path}")
+        if not is_stage:
+            print(f"interrupted; to go on, type mate run {run.folder.path}")
         raise
     finally:
         release(run.folder.path)
 
 
-def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
+def _train(spec: RunSpec, run: Run, system: System | None) -> None:
     with recorded(run):
-        run.folder.write_text("config.yaml", to_yaml(plan.values()))
+        run.folder.write_text("config.yaml", to_yaml(spec.document()))
         run.folder.write_record(run.record)
-        if plan.taken:
-            run.console.print(taken_table(plan))
-        ranks.from_first(lambda: look_ahead(plan, run.folder.path))
-        done = run_stages(plan, run, job)
+        if spec.taken:
+            run.console.print(taken_table(spec))
+        ranks.from_first(lambda: look_ahead(spec, run.folder.path))
+        done = run_stages(spec, run)
         if system is None:
-            if plan.before:
-                run.console.rule(_heading(plan.last.name))
-            train_run(run, with_folders(plan.last.config, done.runs), plan.values())
+            if spec.before:
+                run.console.rule(_heading(spec.last.name))
+            train_run(run, with_folders(spec.last.config, done.runs), spec.values())
         else:
             run.record.monitor = system.monitor
-            run.open_trackers(plan.last.config.logger, plan.values())
-            ranking = [stage.name for stage in plan.stages if stage.after == "rows"]
+            run.open_trackers(spec.last.config.logger, spec.values())
+            ranking = [stage.name for stage in spec.stages if stage.after == "rows"]
             add_up_stages(run.record, done.runs, [*ranking, *system.stages])
             answer_all(run, system, done)
             print_results(run.console, run.folder, run.record)
 
 
-def look_ahead(plan: Plan, folder: Path) -> None:
+def look_ahead(spec: RunSpec, folder: Path) -> None:
     """Look for what later stages need, before the first that is not done trains; fetch what is not there.
 
     That is their data, word pieces, first weights and parts that fit.
@@ -101,7 +106,7 @@ def look_ahead(plan: Plan, folder: Path) -> None:
     Raises:
         MateError: something is neither there nor to be fetched, or does not fit.
     """
-    waiting = [stage for stage in plan.stages if not stage.run and not is_finished(folder / stage.name)]
+    waiting = [stage for stage in spec.stages if not stage.run and not is_finished(folder / stage.name)]
     for stage in waiting[1:]:
         try:
             need_train(dataset := instantiate(stage.config.data))
@@ -132,42 +137,42 @@ def _heading(stage: str) -> Text:
     return Text(stage.replace("_", " "), style="bold")
 
 
-def begin(plan: Plan, job: int, folder: RunFolder | None = None) -> tuple[RunFolder, RunRecord]:
+def begin(spec: RunSpec, folder: RunFolder) -> tuple[RunFolder, RunRecord]:
     """Open the run's folder and record; of several processes one does, and the others only look.
 
     Raises:
-        RunError: the run cannot be resumed, or not all processes see its folder.
+        RunError: another process trains it, or not all processes see its folder.
     """
-    found, record = ranks.from_first(lambda: open_plan(plan, job, folder))
-    return found if ranks.is_first() else SeenFolder(found.path), record
+    record = ranks.from_first(lambda: open_record(spec, folder))
+    return folder if ranks.is_first() else SeenFolder(folder.path), record
 
 
-def run_stages(plan: Plan, whole: Run, job: int) -> Finished:
+def run_stages(spec: RunSpec, whole: Run) -> Finished:
     """Train the stages that have folders of their own, one after the other."""
     done = Finished()
-    for stage in plan.before:
+    for stage in spec.before:
         whole.console.rule(_heading(stage.name))
-        run = take(stage, whole.console) if stage.run else train_stage(stage, done, whole, job)
+        run = take(stage, whole.console) if stage.run else train_stage(stage, done, whole)
         config = load_config(run.folder.path, stage.trust) if stage.run else with_folders(stage.config, done.runs)
         done.runs[stage.name], done.configs[stage.name] = run, config
-        folders = whole.record.stages if plan.system else whole.record.pretraining
+        folders = whole.record.stages if spec.system else whole.record.pretraining
         folders[stage.name] = str(run.folder.path)
         whole.folder.write_record(whole.record)
     return done
 
 
-def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
+def train_stage(stage: Stage, done: Finished, whole: Run) -> Run:
     """Train a stage in a folder below the whole run's."""
     own = replace(stage, config=with_folders(stage.config, done.runs))
-    plan = Plan((own,), stage.names, stage.overrides)
+    spec = RunSpec((own,), stage.names, stage.overrides, settings=stage.overrides)
     with apart_from_agents():
-        return run_plan(plan, job=job, folder=whole.folder.below(stage.name))
+        return train_spec(spec, whole.folder.below(stage.name), is_stage=True)
 
 
 def take(stage: Stage, console: Console) -> Run:
     """The finished run that stands in for a stage."""
     outputs = Path(stage.config.paths.outputs)
-    run = Run.of(*standing_in(str(stage.run), stage.name, stage.names.task, outputs))
+    run = Run.of(*resolve_finished_run(str(stage.run), stage.name, stage.names.task, outputs))
     console.print(f"taking the finished run {run.folder.path}", soft_wrap=True)
     return run
 

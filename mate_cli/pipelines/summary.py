@@ -10,8 +10,8 @@ from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.table_data_module import TrainingSet
 from mate_cli.metrics.specs.names import MetricName, subset_rank
 from mate_cli.pipelines.assembly import Parts
-from mate_cli.pipelines.run_spec import Plan
 from mate_cli.pipelines.run import Run
+from mate_cli.pipelines.run_spec import RunSpec
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.fitting.truncation import describe_cuts
@@ -50,14 +50,14 @@ def print_start(run: Run, parts: Parts, schedule: Schedule, training: TrainingSe
     console.print(f"run folder: {run.folder.path}", soft_wrap=True)
 
 
-def taken_table(plan: Plan) -> Table:
+def taken_table(spec: RunSpec) -> Table:
     """A table of what was typed and the stages that it holds for."""
     table = Table(title="What was typed, and which stage took it", title_justify="left", title_style="bold", box=None)
     table.add_column("typed", header_style="bold", overflow="fold")
-    for stage in plan.stages:
+    for stage in spec.stages:
         table.add_column(stage.name.replace("_", " "), header_style="bold", justify="center")
-    for word, names in plan.taken.items():
-        table.add_row(Text(word), *("✓" if stage.name in names else "-" for stage in plan.stages))
+    for word, names in spec.taken.items():
+        table.add_row(Text(word), *("✓" if stage.name in names else "-" for stage in spec.stages))
     return table
 
 

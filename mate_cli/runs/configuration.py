@@ -25,6 +25,8 @@ from mate_cli.files.targets import check_targets
 
 Node = dict[str, Any]
 """A part with a `_target_`."""
+ORIGIN = "origin"
+"""Key of config.yaml under which stands what the values were resolved from: names, overrides and settings."""
 
 
 class Section(BaseModel):
@@ -159,7 +161,12 @@ def read_settings(folder: Path) -> dict[str, Any]:
     Raises:
         RunError: it is missing or damaged.
     """
-    return read_yaml(folder / "config.yaml", RunError, "Give a folder below outputs/")
+    values = read_yaml(folder / "config.yaml", RunError, "Give a folder below outputs/")
+    stages = values.get("stages")
+    for part in (values, *(stages.values() if isinstance(stages, dict) else ())):
+        if isinstance(part, dict):
+            part.pop(ORIGIN, None)
+    return values
 
 
 def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class RunRecord:
     """The summary of a run; `metrics` are fractions by name, `throughput` is per second of training.
 
     Args:
-        settings: what was typed as far as it tells the run apart, so that repeats have the same; None for all of it.
+        settings: what sets the run apart from others of its experiment, by values.
         status: running, finished, failed or interrupted.
         process: what trains it, see `runs/liveness.py`.
         monitor: the metric that counts, such as `dev/f1`: what a search looks at; empty where nothing is trained.
@@ -49,7 +49,7 @@ class RunRecord:
     init: str
     task: str
     seed: int
-    settings: list[str] | None = None
+    settings: list[str] = field(default_factory=list)
     status: str = "running"
     reason: str | None = None
     argv: list[str] = field(default_factory=lambda: list(sys.argv))
@@ -74,11 +74,6 @@ class RunRecord:
     pretraining: dict[str, str] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
-
-    @property
-    def telling(self) -> list[str]:
-        """What tells it apart from other runs of its experiment."""
-        return self.overrides if self.settings is None else self.settings
 
     def summary(self) -> dict[str, float]:
         """The final metrics, and what they cost as `cost/<name>`, for dashboards."""
@@ -138,6 +133,10 @@ class RunFolder:
     def write_record(self, record: RunRecord) -> None:
         """Write record.json."""
         self.write_json("record.json", asdict(record))
+
+    def has_record(self) -> bool:
+        """Whether there is a record."""
+        return (self.path / "record.json").exists()
 
     def read_record(self) -> RunRecord:
         """Read record.json.

@@ -112,7 +112,7 @@ class WandbTracker:
     def __init__(
         self, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], options: Mapping[str, Any]
     ) -> None:
-        configuration = configuration_name(record.experiment, record.telling)
+        configuration = configuration_name(record.experiment, record.settings)
         names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
         self._run = open_wandb(
             options,

@@ -66,12 +66,12 @@ def _stages(command: str, words: Sequence[str]) -> dict[str, list[str]]:
     """The words that each stage is composed of; of a plain run those that are typed."""
     if command != "train" or not any(word.startswith("experiment=") for word in words):
         return {"": list(words)}
-    from mate_cli.cli.config.plan import compose_plan
+    from mate_cli.cli.config.resolve import resolve
 
-    plan = compose_plan(words)
-    if not plan.before:
+    spec = resolve(words)
+    if not spec.before:
         return {"": list(words)}
-    return {stage.name: stage.overrides for stage in plan.stages if not stage.run}
+    return {stage.name: stage.overrides for stage in spec.stages if not stage.run}
 
 
 def _one(found: Explained, width: int) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
@@ -13,8 +10,7 @@ from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.run_spec import Plan
-    from mate_cli.runs.configuration import RunConfig
+    from mate_cli.pipelines.run_spec import RunSpec
 
 CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
@@ -34,7 +30,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     return expand(words)
 
 
-def run_words(words: Sequence[str], argv: list[str]) -> int:
+def run_words(words: Sequence[str]) -> int:
     """Train what the words say, or show the configuration that would be used.
 
     Raises:
@@ -46,98 +42,36 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
     if set(flags) - OURS or len(set(flags) & MODES) > 1:
         hydra_entry(CONFIG, print)()
         return 0
-    folder = Path(flags["--config-dir"]) if "--config-dir" in flags else None
     if "--multirun" in flags:
-        return sweep(overrides, folder, argv)
+        from mate_cli.cli.sweeps.sweep import run_sweep
 
-    from mate_cli.cli.config.plan import compose_plan
-    from mate_cli.cli.config.telling import telling
+        return run_sweep(overrides)
 
-    plan = compose_plan(overrides, folder)
+    from mate_cli.cli.config.resolve import resolve
+
+    spec = resolve(overrides)
     if "--cfg" in flags:
-        print(config_text(plan, flags.get("--package")), end="")
+        print(config_text(spec, flags.get("--package")), end="")
         return 0
-    sys.argv = list(argv)
-    check_plan(plan, folder)
-    train_plan(telling(plan, folder))
-    return 0
+
+    from mate_cli.cli.commands.run import execute
+    from mate_cli.cli.config.check import check
+    from mate_cli.pipelines.run_spec import prepare_run
+
+    check(spec)
+    folder, _ = prepare_run(spec)
+    return execute(spec, folder, spec.own_modules())
 
 
-def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int:
-    """Hand the overrides to Hydra's sweeper, which makes jobs of them."""
-    from mate_cli.cli.config.words import for_sweeper
-    from mate_cli.cli.config_dir import user_config_dir
-    from mate_cli.cli.sweeps.sweep import run_job, run_sweep
-
-    own = folder or user_config_dir()
-    sys.argv = [sys.argv[0], "--multirun", *for_sweeper(overrides), *(["--config-dir", str(own)] if own else [])]
-    return run_sweep(hydra_entry(CONFIG, partial(run_job, typed=overrides, folder=folder, program=argv[:2])))
-
-
-def check_plan(plan: Plan, folder: Path | None = None) -> None:
-    """Look at all that can be known before a network is built, the quickest first.
-
-    Raises:
-        MateError: data is not there, or a part does not fit its class.
-    """
-    from mate_cli.files.own_modules import find_beside
-    from mate_cli.files.targets import targets
-    from mate_cli.runs.tracking import wandb_mode
-
-    trained = [stage for stage in plan.stages if not stage.run]
-    if plan.last.config.logger.kind == "wandb":
-        wandb_mode(plan.last.config.logger.model_dump())
-    for stage in trained:
-        find_beside(targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else []))
-        check_data(stage.config)
-
-    from mate_cli.cli.config.validate import target_problems
-    from mate_cli.pipelines.assembly import check_label  # loads Lightning, which takes seconds
-
-    for stage in trained:
-        where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
-        if problems := list(target_problems(values)):
-            raise ConfigError("\n       ".join(problems), where=where)
-        try:
-            check_label(stage.config)
-        except ConfigError as error:
-            raise ConfigError(str(error), where=where) from error
-
-
-def check_data(config: RunConfig) -> None:
-    """Refuse data that is neither there nor to be fetched, and files of further questions that are not there.
-
-    Raises:
-        DataError: saying what is missing.
-    """
-    from hydra.utils import instantiate
-
-    from mate_cli.data.datasets.catalogue import need_train
-
-    if config.data.get("download") is False:
-        need_train(instantiate(config.data))
-    if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
-        check()
-
-
-def train_plan(plan: Plan) -> None:
-    """Train a plan, in as many processes as its hardware has."""
-    from mate_cli.pipelines.stages import run_plan
-    from mate_cli.runs.launch import together
-
-    with together(plan.last.config.hardware):
-        run_plan(plan)
-
-
-def config_text(plan: Plan, package: str | None = None) -> str:
-    """The configuration of a plan, or the part that `package` names, as YAML: what config.yaml of the run will hold.
+def config_text(spec: RunSpec, package: str | None = None) -> str:
+    """The configuration of a run, or the part that `package` names, as YAML: what config.yaml of the run will hold.
 
     Raises:
         ConfigError: there is no such part.
     """
     from omegaconf import MISSING, OmegaConf
 
-    config: Any = OmegaConf.create(plan.values())
+    config: Any = OmegaConf.create(spec.values())
     if not package or package == "_global_":
         return OmegaConf.to_yaml(config)
     part = OmegaConf.select(config, package, default=MISSING)

@@ -83,7 +83,8 @@ def omegaconf_error(error: OmegaConfBaseException) -> ConfigError:
 
 def known_keys(config_name: str, words: Sequence[str] = ()) -> DictConfig:
     """Return a command's configuration as the words' choices make it; as it is where they cannot be composed."""
-    chosen = [str(word) for word in map(Override.parse, words) if word.group and not word.sign and word.group != "sweep"]
+    typed = map(Override.parse, words)
+    chosen = [str(word) for word in typed if word.group not in ("", "sweep") and not word.sign]
     with open_hydra():
         try:
             return compose(config_name, chosen)

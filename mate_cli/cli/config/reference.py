@@ -25,7 +25,7 @@ from mate_cli.cli.config.composition import has_key
 from mate_cli.cli.config.mistakes import nearest_key, open_hydra
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.validate import Parameters
-from mate_cli.cli.config_dir import choices, config_folders, find_config
+from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir
 from mate_cli.errors import ConfigError
 
 LINE = re.compile(
@@ -220,6 +220,8 @@ def _documented(target: Any, name: str) -> str:  # noqa: ANN401 - a class or not
 
 
 def _place(file: Path) -> str:
-    """A file as people find it: below the folder `conf`."""
-    folder = next(folder for folder in config_folders() if file.is_relative_to(folder))
-    return str(Path("conf") / file.relative_to(folder))
+    """Name a file as people find it: below the folder `conf`, and whether it is their own."""
+    own = user_config_dir()
+    if own and file.is_relative_to(own):
+        return f"{Path(own.name) / file.relative_to(own)} (yours)"
+    return str(Path("conf") / file.relative_to(config_dir()))

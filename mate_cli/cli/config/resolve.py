@@ -27,13 +27,19 @@ from mate_cli.cli.config.validation_messages import validation_messages
 from mate_cli.cli.config_dir import chosen, extended, extended_choice, find_config, overridden, read_config
 from mate_cli.cli.shell.help import nearest
 from mate_cli.errors import ConfigError
-from mate_cli.pipelines.run_spec import FROM_STAGE, After, RunSpec, Stage, init_from_stage, resolve_finished_run
+from mate_cli.pipelines.run_spec import (
+    FROM_STAGE,
+    MACHINE,
+    After,
+    RunSpec,
+    Stage,
+    init_from_stage,
+    resolve_finished_run,
+)
 from mate_cli.runs.configuration import Node, RunConfig, load_config
 from mate_cli.runs.folders import flat_keys
 from mate_cli.runs.names import Names
 
-MACHINE = ("hardware", "logger", "paths", "seed", "deterministic")
-"""Parts that a system has of its own, whatever runs stand in for its stages."""
 MAX_NAME = 200
 """Bytes of the name of a run's folder; that of a job has its number behind it."""
 WHOLE = ("experiment", "name", "resume", "system", "stages", "sweep", "trust", "hydra")
@@ -275,9 +281,7 @@ class _StageWords:
             outputs = Path(own.paths.outputs)
             folder, record = resolve_finished_run(self.options.run, self.name, self.composed.names.task, outputs)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
-            config = load_config(folder.path, trust).model_copy(
-                update={key: getattr(own, key) for key in MACHINE}
-            )
+            config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
             return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust)
         config = self._checked()
         return Stage(self.name, config, self.composed.names, self.composed.overrides, None, after)

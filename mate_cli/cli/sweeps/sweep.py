@@ -1,58 +1,151 @@
-"""`mate train -m`: every job is a process of its own, so that none can take the others with it.
-
-The job's folder and record are made before its process starts: whatever becomes of it, the record says so.
-"""
+"""`mate train -m`: Hydra's sweepers say what varies, each job is resolved here, Hydra's launchers start the jobs."""
 
 from __future__ import annotations
 
-import os
-import platform
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.hydra_config import HydraConfig
+from hydra._internal.callbacks import Callbacks
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
-from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, open_dict, read_write
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from mate_cli.cli.config.quoting import quoted
-from mate_cli.cli.config.words import Word, of_job, parameters_for_sweeper
-from mate_cli.cli.sweeps.stopping import MARK, Stopping, ignore_interrupts, is_stopped
+from mate_cli.cli.config.composition import COMMAND, composer
+from mate_cli.cli.config.mistakes import explained_errors
+from mate_cli.cli.config.override import Override, texts
+from mate_cli.cli.sweeps.jobs import run_job, spec_file
+from mate_cli.cli.sweeps.stopping import MARK, Stopping
 from mate_cli.errors import ConfigError, MateError
-from mate_cli.files.door import LOWER
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.run_spec import Plan
-    from mate_cli.runs.record import RunFolder, RunRecord
+    from hydra.core.override_parser.types import Override as HydraOverride
+    from hydra.plugins.launcher import Launcher
 
-FAILED = None
-"""What a job without a result returns: a search counts it as a failed trial and goes on."""
+    from mate_cli.pipelines.run_spec import RunSpec
 
-
-class Bookkeeping(Callback):
-    """Keeps in mind where the sweep of this process has its folder, and makes of its parameters what Hydra takes."""
-
-    folder: Path | None = None
-
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Hydra calls this before it makes the jobs."""
-        Bookkeeping.folder = Path(str(config.hydra.sweep.dir)).absolute()
-        (Bookkeeping.folder / "jobs" / MARK).unlink(missing_ok=True)
-        typed = {Word.parse(word).key for word in config.hydra.overrides.task}
-        given = dict(config.hydra.sweeper.get("params") or {})
-        parameters = {name: value for name, value in given.items() if Word.parse(name).key not in typed}
-        if "params" in config.hydra.sweeper:
-            with read_write(config.hydra), open_dict(config.hydra):
-                config.hydra.sweeper.params = parameters_for_sweeper(parameters)
+WHOLE = ("hydra", "paths", "sweep")
+"""Parts of the configuration that Hydra composes a sweep by."""
 
 
-def run_sweep(start: Callable[[], object]) -> int:
+class GridSweeper(Sweeper):
+    """Every row of a sweep's file with every combination of its parameters and of what is typed.
+
+    Args:
+        max_batch_size: jobs that are launched at once; None for all.
+        params: overrides by key, which may have several values.
+        rows: mappings of overrides, which say what a grid cannot.
+    """
+
+    def __init__(
+        self, max_batch_size: int | None, params: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        self.max_batch_size, self.params = max_batch_size, params
+        self.rows = [[f"{key}={_value_text(value)}" for key, value in row.items()] for row in rows] or [[]]
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Make the launcher."""
+        self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
+
+    def sweep(self, arguments: list[str]) -> list[Any]:
+        """Launch a job for each row and each combination; what is typed of a key replaces what the file says of it.
+
+        Raises:
+            ConfigError: an interval, which a grid cannot have.
+            HydraException: an override cannot be read.
+        """
+        assert self.launcher is not None
+        typed = {Override.parse(word).key for word in arguments}
+        params = [f"{key}={value}" for key, value in self.params.items() if Override.parse(key).key not in typed]
+        grid = [*itertools.product(*map(_values_of, OverridesParser.create().parse_overrides([*params, *arguments])))]
+        rows = [[word for word in row if Override.parse(word).key not in typed] for row in self.rows]
+        jobs = [[*row, *job] for row in rows for job in grid]
+        size = self.max_batch_size or len(jobs)
+        return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
+
+
+def _values_of(override: HydraOverride) -> list[str]:
+    """Return an override once for each of its values.
+
+    Raises:
+        ConfigError: it is an interval.
+    """
+    if not override.is_sweep_override():
+        return [str(override.input_line)]
+    if not override.is_discrete_sweep():
+        remedy = "Add hydra/sweeper=optuna, or list values: key=1,2,3"
+        raise ConfigError("a grid has no intervals", where=str(override.input_line), remedy=remedy)
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+
+
+@dataclass
+class JobLauncher:
+    """Resolves each job of a batch and leaves it for the launcher of the sweep.
+
+    Args:
+        launcher: Hydra's.
+        jobs: the folder of the sweep's jobs.
+        settings: overrides that the whole sweep is composed by.
+        trust: filled with modules of the user's own that jobs are made of.
+        direction: which way a search looks; None for a sweep that looks at no result.
+    """
+
+    launcher: Launcher
+    jobs: Path
+    settings: Sequence[str]
+    trust: list[str]
+    direction: str | None
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Any:  # noqa: ANN401
+        """Resolve jobs, then launch them under their numbers."""
+        for number, words in enumerate(job_overrides, initial_job_idx):
+            self._write(number, [word for word in words if not Override.parse(word).is_below("sweep", "hydra")])
+        return self.launcher.launch([self.settings] * len(job_overrides), initial_job_idx=initial_job_idx)
+
+    def _write(self, number: int, words: Sequence[str]) -> None:
+        from mate_cli.files.plain import to_yaml
+        from mate_cli.runs.record import RunFolder
+
+        notes = RunFolder(self.jobs)
+        note = {"job": number, "overrides": [*words], "folder": None, "before": False, "reason": None}
+        try:
+            spec = resolve_job(words, self.direction)
+        except MateError as error:  # what it would train is wrong, or a search looks the wrong way
+            note |= {"reason": str(error), "problem": [error.where, error.problem]}
+        else:
+            self.trust[:] = dict.fromkeys([*self.trust, *spec.own_modules()])
+            notes.write_text(spec_file(self.jobs, number).name, to_yaml(spec.document()))
+        notes.write_json(f"{number}.json", note)
+
+
+def resolve_job(words: Sequence[str], direction: str | None) -> RunSpec:
+    """Resolve and check what a job trains.
+
+    Raises:
+        ConfigError: nothing can be trained so, or a search looks the wrong way.
+    """
+    from mate_cli.cli.config.check import check
+    from mate_cli.cli.config.resolve import resolve
+
+    with explained_errors(COMMAND, words):
+        spec = resolve(words)
+    if direction is not None:
+        check_direction(spec, direction)
+    check(spec)
+    return spec
+
+
+def run_sweep(words: Sequence[str]) -> int:
     """Run a sweep to its end and print what became of its jobs.
 
     Returns:
@@ -63,117 +156,111 @@ def run_sweep(start: Callable[[], object]) -> int:
     """
     from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
 
-    Bookkeeping.folder, problem = None, None
+    typed = [Override.parse(word) for word in words]
+    settings = texts(word for word in typed if word.is_below(*WHOLE))
+    hydra_settings = texts(word for word in typed if word.is_below("hydra"))
+    jobs, problem = None, None
     try:
-        with Stopping(lambda: job_files(Bookkeeping.folder)):
-            start()
+        # Jobs share what the first composer has composed; the second one composes the sweep itself.
+        with composer(), composer(hydra_settings), Stopping(lambda: job_files(jobs)):
+            hydra = GlobalHydra.instance().hydra
+            assert hydra is not None
+            config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
+            jobs = claim_folder(config)
+            make_sweeper(config, jobs, settings).sweep(
+                texts(word for word in typed if not word.is_below("hydra", "sweep"))
+            )
     except (MateError, HydraException, OmegaConfBaseException):
+        remove_unbegun(jobs)
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
-        if not job_files(Bookkeeping.folder):
+        if not job_files(jobs):
             raise
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
-        files = job_files(Bookkeeping.folder)
+        files = job_files(jobs)
         mistake = common_mistake(files)
         if files and not mistake:
             print_summary(files, problem)
     if mistake:
-        remove_unbegun(files)
+        remove_unbegun(jobs)
         raise MateError(mistake)
     return 0 if all_well(files) and not problem else 1
 
 
-def job_files(folder: Path | None) -> list[Path]:
+def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str]) -> Sweeper:
+    """Make the sweeper that a configuration names, whose jobs are resolved here."""
+    hydra, trust = GlobalHydra.instance().hydra, list[str]()
+    assert hydra is not None
+    given: Any = {
+        "hydra_context": HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config)),
+        "task_function": partial(run_job, jobs=str(jobs), trust=trust),
+        "config": config,
+    }
+    chosen = config.hydra.sweeper
+    if str(chosen._target_).endswith(".BasicSweeper"):
+        rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
+        sweeper: Any = GridSweeper(chosen.max_batch_size, dict(chosen.params or {}), rows)
+        sweeper.setup(**given)
+    else:
+        sweeper = Plugins.instance().instantiate_sweeper(**given)
+    direction = chosen.get("direction")
+    asked = None if direction is None else str(getattr(direction, "name", direction))
+    sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, asked)
+    return sweeper  # type: ignore[no-any-return]
+
+
+def claim_folder(config: DictConfig) -> Path:
+    """Make the folder of a sweep and of its jobs, which no other sweep has; return that of the jobs.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    wanted = Path(str(config.hydra.sweep.dir)).absolute()
+    for number in range(1, 1000):
+        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        try:
+            (folder / "jobs").mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            problem = f"the folder of the sweep cannot be made: {error.strerror}"
+            raise ConfigError(problem, where=str(folder), remedy="Choose another paths.outputs") from error
+        with open_dict(config):
+            config.hydra.sweep.dir = str(folder)
+        return folder / "jobs"
+    raise ConfigError("there are a thousand sweeps here", where=str(wanted), remedy="Choose another hydra.sweep.dir")
+
+
+def job_files(jobs: Path | None) -> list[Path]:
     """The files of a sweep's jobs, in order of their numbers."""
-    return sorted((folder / "jobs").glob("*.json"), key=lambda path: int(path.stem)) if folder else []
+    return sorted(jobs.glob("*.json"), key=lambda path: int(path.stem)) if jobs else []
 
 
-def remove_unbegun(files: Sequence[Path]) -> None:
+def remove_unbegun(jobs: Path | None) -> None:
     """Remove what a sweep that began no job has written, and the folders that are empty without it."""
-    jobs = files[0].parent
-    for file in (*files, jobs.parent / "multirun.yaml"):
+    if jobs is None:
+        return
+    for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / MARK):
         file.unlink(missing_ok=True)
     with suppress(OSError):  # a folder of the user's holds other things
         for folder in (jobs, *jobs.parents[:2]):
             folder.rmdir()
 
 
-def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, program: Sequence[str]) -> float | None:
-    """Run one job of a sweep in a process of its own, unless it is done or being done.
-
-    Returns:
-        The monitored metric, for a search; None for a job without one.
-    """
-    from mate_cli.cli.config.telling import telling
-    from mate_cli.runs.record import RunFolder
-    from mate_cli.runs.result import result_of
-
-    hydra = HydraConfig.get()
-    known = [*map("{}=".format, hydra.sweeper.get("params") or {}), *typed]
-    overrides, number = of_job(hydra.overrides.task, known), int(hydra.job.num)
-    flags = [f"--config-dir={folder}"] if folder else []
-    words = [*program, *flags, *(one for one in overrides if Word.parse(one).key != "resume")]
-    if is_follower():
-        subprocess.run([sys.executable, *words], check=False)  # what Slurm started on other machines trains with it
-        return FAILED
-    note = {"job": number, "overrides": overrides, "folder": None, "before": False, "reason": None}
-    notes = RunFolder(Path(str(hydra.sweep.dir)) / "jobs")
-    ignore_interrupts()
-    if is_stopped(notes.path):
-        notes.write_json(f"{number}.json", {**note, "status": "interrupted", "reason": "the sweep was stopped"})
-        return FAILED
-    notes.write_json(f"{number}.json", note)
-    try:
-        plan = composed(overrides, folder)
-        check_direction(plan)
-        run, record, before = open_job(telling(plan, folder), number)
-        note |= {"folder": str(run.path.absolute()), "before": before}
-        notes.write_json(f"{number}.json", note)
-    except MateError as error:  # what it would train is wrong, or a search looks the wrong way
-        notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
-        return FAILED
-    if record.status == "running" and not before:
-
-        def begun(process: str) -> None:
-            notes.write_json(f"{number}.json", {**note, "process": process})
-
-        record = follow_job(run, words, begun)
-        if Stopping.current and Stopping.current.asked:
-            raise KeyboardInterrupt
-    found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
-    return found.value if found else FAILED
-
-
-def composed(overrides: Sequence[str], folder: Path | None) -> Plan:
-    """The plan of a job.
-
-    Raises:
-        ConfigError: nothing can be trained so.
-    """
-    from mate_cli.cli.config.mistakes import explained_errors
-    from mate_cli.cli.config.plan import compose_plan
-
-    with explained_errors("train", overrides):
-        return compose_plan(overrides, folder)
-
-
-def check_direction(plan: Plan) -> None:
+def check_direction(spec: RunSpec, asked: str) -> None:
     """Refuse a search that looks the wrong way.
 
     Raises:
         ConfigError: it minimises what is better when greater, or the other way round.
     """
-    asked = HydraConfig.get().sweeper.get("direction")
-    if asked is None:
-        return
     from hydra.utils import get_class
 
     from mate_cli.metrics.specs.names import spec_to_follow
 
-    judge: Any = get_class((plan.system or plan.last.config.task)["_target_"])
+    judge: Any = get_class((spec.system or spec.last.config.task)["_target_"])
     wanted = "maximize" if spec_to_follow(judge.monitor).direction > 0 else "minimize"
-    if str(getattr(asked, "name", asked)) != wanted:
+    if asked != wanted:
         raise ConfigError(
             f"a search looks at {judge.monitor}, of which {'more' if wanted == 'maximize' else 'less'} is better",
             where="hydra.sweeper.direction",
@@ -181,77 +268,13 @@ def check_direction(plan: Plan) -> None:
         )
 
 
-def open_job(plan: Plan, number: int) -> tuple[RunFolder, RunRecord, bool]:
-    """Open the folder of a job and leave a record in it.
+def _value_text(value: object) -> str:
+    """Write a value of YAML in the grammar of overrides."""
+    from mate_cli.cli.config.quoting import quoted
 
-    Returns:
-        Folder, record, and whether it is finished already or being trained by another process.
-    """
-    from mate_cli.files.plain import to_yaml
-    from mate_cli.pipelines.run_spec import open_plan
-    from mate_cli.runs.folders import find_same, is_running
-    from mate_cli.runs.lock import release
-
-    outputs = Path(plan.last.config.paths.outputs)
-    same = find_same(outputs, "train", plan.names.experiment, plan.values()) if plan.resume == "missing" else None
-    if same and is_running(same):
-        return same, same.read_record(), True
-    folder, record = open_plan(plan, number)
-    try:
-        if record.status == "finished":
-            return folder, record, True
-        record.argv = ["mate", "train", *plan.overrides]
-        folder.write_text("config.yaml", to_yaml(plan.values()))
-        folder.write_record(record)
-        return folder, record, False
-    finally:
-        release(folder.path)  # for the process that trains it
-
-
-def follow_job(folder: RunFolder, words: Sequence[str], begun: Callable[[str], object]) -> RunRecord:
-    """Train a job's run in a process of its own, whose stderr is kept; complete the record if that could not.
-
-    Args:
-        folder: of the run.
-        words: the command, and what is typed after it.
-        begun: is told the machine and the process.
-    """
-    from mate_cli.runs.liveness import process_name
-
-    errors = folder.path / "stderr.txt"
-    print(f"job: mate {' '.join(words[1:])}", flush=True)
-    command = [sys.executable, *words, f"resume={quoted(str(folder.path))}"]
-    # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
-    errors.unlink(missing_ok=True)  # it may be a link
-    with (
-        errors.open("xb") as file,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file, start_new_session=True) as process,
-    ):
-        begun(f"{platform.node()} {process_name(process.pid)}")
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:  # for the second time: it may hang
-            process.kill()
-            process.wait()
-            raise
-    said = errors.read_text(encoding="utf-8", errors="replace")
-    if code:
-        sys.stderr.write(said)
-    record = folder.read_record()
-    if record.status == "running":
-        record.status, record.reason = "failed", end_reason(code, said)
-        folder.write_record(record)
-    return record
-
-
-def is_follower() -> bool:
-    """Whether Slurm has started several processes for this job, and this is not the first."""
-    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
-
-
-def end_reason(code: int, said: str) -> str:
-    """Why a process ended that could not write its record: its last error, or the signal that killed it."""
-    if code < 0:
-        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory. {LOWER}"
-    message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
-    return " ".join(message.split())[:500] or f"ended with exit code {code}"
+    if value is None or isinstance(value, bool):
+        return str(value).lower().replace("none", "null")
+    if isinstance(value, list):
+        return f"[{','.join(map(_value_text, value))}]"
+    text = str(value)
+    return text if re.fullmatch(r"[\w./:+-]*", text) else quoted(text)

@@ -1,14 +1,15 @@
 """`mate train sweep=NAME`: what Hydra's group of sweeps lacks.
 
-A file of `conf/sweep/` says under `hydra.sweeper.params` what every job has and what varies. The jobs have these as
-overrides of their own, and know nothing of the sweep.
+A file of `conf/sweep/` says under `hydra.sweeper.params` what every job has and what varies, and under `rows` what a
+grid cannot say: a list of mappings, one for each row. The jobs have these as overrides of their own, and know nothing
+of the sweep.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mate_cli.cli.config_dir import config_dir, user_config_dir
+from mate_cli.cli.config_dir import find_config
 from mate_cli.cli.flags import split_flags
 from mate_cli.errors import ConfigError
 
@@ -28,16 +29,9 @@ def expand(words: Sequence[str]) -> list[str]:
         return list(words)
     if "," in names[-1]:
         raise ConfigError("several sweeps", where=f"{KEY}{names[-1]}", remedy="Run one after the other")
-    for folder in _folders(words):
-        _check(folder / "sweep" / f"{names[-1]}.yaml")
+    if path := find_config(f"sweep/{names[-1]}"):
+        _check(path)
     return list(words) if NO_RUN & set(split_flags(words)[0]) else ["-m", *words]
-
-
-def _folders(words: Sequence[str]) -> Iterator[Path]:
-    """Where a file may be: in the folder that is typed or else the user's own, and in ours."""
-    typed = split_flags(words)[0].get("--config-dir")
-    own = Path(typed) if typed else user_config_dir()
-    yield from [own, config_dir()] if own else [config_dir()]
 
 
 def _check(path: Path) -> None:
@@ -61,6 +55,6 @@ def _other(content: dict[str, Any]) -> str | None:
     groups = [group.removeprefix("override").strip() for entry in entries for group in entry]
     others = [
         *(group.lstrip("/") for group in groups if not group.startswith("/hydra/")),
-        *(name for name in content if name not in ("defaults", "hydra")),
+        *(name for name in content if name not in ("defaults", "hydra", "rows")),
     ]
     return others[0] if others else None

@@ -1,0 +1,60 @@
+"""All that can be known of a run before a network is built, the cheapest first; nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mate_cli.cli.config_dir import user_config_dir
+from mate_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.run_spec import RunSpec
+    from mate_cli.runs.configuration import RunConfig
+
+
+def check(spec: RunSpec) -> None:
+    """Refuse what cannot be trained: W&B, folders, modules, data, then the parts that need torch to be looked at.
+
+    Raises:
+        MateError: naming the key and the remedy.
+    """
+    from mate_cli.files.own_modules import find_beside
+    from mate_cli.files.targets import targets
+    from mate_cli.runs.tracking import wandb_mode
+
+    trained = [stage for stage in spec.stages if not stage.run]
+    if spec.last.config.logger.kind == "wandb":
+        wandb_mode(spec.last.config.logger.model_dump())
+    own = user_config_dir()
+    for stage in trained:
+        find_beside(targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
+        check_data(stage.config)
+
+    from mate_cli.cli.config.validate import target_problems
+    from mate_cli.pipelines.assembly import check_label  # loads torch, which takes seconds
+
+    for stage in trained:
+        where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
+        if problems := list(target_problems(values)):
+            raise ConfigError("\n       ".join(problems), where=where)
+        try:
+            check_label(stage.config)
+        except ConfigError as error:
+            raise ConfigError(str(error), where=where) from error
+
+
+def check_data(config: RunConfig) -> None:
+    """Refuse data that is neither there nor to be fetched, and files of further questions that are not there.
+
+    Raises:
+        DataError: saying what is missing.
+    """
+    from hydra.utils import instantiate
+
+    from mate_cli.data.datasets.catalogue import need_train
+
+    if config.data.get("download") is False:
+        need_train(instantiate(config.data))
+    if config.data.get("extra_train") and (check := getattr(instantiate(config.data), "check_extra", None)):
+        check()

@@ -1,0 +1,183 @@
+"""One job of a sweep: a run that is trained by `mate run` in a process of its own.
+
+The job's folder and record are made before its process starts: whatever becomes of it, the record says so.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+
+from mate_cli.cli.sweeps.stopping import Stopping, ignore_interrupts, is_stopped
+from mate_cli.errors import MateError
+from mate_cli.files.door import LOWER
+
+if TYPE_CHECKING:
+    from mate_cli.pipelines.run_spec import RunSpec
+    from mate_cli.runs.record import RunFolder, RunRecord
+
+PROGRAM = (sys.executable, "-m", "mate_cli")
+FAILED = None
+"""What a job without a result returns: a search counts it as a failed trial and goes on."""
+ARRIVAL = 600.0
+"""Seconds that processes on other machines wait until the first of a job has made its folder."""
+
+
+def spec_file(jobs: Path, number: int) -> Path:
+    """Return where the specification of a job is kept until it is begun."""
+    return jobs / f"{number}.yaml"
+
+
+def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: ANN401 - what Hydra composed
+    """Run the job of this number, unless it is wrong, done, or being done.
+
+    Args:
+        jobs: the folder of the sweep's jobs.
+        trust: modules of the user's own that it may be made of.
+
+    Returns:
+        The monitored metric, for a search; None for a job without one.
+    """
+    from mate_cli.files.plain import load_json
+    from mate_cli.pipelines.run_spec import load_spec
+    from mate_cli.runs.record import RunFolder
+    from mate_cli.runs.result import result_of
+
+    notes, number = RunFolder(Path(jobs)), int(HydraConfig.get().job.num)
+    if not spec_file(notes.path, number).exists():
+        return FAILED
+    options = [f"trust=[{','.join(trust)}]"] if trust else []
+    if is_follower():
+        folder = _wait_for_folder(notes.path / f"{number}.json")
+        subprocess.run([*PROGRAM, "run", folder, *options], check=False)
+        return FAILED
+    note = load_json(notes.path / f"{number}.json")
+    ignore_interrupts()
+    if is_stopped(notes.path):
+        notes.write_json(f"{number}.json", {**note, "status": "interrupted", "reason": "the sweep was stopped"})
+        return FAILED
+    try:
+        run, record, before = open_job(load_spec(spec_file(notes.path, number), trust), number)
+    except MateError as error:
+        notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
+        return FAILED
+    note |= {"folder": str(run.path.absolute()), "before": before}
+    notes.write_json(f"{number}.json", note)
+    if record.status == "running" and not before:
+
+        def begun(process: str) -> None:
+            notes.write_json(f"{number}.json", {**note, "process": process})
+
+        record, reason = follow_job(run, [*PROGRAM, "run", str(run.path), *options], record.overrides, begun)
+        if record is None:  # it was refused, and has left nothing
+            notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
+        if Stopping.current and Stopping.current.asked:
+            raise KeyboardInterrupt
+    found = result_of(record.monitor, record.metrics) if record and record.status == "finished" else None
+    return found.value if found else FAILED
+
+
+def open_job(spec: RunSpec, number: int) -> tuple[RunFolder, RunRecord, bool]:
+    """Open the folder of a job and leave its configuration and record in it.
+
+    Returns:
+        Folder, record, and whether it is finished already or being trained by another process.
+
+    Raises:
+        RunError: it cannot be resumed, or its folder cannot be made.
+    """
+    from mate_cli.pipelines.run_spec import prepare_run
+    from mate_cli.runs.folders import find_same, is_running
+    from mate_cli.runs.lock import release
+
+    outputs = Path(spec.last.config.paths.outputs)
+    same = find_same(outputs, "train", spec.names.experiment, spec.values()) if spec.resume == "missing" else None
+    if same and is_running(same):
+        return same, same.read_record(), True
+    folder, record = prepare_run(spec, number)
+    release(folder.path)  # for the process that trains it
+    return folder, record, record.status == "finished"
+
+
+def follow_job(
+    folder: RunFolder, command: Sequence[str], overrides: Sequence[str], begun: Callable[[str], object]
+) -> tuple[RunRecord | None, str]:
+    """Train a job's run in a process of its own, whose stderr is kept; complete the record if that could not.
+
+    Args:
+        folder: of the run.
+        command: that trains it.
+        overrides: what it was resolved from, for people.
+        begun: takes the process, as `runs/liveness.py` names it, with its machine.
+
+    Returns:
+        The record, and why it ended; no record where the run was refused.
+    """
+    from mate_cli.runs.liveness import process_name
+
+    errors = folder.path / "stderr.txt"
+    print(f"job: mate train {' '.join(overrides)}", flush=True)
+    # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
+    errors.unlink(missing_ok=True)  # it may be a link
+    with (
+        errors.open("xb") as file,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file, start_new_session=True) as process,
+    ):
+        begun(f"{platform.node()} {process_name(process.pid)}")
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:  # for the second time: it may hang
+            process.kill()
+            process.wait()
+            raise
+        file.flush()
+    said = errors.read_text(encoding="utf-8", errors="replace") if errors.exists() else ""
+    if code:
+        sys.stderr.write(said)
+    reason = end_reason(code, said)
+    if not folder.has_record():
+        return None, reason
+    record = folder.read_record()
+    if record.status == "running":
+        record.status, record.reason = "failed", reason
+        folder.write_record(record)
+    return record, reason
+
+
+def is_follower() -> bool:
+    """Whether Slurm has started several processes for this job, and this is not the first."""
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and os.environ.get("SLURM_PROCID", "0") != "0"
+
+
+def _wait_for_folder(note: Path) -> str:
+    """Return the folder of a job once the first process has made it.
+
+    Raises:
+        RunError: it has made none.
+    """
+    from mate_cli.errors import RunError
+    from mate_cli.files.plain import load_json
+
+    until = time.monotonic() + ARRIVAL
+    while time.monotonic() < until:
+        if folder := load_json(note).get("folder"):
+            return str(folder)
+        time.sleep(1)
+    raise RunError("the first process of this job has made no run folder", where=str(note))
+
+
+def end_reason(code: int, said: str) -> str:
+    """Return why a process ended that could not write its record: its last error, or the signal that killed it."""
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}, by hand or for want of memory. {LOWER}"
+    message = said.rpartition("error: ")[2].strip() if "error: " in said else said.strip().rpartition("\n")[2]
+    return " ".join(message.split())[:500] or f"ended with exit code {code}"
