@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,16 @@ def check(spec: RunSpec) -> None:
     Raises:
         MateError: naming the key and the remedy.
     """
+    from mate_cli.cli.config.validate import quick_problems
+
+    trained = [stage for stage in spec.stages if not stage.run]
+    for stage in trained:
+        refuse(quick_problems(stage.config.model_dump()), stage.name)
+
     from mate_cli.files.own_modules import find_beside
     from mate_cli.files.targets import targets
     from mate_cli.runs.tracking import wandb_mode
 
-    trained = [stage for stage in spec.stages if not stage.run]
     if spec.last.config.logger.kind == "wandb":
         wandb_mode(spec.last.config.logger.model_dump())
     own = user_config_dir()
@@ -35,13 +41,21 @@ def check(spec: RunSpec) -> None:
     from mate_cli.pipelines.assembly import check_label  # loads torch, which takes seconds
 
     for stage in trained:
-        where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
-        if problems := list(target_problems(values)):
-            raise ConfigError("\n       ".join(problems), where=where)
+        refuse(target_problems(stage.config.model_dump()), stage.name)
         try:
             check_label(stage.config)
         except ConfigError as error:
-            raise ConfigError(str(error), where=where) from error
+            raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
+
+
+def refuse(problems: Iterable[str], stage: str) -> None:
+    """Refuse a stage that has problems.
+
+    Raises:
+        ConfigError: a line per problem.
+    """
+    if found := list(problems):
+        raise ConfigError("\n       ".join(found), where=f"stages.{stage}" if stage else None)
 
 
 def check_data(config: RunConfig) -> None:

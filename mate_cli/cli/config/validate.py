@@ -21,6 +21,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnno
 
 from mate_cli.cli.config.mistakes import omegaconf_error
 from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.source_types import parameter_types
 from mate_cli.cli.config.validation_messages import unknown_key, validation_messages
 from mate_cli.errors import ConfigError
 from mate_cli.files.own_modules import find_beside, what_is_missing
@@ -68,6 +69,17 @@ def plain_problems(values: dict[str, Any], command: str) -> Iterator[str]:
         SCHEMAS[command].model_validate_json(json.dumps(values))
     except ValidationError as error:
         yield from validation_messages(error, values, schema=SCHEMAS[command])
+
+
+def quick_problems(value: object, path: str = "") -> Iterator[str]:
+    """Yield values of the wrong type in parts that classes of ours are built of, by their source: without torch."""
+    if isinstance(value, dict):
+        hints = parameter_types(str(value["_target_"])) if "_target_" in value else {}
+        for key, part in value.items():
+            place = f"{path}.{key}" if path else str(key)
+            if key in hints and not _holds_target(part):
+                yield from _mismatches(hints[key], part, place)
+            yield from quick_problems(part, place)
 
 
 def target_problems(value: object, path: str = "") -> Iterator[str]:

@@ -1,0 +1,83 @@
+"""The types of what our classes are given, read from their source: nothing is imported, for torch takes seconds."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from mate_cli.cli.config_dir import PACKAGE
+
+KNOWN = {
+    **{kind.__name__: kind for kind in (int, float, str, bool, list, tuple, dict, Path, Mapping, Sequence)},
+    **{name: getattr(typing, name) for name in ("Any", "Annotated", "Literal", "Optional", "Union")},
+    **{name: getattr(pydantic, name) for name in ("Field", "PositiveInt", "PositiveFloat")},
+    **{name: getattr(pydantic, name) for name in ("NonNegativeInt", "NonNegativeFloat")},
+}
+"""What an annotation may be made of."""
+
+
+@functools.cache
+def parameter_types(target: str) -> dict[str, Any]:
+    """Return the types of what a class of ours is given, by name, as far as plain values can be of them."""
+    module, _, name = target.rpartition(".")
+    tree = _tree(module)
+    found: dict[str, Any] = {}
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            for base in node.bases:
+                found |= parameter_types(_home(module, ast.unparse(base).partition("[")[0]))
+            found |= dict(_evaluated(_annotations(node), _names(module)))
+    return found
+
+
+def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """The annotations of a constructor, or of the fields of a class that has none."""
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
+            given = (*part.args.args, *part.args.kwonlyargs)
+            return {one.arg: one.annotation for one in given if one.annotation}
+    fields = [part for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
+    return {ast.unparse(part.target): part.annotation for part in fields}
+
+
+def _evaluated(annotations: Mapping[str, ast.expr], names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, annotation in annotations.items():
+        with contextlib.suppress(NameError, TypeError, AttributeError):
+            yield key, eval(ast.unparse(annotation), {"__builtins__": {}}, names)
+
+
+@functools.cache
+def _names(module: str) -> dict[str, Any]:
+    """The types that a module can name: known ones, and those that it or a module of ours defines of these."""
+    found, tree = dict(KNOWN), _tree(module)
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mate_cli."):
+            theirs = _names(str(node.module))
+            found |= {one.asname or one.name: theirs[one.name] for one in node.names if one.name in theirs}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found |= dict(_evaluated({node.targets[0].id: node.value}, found))
+    return found
+
+
+def _home(module: str, name: str) -> str:
+    """The full name of a class that a module defines or imports."""
+    tree = _tree(module)
+    for node in tree.body if tree else ():
+        if isinstance(node, ast.ImportFrom) and any((one.asname or one.name) == name for one in node.names):
+            return f"{node.module}.{name}"
+    return f"{module}.{name}"
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module | None:
+    """The source of a module of ours; None for others."""
+    file = PACKAGE.parent / f"{module.replace('.', '/')}.py"
+    ours = module.startswith("mate_cli.") and file.is_file()
+    return ast.parse(file.read_text(encoding="utf-8")) if ours else None
