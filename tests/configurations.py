@@ -6,6 +6,7 @@ import copy
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,14 +14,13 @@ from pathlib import Path
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, open_dict
 
 from mate_cli.cli.config.schema import SCHEMAS
 from mate_cli.cli.config.validate import plain_problems, resolved, target_problems, validate
-from mate_cli.cli.config.words import parameters_for_sweeper
 from mate_cli.cli.config_dir import config_dir
+from mate_cli.cli.sweeps.sweep import GridSweeper
 from mate_cli.errors import ConfigError
 from mate_cli.runs.configuration import RunConfig
 
@@ -70,19 +70,17 @@ def composed(root: Path, primary: str, overrides: Sequence[str], *, hydra: bool 
     return config
 
 
-def sweep_words(file: Path) -> dict[str, list[str]]:
-    """The overrides that each parameter of a sweep becomes."""
-    parameters = parameters_for_sweeper(yaml.safe_load(file.read_text(encoding="utf-8"))["hydra"]["sweeper"]["params"])
-    return {key: choices(f"{key}={value}") for key, value in parameters.items()}
+def sweep_jobs(file: Path, words: Sequence[str] = ()) -> list[list[str]]:
+    """The overrides of each job of a sweep; of an interval, its ends."""
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    params = {key: ends(str(value)) for key, value in content["hydra"]["sweeper"]["params"].items()}
+    return GridSweeper(None, params, content.get("rows") or []).jobs(words)
 
 
-def choices(word: str) -> list[str]:
-    """The overrides that a parameter becomes; of an interval, its ends."""
-    override = OverridesParser.create().parse_override(word)
-    key = override.get_key_element()
-    if override.is_interval_sweep():
-        return [f"{key}={override.value().start}", f"{key}={override.value().end}"]
-    return [f"{key}={value}" for value in override.sweep_string_iterator()] if override.is_sweep_override() else [word]
+def ends(value: str) -> str:
+    """The ends of an interval; another value as it is."""
+    found = re.search(r"interval\(([^,]+),\s*([^)]+)\)", value)
+    return f"{found[1]},{found[2]}" if found else value
 
 
 def negative_numbers(config: DictConfig) -> tuple[set[str], list[str]]:

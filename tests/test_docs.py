@@ -8,12 +8,11 @@ import shlex
 from pathlib import Path
 
 import pytest
-from configurations import composed, sweep_words
+from configurations import composed, sweep_jobs
 from omegaconf import OmegaConf
 
 from mate_cli.cli import app
-from mate_cli.cli.config.plan import compose_plan
-from mate_cli.cli.config.words import of_job
+from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir
 
 ROOT = Path(__file__).parents[1]
@@ -58,16 +57,16 @@ def test_commands(line):
 
 def first_job(words):
     """What the first job of a sweep is trained with; the words of a single run stay as they are."""
-    values = {}
+    typed = [word for word in words if not word.startswith("sweep=")]
     for name in [word.removeprefix("sweep=") for word in words if word.startswith("sweep=")]:
-        values |= sweep_words(config_dir() / "sweep" / f"{name}.yaml")
-    return of_job([*(choices[0] for choices in values.values()), *words], list(values))
+        return sweep_jobs(config_dir() / "sweep" / f"{name}.yaml", typed)[0]
+    return typed
 
 
 def compose_stages(words):
     """Compose what is typed for `mate train`; the runs that stand in for stages are not there."""
     taken = [found[1] for word in words if (found := re.fullmatch(r"stages\.(\w+)\.run=.*", word))]
-    plan = compose_plan([word for word in words if not re.match(r"stages\.\w+\.run=", word)])
+    plan = resolve([word for word in words if not re.match(r"stages\.\w+\.run=", word)])
     assert set(taken) <= {stage.name for stage in plan.stages}
 
 

@@ -11,7 +11,7 @@ from configurations import composed
 from golden import tapas
 from omegaconf import OmegaConf
 
-from mate_cli.cli.config.plan import compose_plan
+from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.files.plain import to_yaml
 
@@ -39,7 +39,7 @@ def finished(tmp_path, monkeypatch):
     """Leave a folder as a finished run of an experiment would."""
 
     def leave(experiment, words):
-        plan, folder = compose_plan(words), tmp_path / "outputs" / "train" / experiment / "2026-11-22"
+        plan, folder = resolve(words), tmp_path / "outputs" / "train" / experiment / "2026-11-22"
         folder.mkdir(parents=True)
         (folder / "config.yaml").write_text(to_yaml(plan.values()))
         known = {"command": "train", "overrides": [], "seed": 1, "status": "finished", **vars(plan.names)}
@@ -100,7 +100,7 @@ def test_table4_runs_every_row_from_the_weights_of_its_own_network(finished):
         found.add((first, network, words[1:] != without))
     assert len(rows) == len(found) == 3 * 2 * 2
     finished("pretrain_both_tapas", ["experiment=pretrain_cs_tapas", "scale=small"])
-    plan = compose_plan([*rows[1], "scale=small"])
+    plan = resolve([*rows[1], "scale=small"])
     assert [stage.name for stage in plan.stages] == ["cs", "table_qa"]
     assert plan.names.init.endswith("+ cs")
     assert plan.stages[0].run.startswith("outputs/train/pretrain_both_tapas/")
@@ -117,7 +117,7 @@ def test_the_ablations_are_the_four_of_table_6():
         ["model.row_head_ratio=1.0"],
         ["task.drop_ambiguous=true"],
     ]
-    plan = compose_plan([before[0], "stages.masked_lm=null", before[2], *rows[1][3:], *rows[2][3:]])
+    plan = resolve([before[0], "stages.masked_lm=null", before[2], *rows[1][3:], *rows[2][3:]])
     assert (plan.last.config.model["row_head_ratio"], plan.last.config.task["drop_ambiguous"]) == (1.0, True)
 
 
@@ -133,11 +133,11 @@ def test_the_ablations_are_the_four_of_table_6():
     ],
 )
 def test_what_the_mate_paper_trains_is_large_and_a_scale_makes_it_small(name):
-    first, *later = compose_plan([f"experiment={name}"]).stages
+    first, *later = resolve([f"experiment={name}"]).stages
     assert [stage.config.model["size"] for stage in (first, *later)] == ["large"] * (1 + len(later))
     assert (first.config.init["checkpoint"], first.config.tokenizer) == ("bert-large-uncased", "bert-base-uncased")
     for scale, size in (("small", "minilm:2"), ("minilm", "minilm")):
-        first, *later = compose_plan([f"experiment={name}", f"scale={scale}"]).stages
+        first, *later = resolve([f"experiment={name}", f"scale={scale}"]).stages
         assert {stage.config.model["size"] for stage in (first, *later)} == {size}
         assert (first.config.init["checkpoint"], first.config.tokenizer) == (None, "minilm")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mate_cli.errors import known_cause
+from mate_cli.errors import MateError, known_cause
 from mate_cli.files.door import refusal
 from mate_cli.runs import ranks
 from mate_cli.runs.abort import leaving_on_abort
@@ -62,8 +62,8 @@ class Run:
 
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
-    """Keep the record true however the work ends, and close the trackers."""
-    record = run.record
+    """Keep the record true however the work ends, and close the trackers; what is refused leaves no folder."""
+    record, refused = run.record, False
 
     def leave(reason: str) -> None:
         record.status, record.reason, record.finished = "failed", reason, now()
@@ -80,13 +80,17 @@ def recorded(run: Run) -> Iterator[None]:
         known = ranks.cause(error)
         told = known_cause(known) or refusal(known) or known  # Hydra wraps what a class refuses that it builds
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
+        refused = isinstance(told, MateError) and not run.folder.has_metrics()
         if known is error:
             raise
         raise known from error
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
-        run.folder.write_record(record)
+        if refused:
+            run.folder.remove()
+        else:
+            run.folder.write_record(record)
         run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")
         run.trackers.close(record.summary(), 0 if record.status == "finished" else 1)
 

@@ -47,13 +47,12 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     check_shares(cfg.trainer.batch_size, ranks.world_size())
     parts = assemble(cfg, instantiate(cfg.data))
     run.record.monitor = parts.task.monitor
-    run.open_trackers(cfg.logger, config, last_step(checkpoint))
-    _fit(run, cfg, parts, checkpoint)
+    _fit(run, cfg, parts, checkpoint, config)
     _score(run, cfg, parts)
     run.record.peak_memory_mb = ranks.total([peak_memory_mb()])[0]
 
 
-def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> None:
+def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config: Mapping[str, Any]) -> None:
     data, task = parts.data, parts.task
     training = ranks.first_then_all(data.training)
     schedule = plan_schedule(
@@ -85,6 +84,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     run.record.facts |= data.facts
     if parts.report.notes:
         run.record.facts["first weights"] = "; ".join(parts.report.notes)
+    run.open_trackers(cfg.logger, config, last_step(checkpoint))  # what can be refused has been
     prepared = {} if checkpoint else prepare(parts, cfg.hardware)
     run.record.facts |= prepared
     for name, done_to_weights in prepared.items():

@@ -2,10 +2,12 @@
 
 import math
 import platform
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
@@ -138,6 +140,17 @@ class RunFolder:
         """Whether there is a record."""
         return (self.path / "record.json").exists()
 
+    def has_metrics(self) -> bool:
+        """Whether a training, of the run or of a stage of it, has begun."""
+        return any(self.path.glob("**/metrics.jsonl"))
+
+    def remove(self) -> None:
+        """Remove the folder of a run that was refused before its training began."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):  # others lie beside it
+            for folder in self.path.parents[:3]:
+                folder.rmdir()
+
     def read_record(self) -> RunRecord:
         """Read record.json.
 
@@ -188,6 +201,9 @@ class SeenFolder(RunFolder):
     def write_text(self, name: str, text: str) -> Path:
         """Leave the writing to the first process."""
         return self.path / name
+
+    def remove(self) -> None:
+        """Leave it to the first process."""
 
 
 class Clock:

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hydra.utils import instantiate
@@ -15,7 +14,7 @@ from omegaconf import OmegaConf
 from mate_cli import __version__
 from mate_cli.cli import app
 from mate_cli.cli.commands import train
-from mate_cli.cli.sweeps import sweep
+from mate_cli.cli.sweeps import jobs as sweep_jobs
 from mate_cli.errors import ConfigError
 
 
@@ -24,8 +23,7 @@ def jobs(monkeypatch, tmp_path):
     """The configurations that `mate train` was run with, in an empty folder and without a check of classes."""
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "check_plan", lambda plan, folder: None)
-    monkeypatch.setattr(train, "train_plan", lambda plan: seen.append(plan.last.config))
+    monkeypatch.setattr(train, "start", lambda plan: seen.append(plan.last.config))
     return seen
 
 
@@ -47,8 +45,8 @@ def test_help_fits_a_terminal(name, capsys):
     assert app.main([name, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    keys = "KEY [group=choice] [key=value]" if name == "explain" else "[group=choice] [key=value] [-m]"
-    assert f"Usage: mate {name} {keys}" in lines
+    keys = {"explain": "KEY [group=choice] [key=value]", "run": "FOLDER [trust=MODULE]"}
+    assert f"Usage: mate {name} {keys.get(name, '[group=choice] [key=value] [-m]')}" in lines
     assert "Examples" in lines
 
 
@@ -67,24 +65,24 @@ def processes(monkeypatch, tmp_path):
     """The words that the jobs of a sweep would have been started with; seed 1 fails."""
     started = []
 
-    def follow(folder, words, begun):
+    def follow(folder, command, overrides, begun):
         record = folder.read_record()
         record.status, record.reason = ("failed", "no space left") if record.seed == 1 else ("finished", None)
         folder.write_record(record)
-        started.append(words)
-        return record
+        started.append((command, overrides))
+        return record, ""
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep, "follow_job", follow)
+    monkeypatch.setattr(sweep_jobs, "follow_job", follow)
     return started
 
 
 def test_sweep_runs_every_combination(processes, tmp_path):
     assert app.main(["train", "-m", "seed=2,3", "model=mate,tapas"]) == 0
-    assert [words[2:] for words in processes] == [
+    assert [overrides for _, overrides in processes] == [
         [f"seed={seed}", f"model={model}"] for seed in (2, 3) for model in ("mate", "tapas")
     ]
-    assert {Path(words[0]).name for words in processes} == {"__main__.py"}
+    assert {command[3] for command, _ in processes} == {"run"}
     folders = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     sweeps = {folder for folder in folders if re.fullmatch(r"outputs/sweeps/[\d_-]+(/jobs)?", folder)}
     assert len(sweeps) == 2
@@ -160,38 +158,26 @@ STAGE_MISTAKES = {
 def test_stages_are_checked_before_the_first_one_runs(override, monkeypatch, tmp_path, capsys):
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "train_plan", seen.append)
+    monkeypatch.setattr(train, "start", seen.append)
     assert app.main(["train", "experiment=quickstart", f"stages.span_reading.overrides=['{override}']"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {STAGE_MISTAKES[override]}"
     assert seen == []
 
 
-def test_child_processes_can_start_from_argv(jobs, monkeypatch):
-    seen = []
-    monkeypatch.setattr(train, "train_plan", lambda config: seen.append(list(sys.argv)))
-    before = list(sys.argv)
-    assert app.main(["train", "seed=3"]) == 0
-    assert sys.argv == before
-    program, *words = seen[0]
-    assert words == ["train", "seed=3"]
-    done = subprocess.run([sys.executable, program, *words, "--cfg", "job"], capture_output=True, text=True, check=True)
-    assert "\nseed: 3\n" in done.stdout
-
-
 def test_errors_of_ours_are_printed(jobs, monkeypatch, capsys):
-    monkeypatch.setattr(train, "train_plan", raises(ConfigError("too long", where="encoding", remedy="Shorten it")))
+    monkeypatch.setattr(train, "start", raises(ConfigError("too long", where="encoding", remedy="Shorten it")))
     assert app.main(["train"]) == 2
     assert capsys.readouterr().err == "error: encoding: too long. Shorten it.\n"
 
 
 def test_errors_inside_instantiate_are_found(jobs, monkeypatch, capsys):
-    monkeypatch.setattr(train, "train_plan", lambda plan: instantiate({"_target_": f"{__name__}.refuse"}))
+    monkeypatch.setattr(train, "start", lambda plan: instantiate({"_target_": f"{__name__}.refuse"}))
     assert app.main(["train"]) == 2
     assert capsys.readouterr().err.endswith("error: no.\n")
 
 
 def test_errors_of_the_program_keep_their_traceback(jobs, monkeypatch):
-    monkeypatch.setattr(train, "train_plan", raises(ZeroDivisionError("a bug")))
+    monkeypatch.setattr(train, "start", raises(ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError, match="a bug"):
         app.main(["train"])
     assert "HYDRA_FULL_ERROR" not in os.environ
@@ -209,14 +195,14 @@ def test_wrong_use_of_the_configuration_is_no_mistake_of_the_user(name, jobs, mo
     compiled = compile("def run(plan): return work(plan)", train.__file__, "exec")
     scope = {"work": BUGS[name]}
     exec(compiled, scope)
-    monkeypatch.setattr(train, "train_plan", scope["run"])
+    monkeypatch.setattr(train, "start", scope["run"])
     with pytest.raises(Exception, match=r".+") as caught:
         app.main(["train"])
     assert type(caught.value).__name__ == name
 
 
 def test_interrupt(jobs, monkeypatch):
-    monkeypatch.setattr(train, "train_plan", raises(KeyboardInterrupt()))
+    monkeypatch.setattr(train, "start", raises(KeyboardInterrupt()))
     assert app.main(["train"]) == 130
 
 

@@ -15,19 +15,18 @@ from types import SimpleNamespace
 import forked_commands
 import pytest
 import yaml
-from configurations import sweep_words
+from configurations import sweep_jobs
 
 from mate_cli.cli.app import main
-from mate_cli.cli.config.plan import compose_plan
+from mate_cli.cli.config.composition import composer
+from mate_cli.cli.config.resolve import resolve
 from mate_cli.cli.config.validate import target_problems
-from mate_cli.cli.config.words import of_job
 from mate_cli.cli.config_dir import config_dir
-from mate_cli.cli.sweeps.sweep import end_reason
+from mate_cli.cli.sweeps.jobs import end_reason
 from mate_cli.cli.sweeps.sweep_file import expand
 from mate_cli.cli.sweeps.sweep_summary import best_of_search, read_job
-from mate_cli.files.plain import to_yaml
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.pipelines.plan import open_plan
+from mate_cli.pipelines.run_spec import prepare_run
 from mate_cli.runs.liveness import is_dead, own_process
 
 SMALL = [
@@ -63,7 +62,7 @@ def gone() -> str:
 @pytest.mark.long
 def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys, monkeypatch):
     processes = SimpleNamespace(Popen=forked_commands.start_again, DEVNULL=subprocess.DEVNULL)
-    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.subprocess", processes)
+    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.subprocess", processes)
     assert sweep(tmp_path, "seed=1,-2") == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "seed=-2" in shown
@@ -90,10 +89,7 @@ def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys,
 
 
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
-    plan = compose_plan([*SMALL, f"paths.outputs={tmp_path}"])
-    folder, record = open_plan(plan, 0)
-    folder.write_text("config.yaml", to_yaml(plan.values()))
-    folder.write_record(record)
+    folder, _ = prepare_run(resolve([*SMALL, f"paths.outputs={tmp_path}"]))
     running = json.loads((folder.path / "record.json").read_text())
     assert running["process"] == own_process()
     assert sweep(tmp_path, "resume=missing") == 0
@@ -143,7 +139,7 @@ def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkey
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(CellSelection, "monitor", monitor)
-    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.follow_job", lambda folder, words: folder.read_record())
+    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", lambda folder, *_: (folder.read_record(), ""))
     words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(3,4)"]
     assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
     other = "maximize" if asked == "minimize" else "minimize"
@@ -203,22 +199,23 @@ def jobs(monkeypatch, tmp_path):
     """The overrides that the jobs of a sweep are trained with, in an empty folder."""
     started: list[list[str]] = []
 
-    def follow(folder, words, begun):
-        started.append(list(words[2:]))
+    def follow(folder, command, overrides, begun):
+        assert command[-2:] == ["run", str(folder.path)]
+        started.append(list(overrides))
         record = folder.read_record()
         record.status = "finished"
         folder.write_record(record)
-        return record
+        return record, ""
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.follow_job", follow)
+    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", follow)
     return started
 
 
 def test_a_job_is_told_where_configurations_lie(jobs, mine):
     mine.parents[1].rename("else where")
     assert main(["train", "-cd", "else where", "sweep=mine", "seed=3", "optimizer.lr=0.5"]) == 0
-    assert jobs == [["--config-dir=else where", "trainer.max_steps=7", "seed=3", "optimizer.lr=0.5"]]
+    assert jobs == [["trainer.max_steps=7", "seed=3", "optimizer.lr=0.5"]]
 
 
 @pytest.mark.long
@@ -259,8 +256,8 @@ def test_a_mistake_in_every_job_leaves_nothing_behind(jobs, own, tmp_path, capsy
 
 @pytest.mark.long
 def test_rows_say_what_a_grid_cannot(jobs, mine):
-    rows = "'experiment=quickstart model=sat', 'experiment=quickstart_cells'"
-    mine.write_text(f'# @package _global_\nhydra: {{sweeper: {{params: {{row: "{rows}", debug: fast}}}}}}\n')
+    rows = "[{experiment: quickstart, model: sat}, {experiment: quickstart_cells}]"
+    mine.write_text(f"# @package _global_\nhydra: {{sweeper: {{params: {{debug: fast}}}}}}\nrows: {rows}\n")
     assert main(["train", "sweep=mine", "seed=7"]) == 0
     assert jobs == [
         ["experiment=quickstart", "model=sat", "debug=fast", "seed=7"],
@@ -351,25 +348,23 @@ def test_a_search_is_chosen_by_its_file(jobs, capsys):
 def test_the_first_and_the_last_job_of_every_sweep_can_be_trained(file):
     head = file.read_text(encoding="utf-8").splitlines()[:2]
     assert head == ["# @package _global_", f"# mate train -m sweep={file.stem}"]
-    values = sweep_words(file)
-    for place in (0, -1):
-        assert problems_of(values, [words[place] for words in values.values()]) == []
+    jobs = sweep_jobs(file)
+    for words in (jobs[0], jobs[-1]):
+        assert problems_of(words) == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("file", SWEEPS, ids=lambda path: path.name)
-def test_every_value_of_a_sweep_can_be_trained(file):
-    values = sweep_words(file)
-    first = {key: words[0] for key, words in values.items()}
-    for key, words in values.items():
-        for word in words if key != "seed" else ():
-            assert problems_of(values, [*{**first, key: word}.values()]) == []
+def test_every_job_of_a_sweep_can_be_trained(file):
+    with composer():  # what jobs share is composed once
+        for words in sweep_jobs(file, ["seed=1"]):
+            assert problems_of(words) == []
 
 
-def problems_of(keys, words):
+def problems_of(words):
     """Why a job cannot be trained; runs that stand in for stages are not there, and what is typed of them left out."""
-    job = of_job([re.sub(r"stages\.\w+\.run=\w+ ?", "", word) for word in words], list(keys))
-    return [problem for stage in compose_plan(job).stages for problem in target_problems(stage.config.model_dump())]
+    job = [word for word in words if not re.match(r"stages\.\w+\.run=", word)]
+    return [problem for stage in resolve(job).stages for problem in target_problems(stage.config.model_dump())]
 
 
 def test_the_sweep_of_wandb_asks_for_runs_that_exist():
@@ -378,4 +373,4 @@ def test_the_sweep_of_wandb_asks_for_runs_that_exist():
     assert content["command"][-1] == "${args_no_hyphens}"
     for key, parameter in content["parameters"].items():
         for value in parameter.get("values", [parameter[name] for name in ("min", "max") if name in parameter]):
-            compose_plan([*content["command"][2:-1], f"{key}={value}"])
+            resolve([*content["command"][2:-1], f"{key}={value}"])

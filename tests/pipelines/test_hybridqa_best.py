@@ -7,7 +7,7 @@ from finished_runs import finished_run
 from table_releases import write
 
 from mate_cli.cli.app import main
-from mate_cli.cli.config.plan import compose_plan
+from mate_cli.cli.config.resolve import resolve
 from mate_cli.data.datasets.sample.reader import SAMPLE_ROOT
 from mate_cli.errors import ConfigError, DataError, MateError
 from mate_cli.pipelines.stages import look_ahead
@@ -31,7 +31,7 @@ SMALL = [
 
 
 def test_each_stage_begins_with_the_weights_of_the_one_before():
-    plan = compose_plan(["experiment=hybridqa_best"])
+    plan = resolve(["experiment=hybridqa_best"])
     found = {stage.name: (stage.after, stage.config.init.get("checkpoint")) for stage in plan.stages}
     assert found == {
         "row_ranking": ("rows", None),
@@ -49,9 +49,7 @@ def test_each_stage_begins_with_the_weights_of_the_one_before():
 
 
 def test_steps_can_be_left_out():
-    plan = compose_plan(
-        ["experiment=hybridqa_best", "stages.questions=null", "stages.passage_reading=null", "scale=small"]
-    )
+    plan = resolve(["experiment=hybridqa_best", "stages.questions=null", "stages.passage_reading=null", "scale=small"])
     assert [stage.config.init["kind"] for stage in plan.stages] == ["random", "minilm", "minilm"]
     assert {stage.config.model["size"] for stage in plan.stages[1:]} == {"minilm:2"}
     selector, reader = plan.stages[1:]
@@ -66,10 +64,10 @@ ALL_ROWS = ["encoding.best_rows=null", "encoding.ranked_by=null"]
 def test_rows_are_ranked_by_a_stage_that_is_there():
     leaving_out = ["experiment=hybridqa_best", "stages.row_ranking=null"]
     with pytest.raises(ConfigError, match=r"no stage row_ranking before it hands on rows.*ranked_by=null to read all"):
-        compose_plan(leaving_out)
-    assert compose_plan([*leaving_out, *ALL_ROWS]).stages[0].name == "questions"
+        resolve(leaving_out)
+    assert resolve([*leaving_out, *ALL_ROWS]).stages[0].name == "questions"
     with pytest.raises(ConfigError, match="hands on rows, and no stage reads these"):
-        compose_plan(["experiment=hybridqa_best", *ALL_ROWS])
+        resolve(["experiment=hybridqa_best", *ALL_ROWS])
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +106,7 @@ def test_data_of_a_later_stage_are_missed_before_the_first_trains(words, data, t
 )
 def test_what_does_not_fit_in_a_later_stage_is_told_before_the_first_trains(word, message, data, tmp_path):
     kind = ["stages.passage_reading.init.kind=path"] * ("checkpoint" in word)
-    plan = compose_plan([*SMALL, f"paths.data={data}", f"paths.cache={tmp_path}", *kind, f"stages.{word}"])
+    plan = resolve([*SMALL, f"paths.data={data}", f"paths.cache={tmp_path}", *kind, f"stages.{word}"])
     with pytest.raises(MateError, match=message) as raised:
         look_ahead(plan, tmp_path)
     assert str(raised.value).startswith(f"stages.{word.partition('.')[0]}: ")
@@ -119,7 +117,7 @@ def no_network(files, root):
 
 
 def test_data_of_a_finished_stage_are_not_needed_again(tmp_path):
-    plan = compose_plan([*SMALL, f"paths.data={tmp_path}", "data.download=false"])
+    plan = resolve([*SMALL, f"paths.data={tmp_path}", "data.download=false"])
     (tmp_path / "hybridqa").symlink_to(SAMPLE_ROOT)
     with pytest.raises(DataError, match="squad"):
         look_ahead(plan, tmp_path)
@@ -147,7 +145,7 @@ def test_one_command_trains_and_answers(data, tmp_path, capsys):
     assert max(len(row["cells"]) for row in rows if "cells" in row) == 5
     left_out = ["stages.questions=null", "stages.passage_reading=null"]
     finished = [f"stages.{name}.run={folder / name}" for name in ANSWERING]
-    assert [stage.after for stage in compose_plan(["experiment=hybridqa_best", *left_out, *finished]).stages] == [
+    assert [stage.after for stage in resolve(["experiment=hybridqa_best", *left_out, *finished]).stages] == [
         "rows",
         "predictions",
         "predictions",

@@ -54,13 +54,23 @@ def run_words(words: Sequence[str]) -> int:
         print(config_text(spec, flags.get("--package")), end="")
         return 0
 
+    start(spec)
+    return 0
+
+
+def start(spec: RunSpec) -> None:
+    """Check a run, make its folder and train it.
+
+    Raises:
+        MateError: something the user can mend.
+    """
     from mate_cli.cli.commands.run import execute
     from mate_cli.cli.config.check import check
     from mate_cli.pipelines.run_spec import prepare_run
 
     check(spec)
     folder, _ = prepare_run(spec)
-    return execute(spec, folder, spec.own_modules())
+    execute(spec, folder, spec.own_modules())
 
 
 def config_text(spec: RunSpec, package: str | None = None) -> str:

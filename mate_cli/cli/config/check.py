@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mate_cli.cli.config_dir import user_config_dir
-from mate_cli.errors import ConfigError
+from mate_cli.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from mate_cli.pipelines.run_spec import RunSpec
+    from mate_cli.pipelines.run_spec import RunSpec, Stage
     from mate_cli.runs.configuration import RunConfig
 
 
@@ -34,6 +34,7 @@ def check(spec: RunSpec) -> None:
         wandb_mode(spec.last.config.logger.model_dump())
     own = user_config_dir()
     for stage in trained:
+        check_root(spec, stage)
         find_beside(targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
 
@@ -56,6 +57,21 @@ def refuse(problems: Iterable[str], stage: str) -> None:
     """
     if found := list(problems):
         raise ConfigError("\n       ".join(found), where=f"stages.{stage}" if stage else None)
+
+
+def check_root(spec: RunSpec, stage: Stage) -> None:
+    """Refuse a folder of data that is typed and not there: nothing is downloaded into it.
+
+    Raises:
+        DataError: naming it.
+    """
+    from mate_cli.cli.config.override import Override
+
+    root = stage.config.data.get("root")
+    typed = {Override.parse(word).key for word in (*spec.overrides, *stage.overrides)}
+    if root and typed & {"data.root", f"stages.{stage.name}.data.root"} and not Path(root).expanduser().exists():
+        remedy = "Type the folder that has them, or leave it out; mate data download fetches what is public"
+        raise DataError("there is no such folder", where=f"data.root={root}", remedy=remedy)
 
 
 def check_data(config: RunConfig) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from hydra import compose
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, open_dict
 
@@ -111,7 +110,7 @@ _open: dict[tuple[str, ...], Composer] = {}
 @contextmanager
 def composer(settings: Sequence[str] = ()) -> Iterator[Composer]:
     """Let Hydra compose outside its own main function, also during a sweep; within another one it is that one."""
-    key, busy = tuple(settings), GlobalHydra.instance().hydra
+    key = tuple(settings)
     if key in _open:
         yield _open[key]
         return
@@ -120,4 +119,3 @@ def composer(settings: Sequence[str] = ()) -> Iterator[Composer]:
             yield _open.setdefault(key, Composer(key))
     finally:
         _open.pop(key, None)
-        GlobalHydra.instance().hydra = busy

@@ -108,11 +108,15 @@ def use_user_config() -> None:
 
 @contextmanager
 def open_hydra() -> Iterator[None]:
-    """Let Hydra compose outside its own main function."""
+    """Let Hydra compose outside its own main function, also within it."""
     use_user_config()
+    outer = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        yield
+    try:
+        with initialize_config_dir(str(config_dir()), version_base="1.3"):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = outer
 
 
 def find_key(config_name: str, name: str, words: Sequence[str]) -> str | None:

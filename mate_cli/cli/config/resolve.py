@@ -255,7 +255,7 @@ class _StageWords:
             fits += [word for word in general if not word.group and _takes(base, word)]
             composed = base.with_values([*(word for word in fits if not word.group), *values])
         except ConfigCompositionException as error:
-            raise _stage_error(error, name, texts([*choices, *values])) from error
+            raise _stage_error(error, name, texts([*first, *fits, *alone])) from error
         return cls(name, options, composed, own, tuple(word for word in general if word in fits))
 
     def stage(self, system: Node | None, trust: Sequence[str]) -> Stage:

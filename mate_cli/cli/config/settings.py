@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,13 +42,24 @@ class StageSettings:
                 if str(choice) != str(self.own.get(word.group)):
                     found[word.group] = "null" if choice is None else choice
             elif not word.group:
-                base, config = (_leaves(part, word.key) for part in (self.composition.base, self.composition.config))
+                config, base = _leaves(self.composition.config, word.key), self._base_leaves(word.key)
                 found |= {
                     key: _text(config.get(key))
                     for key in dict.fromkeys([*config, *base])
                     if config.get(key) != base.get(key) and not is_ignored(key)
                 }
         return found
+
+    def _base_leaves(self, key: str) -> dict[str, Any]:
+        """The values at a key and below without what was typed of it; what they refer to is as it was typed."""
+        raw: Any = OmegaConf.to_container(self.composition.base)
+        for part in key.split("."):
+            raw = raw.get(part) if isinstance(raw, dict) else None
+        if "${" not in str(raw):
+            return _leaves(self.composition.base, key)
+        trial = copy.deepcopy(self.composition.config)
+        OmegaConf.update(trial, key, raw, merge=False)
+        return _leaves(trial, key)
 
     def value(self, key: str) -> str | None:
         """Return a choice or a value as text; None without the key, and for a choice that it keeps."""

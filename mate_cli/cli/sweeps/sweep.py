@@ -58,20 +58,23 @@ class GridSweeper(Sweeper):
         self.launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
 
     def sweep(self, arguments: list[str]) -> list[Any]:
-        """Launch a job for each row and each combination; what is typed of a key replaces what the file says of it.
+        """Launch a job for each row and each combination."""
+        jobs = self.jobs(arguments)
+        size = self.max_batch_size or len(jobs)
+        return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
+
+    def jobs(self, arguments: Sequence[str]) -> list[list[str]]:
+        """Return the overrides of each job; what is typed of a key replaces what the file says of it.
 
         Raises:
             ConfigError: an interval, which a grid cannot have.
             HydraException: an override cannot be read.
         """
-        assert self.launcher is not None
         typed = {Override.parse(word).key for word in arguments}
         params = [f"{key}={value}" for key, value in self.params.items() if Override.parse(key).key not in typed]
         grid = [*itertools.product(*map(_values_of, OverridesParser.create().parse_overrides([*params, *arguments])))]
         rows = [[word for word in row if Override.parse(word).key not in typed] for row in self.rows]
-        jobs = [[*row, *job] for row in rows for job in grid]
-        size = self.max_batch_size or len(jobs)
-        return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
+        return [[*row, *job] for row in rows for job in grid]
 
 
 def _values_of(override: HydraOverride) -> list[str]:

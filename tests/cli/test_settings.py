@@ -2,9 +2,8 @@
 
 import pytest
 
-from mate_cli.cli.config import telling as module
-from mate_cli.cli.config.plan import compose_plan
-from mate_cli.cli.config.telling import telling
+from mate_cli.cli.config import composition
+from mate_cli.cli.config.resolve import resolve
 from mate_cli.errors import ConfigError
 from mate_cli.runs.names import configuration_name
 
@@ -12,7 +11,7 @@ CELLS = "experiment=quickstart_cells"
 
 
 def called(*words: str) -> str:
-    plan = telling(compose_plan([CELLS, *words]))
+    plan = resolve([CELLS, *words])
     assert plan.overrides == [CELLS, *words], "what was typed stays known"
     return configuration_name(plan.names.experiment, plan.settings)
 
@@ -40,21 +39,38 @@ def test_other_settings_have_another():
     assert names[1] == "quickstart_cells · optimizer.lr=0.0001"
 
 
-def test_values_that_are_no_defaults_are_known_without_composing_the_rest(monkeypatch):
-    words = ["trainer.limit_dev=9", "optimizer.lr=0.0001", "task.keep=3", "seed=2"]
-    plan = compose_plan([CELLS, *words])
-    monkeypatch.setattr(module, "compose_plan", lambda *_: pytest.fail("a word is left out to see what it does"))
-    assert telling(plan).settings == [CELLS, *words]
-
-
 def test_a_stage_is_told_apart_by_what_it_takes():
-    plan = telling(compose_plan(["experiment=quickstart", "model=mate", "stages.cell_selection.trainer.max_epochs=2"]))
-    assert plan.settings == ["experiment=quickstart", "stages.cell_selection.trainer.max_epochs=2"]
+    typed = ["model=mate", "stages.cell_selection.trainer.max_epochs=2", "optimizer.lr=0.5"]
+    assert resolve(["experiment=quickstart", *typed]).settings == [
+        "optimizer.lr=0.5",
+        "stages.cell_selection.trainer.max_epochs=2",
+    ]
+
+
+def test_stages_that_are_left_out_or_replaced_set_a_run_apart():
+    words = ["experiment=tabfact_mate_cs", "stages.cs=null", "stages.masked_lm.seed=4", "model.size=tiny"]
+    assert resolve(words).settings == ["stages.cs=null", "model.size=tiny"]
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        ([CELLS, "optimizer.lr=1e-4", "model=tapas", "seed=3", "scale=small"], 1),
+        (["experiment=hybridqa_pointr", "optimizer.lr=1e-4", "model=tapas", "scale=small"], 3),
+        (["experiment=hybridqa_best", "optimizer.lr=1e-4", "scale=small", "stages.questions.seed=2"], 6),
+    ],
+)
+def test_hydra_composes_a_run_once_and_each_stage_once(words, count, monkeypatch):
+    made = []
+    compose = composition.compose
+    monkeypatch.setattr(composition, "compose", lambda *given, **more: made.append(given) or compose(*given, **more))
+    resolve(words)
+    assert len(made) == count
 
 
 def test_a_name_is_of_the_folder_and_of_nothing_else():
-    plan = compose_plan([CELLS, "name=first_try"])
+    plan = resolve([CELLS, "name=first_try"])
     assert (plan.name, plan.overrides) == ("first_try", [CELLS])
-    assert plan.values() == compose_plan([CELLS]).values()
+    assert plan.values() == resolve([CELLS]).values()
     with pytest.raises(ConfigError, match="name"):
-        compose_plan([CELLS, "name=a/b"])
+        resolve([CELLS, "name=a/b"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 import yaml
 
 from mate_cli.cli.app import main
+from mate_cli.cli.commands.explain import text
 from mate_cli.cli.commands.train import config_text
 from mate_cli.cli.config.composition import composer
-from mate_cli.cli.config.plan import compose_plan
-from mate_cli.cli.config_dir import config_dir
+from mate_cli.cli.config.override import Override
+from mate_cli.cli.config.resolve import resolve
+from mate_cli.cli.config_dir import config_dir, typed_config_dir
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.files.plain import to_yaml
 from mate_cli.runs.folders import flat_keys
@@ -25,7 +28,7 @@ QUICK = "experiment=quickstart"
 
 def values(*words: str) -> dict[str, dict]:
     """The leaves of each stage of a plan."""
-    return {stage.name: flat_keys(stage.config.model_dump()) for stage in compose_plan(words).stages}
+    return {stage.name: flat_keys(stage.config.model_dump()) for stage in resolve(words).stages}
 
 
 def each(key: str, *words: str) -> list[object]:
@@ -51,7 +54,7 @@ def finished(tmp_path):
     """Leave a folder as a run would."""
 
     def leave(*words: str, status: str = "finished", name: str = "run", **record: object) -> Path:
-        plan = compose_plan(words)
+        plan = resolve(words)
         folder = tmp_path / name
         folder.mkdir()
         (folder / "config.yaml").write_text(to_yaml(plan.values()))
@@ -65,15 +68,15 @@ def finished(tmp_path):
 @pytest.mark.long
 def test_a_plan_is_composed_without_torch():
     program = (
-        "import sys; from mate_cli.cli.config.plan import compose_plan\n"
-        "compose_plan(['experiment=quickstart', 'task.keep=5']); print('torch' in sys.modules)"
+        "import sys; from mate_cli.cli.config.resolve import resolve\n"
+        "resolve(['experiment=quickstart', 'task.keep=5']); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 
 def test_a_plain_run_is_one_stage_without_a_name():
-    plan = compose_plan(["experiment=quickstart_cells", "seed=7", "~optimizer.weight_decay", "+optimizer.extra=2"])
+    plan = resolve(["experiment=quickstart_cells", "seed=7", "~optimizer.weight_decay", "+optimizer.extra=2"])
     (stage,) = plan.stages
     assert (stage.name, stage.config.seed, plan.before, plan.system, plan.taken) == ("", 7, (), None, {})
     assert ("weight_decay" in stage.config.optimizer, stage.config.optimizer["extra"]) == (False, 2)
@@ -81,16 +84,17 @@ def test_a_plain_run_is_one_stage_without_a_name():
 
 
 def test_within_one_composer_the_same_is_composed_once():
-    with composer([], None) as outer, composer([], None) as inner, composer(["hydra.verbose=true"], None) as other:
-        assert inner.compose(["seed=2"]) is outer.compose(["seed=2"]) is not outer.compose(["seed=3"])
+    tapas, mate = [Override.parse("model=tapas")], [Override.parse("model=mate")]
+    with composer() as outer, composer() as inner, composer(["hydra.verbose=true"]) as other:
+        assert inner.compose(tapas) is outer.compose(tapas) is not outer.compose(mate)
         assert other is not outer
-    with composer([], None) as later:
+    with composer() as later:
         assert later is not outer
 
 
 def test_what_is_typed_holds_for_every_stage_that_has_the_key():
     words = [QUICK, "task.keep=5", "optimizer.lr=0.5", "debug=fast", "model=tapas", "task.max_span_length=7"]
-    plan = compose_plan(words)
+    plan = resolve(words)
     cells, reader = (flat_keys(stage.config.model_dump()) for stage in plan.stages)
     assert (cells["task.keep"], reader["task.max_span_length"]) == (5, 7)
     assert "task.keep" not in reader
@@ -123,7 +127,7 @@ def test_what_is_typed_for_one_stage_wins_over_what_is_typed_for_all():
 @pytest.mark.long
 def test_additions_and_deletions_reach_the_stages_that_have_the_section():
     some = ["~optimizer.clip_value", "stages.span_reading.optimizer=bert_adamw"]
-    assert compose_plan([QUICK, *some]).taken == {"~optimizer.clip_value": ("span_reading",)}
+    assert resolve([QUICK, *some]).taken == {"~optimizer.clip_value": ("span_reading",)}
     assert each("optimizer.weight_decay", QUICK, "~stages.span_reading.optimizer.weight_decay") == [0.01, None]
     assert each("optimizer.extra", QUICK, "+optimizer.extra=2") == [2, 2]
     assert each("optimizer.lr", QUICK, "++optimizer.lr=0.5") == [0.5, 0.5]
@@ -132,11 +136,11 @@ def test_additions_and_deletions_reach_the_stages_that_have_the_section():
 
 @pytest.mark.long
 def test_choices_and_what_a_stage_keeps():
-    plan = compose_plan([CS, "data=wikisql", "scale=small"])
+    plan = resolve([CS, "data=wikisql", "scale=small"])
     assert [stage.names.dataset for stage in plan.stages] == ["corpus", "statements", "wikisql"]
     assert plan.taken["data=wikisql"] == ("entailment",)
     assert plan.taken["scale=small"] == ("masked_lm", "cs", "entailment")
-    assert [stage.names.dataset for stage in compose_plan([CS, "stages.cs.keeps=[]", "data=wikisql"]).stages] == [
+    assert [stage.names.dataset for stage in resolve([CS, "stages.cs.keeps=[]", "data=wikisql"]).stages] == [
         "corpus",
         "wikisql",
         "wikisql",
@@ -147,7 +151,7 @@ def test_choices_and_what_a_stage_keeps():
 def test_a_stage_is_left_out_or_composed_otherwise():
     assert list(values(CS, "~stages.cs")) == ["masked_lm", "entailment"]
     assert each("seed", QUICK, "stages.span_reading.overrides=['seed=5']") == [1, 5]
-    assert compose_plan([QUICK, "stages.cell_selection.experiment=hybridqa_sat"]).names.model == "sat"
+    assert resolve([QUICK, "stages.cell_selection.experiment=hybridqa_sat"]).names.model == "sat"
 
 
 WRONG = {
@@ -167,7 +171,7 @@ WRONG = {
     (QUICK, "stages.spam_reading.seed=2"): "stages.spam_reading: no such stage. Did you mean span_reading?",
     (QUICK, "stages.spam_reading.run=x"): "stages.spam_reading: no such stage. Did you mean span_reading?",
     ("stages.reading.run=x",): "stages.reading: no such stage. This experiment has none",
-    (QUICK, "model=mtae"): "stages.cell_selection.model=mtae: no such choice. Did you mean mate?",
+    (QUICK, "model=mtae"): "model=mtae: no such choice. Did you mean mate?",
     (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
     ("experiment=quickstart_cells", "+encoding.ranker=x"): "encoding.ranker: is built of the rest. Leave it out.",
     ("experiment=quickstart_cells", "+task.encoder=x"): "task.encoder: is built of the rest. Leave it out.",
@@ -218,36 +222,36 @@ def test_what_cannot_be_trained_is_one_clear_error(words, capsys):
 
 
 def test_runs_are_called_by_what_they_were_composed_from():
-    plain = compose_plan(["experiment=quickstart_cells"]).names
+    plain = resolve(["experiment=quickstart_cells"]).names
     assert (plain.experiment, plain.dataset, plain.init, plain.task) == (
         "quickstart_cells",
         "sample",
         "random",
         "cell_selection",
     )
-    chain = compose_plan([CS, "scale=small"])
+    chain = resolve([CS, "scale=small"])
     assert [stage.names.init for stage in chain.stages] == ["minilm", "minilm + masked_lm", "minilm + masked_lm + cs"]
     assert (chain.names.experiment, chain.names.init) == ("tabfact_mate_cs", "minilm + masked_lm + cs")
     assert (chain.names.task, chain.names.dataset) == ("entailment", "tabfact")
-    pointr = compose_plan(["experiment=hybridqa_pointr", "model=sat"]).names
+    pointr = resolve(["experiment=hybridqa_pointr", "model=sat"]).names
     assert (pointr.experiment, pointr.task, pointr.model) == ("hybridqa_pointr", "pointr", "sat")
-    assert compose_plan(["experiment=hybridqa_hybrider"]).names.model == "hybrider"
+    assert resolve(["experiment=hybridqa_hybrider"]).names.model == "hybrider"
 
 
 def test_a_later_stage_has_the_shape_and_word_pieces_of_the_weights():
-    first, second, last = (stage.config for stage in compose_plan([CS, "scale=small"]).stages)
+    first, second, last = (stage.config for stage in resolve([CS, "scale=small"]).stages)
     assert [config.model["size"] for config in (first, second, last)] == ["minilm:2"] * 3
     assert (second.init["kind"], second.init["checkpoint"], second.tokenizer) == ("path", "stages.masked_lm", "minilm")
     assert last.init["checkpoint"] == "stages.cs"
 
 
 def test_the_configuration_of_a_run_holds_what_its_stages_run_with_and_nothing_else():
-    plan = compose_plan([QUICK, "optimizer.lr=0.5"])
+    plan = resolve([QUICK, "optimizer.lr=0.5"])
     saved = plan.values()
     assert set(saved) == {"system", "hardware", "logger", "paths", "seed", "deterministic", "stages"}
     for stage in plan.stages:
         assert saved["stages"][stage.name] == {"after": "predictions", **stage.config.model_dump()}
-    chain = compose_plan([CS])
+    chain = resolve([CS])
     assert chain.values() == {
         **chain.last.config.model_dump(),
         "stages": {stage.name: {"after": "weights", **stage.config.model_dump()} for stage in chain.stages[:-1]},
@@ -257,7 +261,7 @@ def test_the_configuration_of_a_run_holds_what_its_stages_run_with_and_nothing_e
 def test_a_finished_run_stands_in_for_a_stage(finished):
     run = finished("experiment=pretrain_mate", "scale=small", "model.size=tiny", name="it's [mine], really")
     quoted = f"""stages.masked_lm.run="{run}\""""
-    plan = compose_plan([CS, quoted, "scale=small", "seed=3", "stages.cs.trainer.max_steps=9"])
+    plan = resolve([CS, quoted, "scale=small", "seed=3", "stages.cs.trainer.max_steps=9"])
     _, second, last = plan.stages
     assert plan.values()["stages"]["masked_lm"] == {"after": "weights", "run": str(run)}
     assert [stage.config.seed for stage in plan.stages] == [3, 3, 3]
@@ -273,38 +277,38 @@ def test_the_newest_finished_run_of_an_experiment_stands_in(finished, tmp_path, 
         run.rename(tmp_path / f"outputs-{day}")
     words = [CS, "stages.masked_lm.run=pretrain_mate", "scale=small"]
     with pytest.raises(RunError, match=r"stages.masked_lm.run: this is not a run folder"):
-        compose_plan(words)
+        resolve(words)
     parent = tmp_path / "outputs" / "train" / "pretrain_mate"
     parent.mkdir(parents=True)
     (tmp_path / "outputs-3").rename(parent / "3")
     with pytest.raises(RunError, match=r"no run of pretrain_mate is finished. Train it first: mate train"):
-        compose_plan(words)
+        resolve(words)
     for day in (1, 2):
         (tmp_path / f"outputs-{day}").rename(parent / str(day))
-    assert compose_plan(words).stages[0].run == "outputs/train/pretrain_mate/2"
+    assert resolve(words).stages[0].run == "outputs/train/pretrain_mate/2"
 
 
 def test_what_stands_in_tells_a_system_apart(finished):
     run = finished("experiment=hybridqa_tapas", init="bert")
-    names = compose_plan(["experiment=hybridqa_pointr", f"stages.cell_selection.run={run}"]).names
+    names = resolve(["experiment=hybridqa_pointr", f"stages.cell_selection.run={run}"]).names
     assert (names.model, names.init, names.experiment) == ("tapas", "bert", "hybridqa_pointr")
 
 
 def test_a_run_that_cannot_stand_in_is_refused(finished):
     failed = finished("experiment=pretrain_mate", status="failed", name="failed")
     with pytest.raises(RunError, match=r"stages.masked_lm.run: a failed run of masked_lm cannot stand in"):
-        compose_plan([CS, f"stages.masked_lm.run={failed}"])
+        resolve([CS, f"stages.masked_lm.run={failed}"])
     with pytest.raises(
         RunError, match=r"stages.cs.run: a failed run of masked_lm .* Give a finished run of entailment"
     ):
-        compose_plan([CS, f"stages.cs.run={failed}"])
+        resolve([CS, f"stages.cs.run={failed}"])
     with pytest.raises(RunError, match=r"stages.cs.run: this is not a run folder"):
-        compose_plan([CS, "stages.cs.run=nowhere"])
+        resolve([CS, "stages.cs.run=nowhere"])
     own = finished("experiment=tabfact_mate", name="own")
     with pytest.raises(ConfigError, match=r"stages.entailment.run: the last stage is the run itself"):
-        compose_plan([CS, f"stages.entailment.run={own}"])
+        resolve([CS, f"stages.entailment.run={own}"])
     with pytest.raises(ConfigError, match=r"stages.cs.trainer.max_steps=9: a finished run stands in"):
-        compose_plan([CS, f"stages.cs.run={own}", "stages.cs.trainer.max_steps=9"])
+        resolve([CS, f"stages.cs.run={own}", "stages.cs.trainer.max_steps=9"])
 
 
 def test_what_is_typed_for_all_is_refused_where_finished_runs_stand_in_for_all_that_have_it(finished):
@@ -312,12 +316,12 @@ def test_what_is_typed_for_all_is_refused_where_finished_runs_stand_in_for_all_t
     words = ["experiment=hybridqa_pointr", f"stages.cell_selection.run={selector}"]
     for word in ("model=tapas", "task.keep=3"):
         with pytest.raises(ConfigError, match=rf"{word}: finished runs stand in for all stages .*\(cell_selection\)"):
-            compose_plan([*words, word])
-    assert compose_plan([*words, "data.root=x", "seed=3"]).taken["data.root=x"] == ("span_reading",)
+            resolve([*words, word])
+    assert resolve([*words, "data.root=x", "seed=3"]).taken["data.root=x"] == ("span_reading",)
     words.append(f"stages.span_reading.run={reader}")
     with pytest.raises(ConfigError, match=r"data.root=x: .*\(cell_selection, span_reading\). Leave it out"):
-        compose_plan([*words, "data.root=x"])
-    assert len(compose_plan([*words, "seed=3", "hardware.threads=1", "paths.outputs=x"]).stages) == 2
+        resolve([*words, "data.root=x"])
+    assert len(resolve([*words, "seed=3", "hardware.threads=1", "paths.outputs=x"]).stages) == 2
 
 
 def test_a_damaged_configuration_is_one_clear_error(finished):
@@ -325,7 +329,7 @@ def test_a_damaged_configuration_is_one_clear_error(finished):
     for text in ("", "{", "- a", "\0", "seed: 1", "seed: ${x}"):
         (run / "config.yaml").write_text(text)
         with pytest.raises(RunError) as caught:
-            compose_plan([CS, "stages.entailment=null", f"stages.masked_lm.run={run}"])
+            resolve([CS, "stages.entailment=null", f"stages.masked_lm.run={run}"])
         assert str(run) in str(caught.value)
 
 
@@ -336,7 +340,7 @@ def test_weights_decide_what_is_typed_for_all_only_where_it_is_trained(finished)
     taken = f"stages.masked_lm.run={run}"
     for word in ("model.size=mini", "init=bert"):
         with pytest.raises(ConfigError, match=f"{word}: cs begins with the weights of masked_lm. Leave it out."):
-            compose_plan([CS, taken, word])
+            resolve([CS, taken, word])
     assert each("model.size", CS, taken, "stages.cs.model.size=tiny", "stages.cs.init.heads=false") == ["tiny"] * 3
 
 
@@ -352,20 +356,20 @@ def test_weights_decide_what_is_typed_for_all_only_where_it_is_trained(finished)
     ],
 )
 def test_the_run_to_resume(word, expected):
-    plan = compose_plan(["experiment=quickstart_cells", "resume=first", word])
+    plan = resolve(["experiment=quickstart_cells", "resume=first", word])
     assert plan.resume == expected
     assert plan.overrides == ["experiment=quickstart_cells"]
 
 
 def test_the_run_of_stages_to_resume():
-    plan = compose_plan([QUICK, "resume='a b'", "task.keep=5"])
+    plan = resolve([QUICK, "resume='a b'", "task.keep=5"])
     assert (plan.resume, plan.overrides) == ("a b", [QUICK, "task.keep=5"])
 
 
 def test_what_would_be_trained_is_shown(capsys):
     words = [QUICK, "optimizer.lr=0.5"]
     assert main(["train", *words, "--cfg", "job"]) == 0
-    plan, text = compose_plan(words), capsys.readouterr().out
+    plan, text = resolve(words), capsys.readouterr().out
     whole = yaml.safe_load(text)
     assert whole == yaml.safe_load(to_yaml(plan.values()))
     assert main(["train", *words, "--cfg=job", "-p", "stages.cell_selection.init"]) == 0
@@ -380,10 +384,23 @@ def test_the_users_own_configurations_are_found(mine):
     mine("experiment/mine", "defaults: [quickstart]\nstages: {span_reading: {overrides: [seed=9]}}")
     mine("experiment/other", "trainer: {max_steps: 3}", folder="it's, [else]where")
     assert each("seed", "experiment=mine") == [1, 9]
-    assert compose_plan(["experiment=other"], Path("it's, [else]where")).last.config.trainer.max_steps == 3
+    with typed_config_dir("it's, [else]where"):
+        assert resolve(["experiment=other"]).last.config.trainer.max_steps == 3
     assert main(["train", "experiment=other", "--cfg", "job", "--config-dir", "it's, [else]where"]) == 0
-    with pytest.raises(ConfigError, match=r"--config-dir nowhere: no such folder"):
-        compose_plan([], Path("nowhere"))
+    with pytest.raises(ConfigError, match=r"--config-dir nowhere: no such folder"), typed_config_dir("nowhere"):
+        pass
+
+
+def test_the_users_own_files_win_over_those_of_the_package(mine):
+    shipped = (config_dir() / "model" / "mate.yaml").read_text(encoding="utf-8")
+    mine("model/mate", "")
+    mine("experiment/quickstart_cells", "trainer: {max_steps: 3}")
+    Path("conf/model/mate.yaml").write_text(re.sub(r"(?m)^size: .*", "size: tiny", shipped))
+    config = resolve(["experiment=quickstart_cells"]).last.config
+    assert (config.model["size"], config.trainer.max_steps) == ("tiny", 3)
+    assert "conf/experiment/quickstart_cells.yaml (yours)  3" in text(
+        "train", "trainer.max_steps", ["experiment=quickstart_cells"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -398,13 +415,13 @@ def test_the_users_own_configurations_are_found(mine):
 def test_what_stands_beside_stages_is_refused(mine, text, first):
     mine("experiment/mine", text)
     with pytest.raises(ConfigError, match=rf"experiment=mine: {first} stands beside the stages, .*overrides, or type"):
-        compose_plan(["experiment=mine", "optimizer.lr=0.1"])
+        resolve(["experiment=mine", "optimizer.lr=0.1"])
 
 
 def test_an_interrupted_composition_leaves_hydra_as_it_was():
     with pytest.raises(MateError):
-        compose_plan([QUICK, "task.keepp=1"])
-    assert compose_plan([QUICK]).names.task == "pointr"
+        resolve([QUICK, "task.keepp=1"])
+    assert resolve([QUICK]).names.task == "pointr"
 
 
 SIZES = {"paper": "large", "minilm": "minilm", "small": "minilm:2"}
@@ -440,6 +457,7 @@ def test_a_mistake_in_a_recipe_is_refused(mine, capsys):
     mine("recipe/task/paper/cell_selection", "optimizer: {lr: 0.5}")
     assert values("experiment=hybridqa_mate")[""]["optimizer.lr"] == 0.5
     mine("recipe/task/paper/cell_selection", "optimizer: {lrr: 0.5}")
+    Path("x").mkdir()
     assert main(["train", "experiment=hybridqa_mate", "data.root=x"]) == 2
     assert "optimizer.lrr: unknown key. Did you mean optimizer.lr?" in capsys.readouterr().err
     mine("recipe/task/paper/cell_selection", "trianer: {max_steps: 2}")
@@ -467,7 +485,7 @@ def trained(tmp_path_factory):
     words = [*words, "stages.second.seed=2", "stages.first.optimizer.lr=0.01"]
     assert main(["train", *words]) == 0
     (file,) = folder.glob("train/*/*/config.yaml")
-    return file.parent, compose_plan(words)
+    return file.parent, resolve(words)
 
 
 @pytest.mark.long
@@ -487,7 +505,7 @@ def test_every_stage_was_trained_as_the_run_says(trained):
 def test_a_stage_that_was_trained_stands_in_for_another(trained):
     run, _ = trained
     stages = "stages={before:{experiment:quickstart_cells,after:weights},second:{experiment:quickstart_cells}}"
-    plan = compose_plan([stages, f"stages.before.run={run / 'first'}"])
+    plan = resolve([stages, f"stages.before.run={run / 'first'}"])
     assert plan.last.names.init == "random + before"
     assert plan.values()["stages"]["before"] == {"after": "weights", "run": str(run / "first")}
 
