@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from mate_cli.cli.app import main
-from mate_cli.cli.commands.explain import text
+from mate_cli.cli.commands import explain
 from mate_cli.cli.commands.train import config_text
 from mate_cli.cli.config.composition import composer
 from mate_cli.cli.config.override import Override
@@ -394,13 +394,12 @@ def test_the_users_own_configurations_are_found(mine):
 def test_the_users_own_files_win_over_those_of_the_package(mine):
     shipped = (config_dir() / "model" / "mate.yaml").read_text(encoding="utf-8")
     mine("model/mate", "")
-    mine("experiment/quickstart_cells", "trainer: {max_steps: 3}")
+    mine("experiment/quickstart_cells", "trainer:\n  max_steps: 3")
     Path("conf/model/mate.yaml").write_text(re.sub(r"(?m)^size: .*", "size: tiny", shipped))
     config = resolve(["experiment=quickstart_cells"]).last.config
     assert (config.model["size"], config.trainer.max_steps) == ("tiny", 3)
-    assert "conf/experiment/quickstart_cells.yaml (yours)  3" in text(
-        "train", "trainer.max_steps", ["experiment=quickstart_cells"]
-    )
+    told = explain.text("train", "trainer.max_steps", ["experiment=quickstart_cells"])
+    assert "conf/experiment/quickstart_cells.yaml (yours)  3" in told
 
 
 @pytest.mark.parametrize(

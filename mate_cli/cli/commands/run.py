@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mate_cli.pipelines.run_spec import RunSpec
     from mate_cli.runs.record import RunFolder
 
-HELP = """Train the run that a folder holds, or go on with it: its config.yaml says all, nothing is composed.
+HELP = """Train the run that a folder holds, or go on with it, from its config.yaml.
 
 Usage: mate run FOLDER [trust=MODULE]
 

@@ -77,12 +77,13 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
         def begun(process: str) -> None:
             notes.write_json(f"{number}.json", {**note, "process": process})
 
-        record, reason = follow_job(run, [*PROGRAM, "run", str(run.path), *options], record.overrides, begun)
-        if record is None:  # it was refused, and has left nothing
+        ended, reason = follow_job(run, [*PROGRAM, "run", str(run.path), *options], record.overrides, begun)
+        record = ended or record
+        if ended is None:  # it was refused, and has left nothing
             notes.write_json(f"{number}.json", {**note, "folder": None, "reason": reason})
         if Stopping.current and Stopping.current.asked:
             raise KeyboardInterrupt
-    found = result_of(record.monitor, record.metrics) if record and record.status == "finished" else None
+    found = result_of(record.monitor, record.metrics) if record.status == "finished" else None
     return found.value if found else FAILED
 
 

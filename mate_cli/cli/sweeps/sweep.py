@@ -61,6 +61,7 @@ class GridSweeper(Sweeper):
         """Launch a job for each row and each combination."""
         jobs = self.jobs(arguments)
         size = self.max_batch_size or len(jobs)
+        assert self.launcher is not None
         return [self.launcher.launch(jobs[start : start + size], start) for start in range(0, len(jobs), size)]
 
     def jobs(self, arguments: Sequence[str]) -> list[list[str]]:
@@ -210,7 +211,7 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str]) -> Swe
     direction = chosen.get("direction")
     asked = None if direction is None else str(getattr(direction, "name", direction))
     sweeper.launcher = JobLauncher(sweeper.launcher, jobs, settings, trust, asked)
-    return sweeper  # type: ignore[no-any-return]
+    return sweeper
 
 
 def claim_folder(config: DictConfig) -> Path:
