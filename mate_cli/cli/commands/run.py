@@ -19,7 +19,7 @@ Usage: mate run FOLDER [trust=MODULE]
 Examples
   mate run outputs/train/quickstart/2026-11-25_10-00-00_0
 
-trust: a module of your own, or a list, that the run is made of; its code is executed"""
+trust: a module of your own that the run is made of; its code is executed"""
 
 
 def run_plain(words: Sequence[str]) -> int:
