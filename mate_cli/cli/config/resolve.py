@@ -117,11 +117,8 @@ def _changed_options(before: Composition, whole: Composition) -> list[str]:
         flat_keys({part: OmegaConf.to_container(OmegaConf.create({part: config[part]}))[part] for part in parts})  # type: ignore[call-overload,index]
         for config in (before.config, whole.config)
     )
-    return [
-        f"{key}={'null' if value is None else value}"
-        for key, value in new.items()
-        if key not in old or old[key] != value
-    ]
+    changed = {key: value for key, value in new.items() if key not in old or old[key] != value}
+    return [f"{key}={'null' if value is None else value}" for key, value in changed.items()]
 
 
 def _resolved(config: DictConfig, part: str) -> Any:  # noqa: ANN401 - any value

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,8 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
         notes.write_json(f"{number}.json", {**note, "status": "interrupted", "reason": "the sweep was stopped"})
         return FAILED
     try:
-        run, record, before = open_job(load_spec(spec_file(notes.path, number), trust), number)
+        spec = load_spec(spec_file(notes.path, number), trust)
+        run, record, before = open_job(spec, number, note["folder"])
     except MateError as error:
         notes.write_json(f"{number}.json", {**note, "reason": str(error), "problem": [error.where, error.problem]})
         return FAILED
@@ -87,8 +89,13 @@ def run_job(_: Any, jobs: str, trust: Sequence[str]) -> float | None:  # noqa: A
     return found.value if found else FAILED
 
 
-def open_job(spec: RunSpec, number: int) -> tuple[RunFolder, RunRecord, bool]:
+def open_job(spec: RunSpec, number: int, begun: str | None = None) -> tuple[RunFolder, RunRecord, bool]:
     """Open the folder of a job and leave its configuration and record in it.
+
+    Args:
+        spec: what it trains.
+        number: of the job.
+        begun: the folder that it has already, where a scheduler starts it again.
 
     Returns:
         Folder, record, and whether it is finished already or being trained by another process.
@@ -100,6 +107,8 @@ def open_job(spec: RunSpec, number: int) -> tuple[RunFolder, RunRecord, bool]:
     from mate_cli.runs.folders import find_same, is_running
     from mate_cli.runs.lock import release
 
+    if begun and Path(begun).is_dir():
+        spec = replace(spec, resume=begun)
     outputs = Path(spec.last.config.paths.outputs)
     same = find_same(outputs, "train", spec.names.experiment, spec.values()) if spec.resume == "missing" else None
     if same and is_running(same):
