@@ -24,6 +24,7 @@ from pydantic.errors import PydanticUserError
 from mate_cli.cli.config.composition import has_key
 from mate_cli.cli.config.mistakes import nearest_key, open_hydra
 from mate_cli.cli.config.schema import SCHEMAS
+from mate_cli.cli.config.source_types import docstrings, parameter_types
 from mate_cli.cli.config.validate import Parameters
 from mate_cli.cli.config_dir import choices, config_dir, find_config, user_config_dir
 from mate_cli.errors import ConfigError
@@ -131,18 +132,17 @@ class Composition:
             file = find_config(f"{section}/{other}")
             if file and (said := stated(file).get(name, ("", ""))[1]):
                 return said
-        return _documented(self._class(section), name) if section else ""
+        return _documented(_docstrings(self._target(section)), name) if section else ""
 
-    def _class(self, section: str) -> Any:  # noqa: ANN401 - a class or nothing
+    def _target(self, section: str) -> str:
+        """The name of the class that a section is built of; empty for a plain section."""
         node = OmegaConf.select(self.config, section)
-        name = node.get("_target_") if isinstance(node, DictConfig) else None
-        return pydoc.locate(name) if name else None
+        return str(node.get("_target_") or "") if isinstance(node, DictConfig) else ""
 
     def _bounds(self, key: str) -> str:
         section, _, name = key.rpartition(".")
-        target = self._class(section) if section else None
-        if target is not None:
-            return type_text(Parameters.of(target).hints.get(name))
+        if section and (target := self._target(section)):
+            return type_text(_types(target).get(name))
         schema: Any = SCHEMAS[self.name]
         *outer, last = key.split(".")
         for part in outer:
@@ -209,10 +209,22 @@ def _phrase(schema: Mapping[str, Any]) -> str:
     return " ".join([kind, " and ".join(limits)]).strip()
 
 
-def _documented(target: Any, name: str) -> str:  # noqa: ANN401 - a class or nothing
-    """What the docstring of a class, or of one that it inherits from, says of an argument."""
-    for kind in getattr(target, "__mro__", ()):
-        text = inspect.cleandoc(kind.__doc__ or "")
+def _types(target: str) -> Mapping[str, Any]:
+    """What a class is given, with types; one that is not ours is imported."""
+    found: Any = None if target.startswith("mate_cli.") else pydoc.locate(target)
+    return Parameters.of(found).hints if found else parameter_types(target)
+
+
+def _docstrings(target: str) -> list[str]:
+    """The docstrings of a class and of those that it inherits from; one that is not ours is imported."""
+    if target.startswith("mate_cli."):
+        return docstrings(target)
+    return [inspect.cleandoc(kind.__doc__ or "") for kind in getattr(pydoc.locate(target), "__mro__", ())]
+
+
+def _documented(texts: Sequence[str], name: str) -> str:
+    """What the first docstring that has an argument says of it."""
+    for text in texts:
         found = re.search(rf"^    {re.escape(name)}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
         if found:
             return " ".join(found[1].split())

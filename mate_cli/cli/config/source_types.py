@@ -1,4 +1,4 @@
-"""The types of what our classes are given, read from their source: nothing is imported, for torch takes seconds."""
+"""Types and docstrings of our classes, read from their source: nothing is imported, for torch takes seconds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ KNOWN = {
     **{name: getattr(typing, name) for name in ("Any", "Annotated", "Literal", "Optional", "Union")},
     **{name: getattr(pydantic, name) for name in ("Field", "PositiveInt", "PositiveFloat")},
     **{name: getattr(pydantic, name) for name in ("NonNegativeInt", "NonNegativeFloat")},
+    **{name: getattr(pydantic, name) for name in ("BeforeValidator", "AfterValidator")},
 }
 """What an annotation may be made of."""
 
@@ -26,15 +27,26 @@ KNOWN = {
 @functools.cache
 def parameter_types(target: str) -> dict[str, Any]:
     """Return the types of what a class of ours is given, by name, as far as plain values can be of them."""
+    found: dict[str, Any] = {}
+    for module, node in reversed([*_classes(target)]):
+        found |= dict(_evaluated(_annotations(node), _names(module)))
+    return found
+
+
+def docstrings(target: str) -> list[str]:
+    """Return the docstrings of a class of ours and of those that it inherits from, the nearest first."""
+    return [ast.get_docstring(node) or "" for _, node in _classes(target)]
+
+
+def _classes(target: str) -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield a class of ours and those that it inherits from, with their modules."""
     module, _, name = target.rpartition(".")
     tree = _tree(module)
-    found: dict[str, Any] = {}
     for node in tree.body if tree else ():
         if isinstance(node, ast.ClassDef) and node.name == name:
+            yield module, node
             for base in node.bases:
-                found |= parameter_types(_home(module, ast.unparse(base).partition("[")[0]))
-            found |= dict(_evaluated(_annotations(node), _names(module)))
-    return found
+                yield from _classes(_home(module, ast.unparse(base).partition("[")[0]))
 
 
 def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
