@@ -6,8 +6,10 @@ SHORT = {
     **{"--help": "-h", "--cfg": "-c", "--package": "-p", "--run": "-r", "--multirun": "-m", "--info": "-i"},
     **{"--shell-completion": "-sc", "--config-path": "-cp", "--config-name": "-cn", "--config-dir": "-cd"},
 }
-FLAGS = (*SHORT, *SHORT.values(), "--hydra-help", "--version", "--resolve", "--experimental-rerun")
-"""All that Hydra understands."""
+DRY = "--dry"
+"""Resolve and check a run, and train nothing."""
+FLAGS = (*SHORT, *SHORT.values(), "--hydra-help", "--version", "--resolve", "--experimental-rerun", DRY)
+"""All that Hydra understands, and `--dry`."""
 VALUED = ("--cfg", "--package", "--config-path", "--config-name", "--config-dir", "--experimental-rerun")
 """Flags whose value may be the word after them."""
 LONG = {short: long for long, short in SHORT.items()}

@@ -223,3 +223,16 @@ def raises(error):
         raise error
 
     return run
+
+
+def test_a_dry_run_checks_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert app.main(["train", "experiment=quickstart", "optimizer.lr=1e-4", "--dry"]) == 0
+    shown = capsys.readouterr().out
+    assert "quickstart · optimizer.lr=0.0001" in shown
+    assert "span reading" in shown
+    assert app.main(["train", "experiment=quickstart_cells", "optimizer.lr=fast", "--dry"]) == 2
+    assert capsys.readouterr().err == "error: optimizer.lr: must be a number (got 'fast').\n"
+    assert app.main(["train", "--dry-run"]) == 2
+    assert "Did you mean --dry?" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
-from mate_cli.cli.flags import split_flags
+from mate_cli.cli.flags import DRY, split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
-OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir"}
+OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY}
 """Flags that are answered here; Hydra answers those that only ask something."""
 NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
 """Flags that ask for other configurations than those of stages."""
@@ -54,6 +54,12 @@ def run_words(words: Sequence[str]) -> int:
         print(config_text(spec, flags.get("--package")), end="")
         return 0
 
+    if DRY in flags:
+        from mate_cli.cli.config.check import check_quickly
+
+        check_quickly(spec)
+        print(describe(spec))
+        return 0
     start(spec)
     return 0
 
@@ -71,6 +77,29 @@ def start(spec: RunSpec) -> None:
     check(spec)
     folder, _ = prepare_run(spec)
     execute(spec, folder, spec.own_modules())
+
+
+def describe(spec: RunSpec) -> str:
+    """Return what a run would train, a line for each of its parts."""
+    from pathlib import Path
+
+    from mate_cli.runs.names import configuration_name
+
+    config = spec.last.config
+    lines = [("run", configuration_name(spec.names.experiment, spec.settings))]
+    for stage in spec.stages:
+        names = f"{stage.names.task} on {stage.names.dataset}, {stage.names.model} from {stage.names.init}"
+        lines.append((stage.name.replace("_", " ") or "trains", f"takes {stage.run}" if stage.run else names))
+    for root in dict.fromkeys(str(stage.config.data["root"]) for stage in spec.stages if stage.config.data.get("root")):
+        missing = "" if Path(root).expanduser().exists() else " (is downloaded, where that is allowed)"
+        lines.append(("data", f"{root}{missing}"))
+    hardware = config.hardware
+    size = f"{hardware.devices * hardware.nodes} x {hardware.micro_batch} examples"
+    lines.append(("hardware", f"{hardware.accelerator}, {hardware.precision}, {size}"))
+    lines.append(("seed", str(config.seed)))
+    lines.append(("below", str(Path(config.paths.outputs) / "train" / spec.names.experiment)))
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines)
 
 
 def config_text(spec: RunSpec, package: str | None = None) -> str:

@@ -15,7 +15,28 @@ if TYPE_CHECKING:
 
 
 def check(spec: RunSpec) -> None:
-    """Refuse what cannot be trained: W&B, folders, modules, data, then the parts that need torch to be looked at.
+    """Refuse what cannot be trained: what is quickly seen, then the parts that need torch to be looked at.
+
+    Raises:
+        MateError: naming the key and the remedy.
+    """
+    check_quickly(spec)
+
+    from mate_cli.cli.config.validate import target_problems
+    from mate_cli.pipelines.assembly import check_label  # loads torch, which takes seconds
+
+    for stage in spec.stages:
+        if stage.run:
+            continue
+        refuse(target_problems(stage.config.model_dump()), stage.name)
+        try:
+            check_label(stage.config)
+        except ConfigError as error:
+            raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
+
+
+def check_quickly(spec: RunSpec) -> None:
+    """Refuse wrong types, folders of data that are not there, and a logger that cannot log: all without torch.
 
     Raises:
         MateError: naming the key and the remedy.
@@ -37,16 +58,6 @@ def check(spec: RunSpec) -> None:
         check_root(spec, stage)
         find_beside(targets(stage.config.model_dump()), Path.cwd(), *([own.absolute().parent] if own else []))
         check_data(stage.config)
-
-    from mate_cli.cli.config.validate import target_problems
-    from mate_cli.pipelines.assembly import check_label  # loads torch, which takes seconds
-
-    for stage in trained:
-        refuse(target_problems(stage.config.model_dump()), stage.name)
-        try:
-            check_label(stage.config)
-        except ConfigError as error:
-            raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
 
 
 def refuse(problems: Iterable[str], stage: str) -> None:

@@ -64,7 +64,8 @@ class Syntax:
         value = value if equals else _next(words, place) or "..."
         known = name in (*groups_of(self.config_name), *keys_of(self.config_name)) or "." in name
         alike = [one for one in FLAGS if one.startswith("--") == flag.startswith("--")]
-        if not known and (question := nearest(flag, alike, cutoff=0.7)):
+        longer = next((f"Did you mean {one}?" for one in alike if len(one) > 2 and flag.startswith(f"{one}-")), None)
+        if not known and (question := longer or nearest(flag, alike, cutoff=0.7)):
             raise ConfigError("unknown flag", where=words[place], remedy=question)
         others = [word for word in words if "=" in word and not word.startswith("-")]
         key = name if known else self.find_key(name, others)

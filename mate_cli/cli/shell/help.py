@@ -122,6 +122,7 @@ def _closing(name: str) -> str:
         "--help KEY": "what a key or group means, as in --help trainer",
         "--cfg job": "all keys with their values",
         "-m key=1,2,3": "one run per value",
+        **({"--dry": "check all that can be checked, and train nothing"} if name == "mate train" else {}),
         "--hydra-help": "flags of Hydra",
     }
     return "\n".join(f"{name} {flag:<16}{text}" for flag, text in texts.items())

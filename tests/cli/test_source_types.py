@@ -1,0 +1,21 @@
+"""Types that are read from source are those that Python has."""
+
+import pytest
+from configurations import targets
+
+from mate_cli.cli.config.source_types import docstrings, parameter_types
+from mate_cli.cli.config.validate import Parameters, _adapter, _imported
+from mate_cli.cli.config_dir import config_dir
+
+UNREAD = {"size", "extra", "inner", "pruner"}
+"""Parameters whose types are classes of ours."""
+
+
+@pytest.mark.parametrize("name", sorted(targets(config_dir())))
+def test_types_are_those_of_the_class(name):
+    imported, read = Parameters.of(_imported(name)), parameter_types(name)
+    shared = read.keys() & set(imported.names)
+    assert {key: str(read[key]) for key in shared} == {key: str(imported.hints[key]) for key in shared}
+    plain = {key for key in imported.names if key in imported.hints and _adapter(imported.hints[key]) is not None}
+    assert plain - read.keys() <= UNREAD
+    assert docstrings(name)
