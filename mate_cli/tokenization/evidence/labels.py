@@ -66,10 +66,10 @@ def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCac
     return np.concatenate(labels)
 
 
-def class_of(example: TableExample) -> int:
-    """Of a statement its label, else the place of the answer's kind in `ANSWER_KINDS`; -1 where it is not known."""
+def class_of(example: TableExample) -> int | None:
+    """Of a statement its label, else the place of the answer's kind in `ANSWER_KINDS`; None where it is not known."""
     if example.answer is None or not (example.answer.texts or example.answer.label is not None):
-        return -1
+        return None
     if example.answer.label is not None:
         return example.answer.label
     text = example.answer.texts[0].strip().lower()

@@ -117,7 +117,7 @@ class EvidenceSerializer(Serializer):
         return tokens.encoding(
             example.example_id,
             cell_features=known.features(example.question, found) if self.lexical_features else None,
-            class_id=class_of(example),
+            class_ids=class_of(example),
             cut=self._cut(example, found, tokens["label_ids"]),
             relations=relate([laid.text.node for laid in found], self.relations),
             node_cells=cells,
