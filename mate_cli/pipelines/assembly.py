@@ -227,7 +227,7 @@ def check_label(cfg: ModelConfig) -> None:
         raise ConfigError(
             f"{task.__name__} learns from labels of {task.label}, those of this encoding are of {marks}",
             where="encoding",
-            remedy=f"Use {LABELS[task.label].encoding}" if task.label in LABELS else f"Use one of {task.label}",
+            remedy=f"Use {LABELS[task.label].encoding}" if task.label in LABELS else f"Use an encoding of {task.label}",
         )
 
 
