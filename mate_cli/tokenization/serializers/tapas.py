@@ -17,7 +17,7 @@ from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExam
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import whole_passages
 from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, tokens_to_keep
-from mate_cli.tokenization.fitting.ranked_rows import RankedRows, RowRanker
+from mate_cli.tokenization.fitting.row_selection import RankedRows, RowRanker
 from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table, lost_cells, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.detokenize import find_pieces, joined_pieces, span_text
