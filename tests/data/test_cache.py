@@ -1,4 +1,4 @@
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell
 from mate_cli.tokenization.layout import ARRAYS, SHARED_ARRAYS, Array, TableEncoding, declared_arrays
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
@@ -157,6 +158,20 @@ def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tm
     for some, how in variants:
         encode_split(some, how, tmp_path, "dev")
     assert len(list(tmp_path.glob("*.arrow"))) == len(variants)
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged(TableExample):
+    tags: object = ()
+
+
+def test_fields_of_a_new_kind_of_example_are_in_the_key(examples, serializer, tmp_path):
+    known = {field.name: getattr(examples[0], field.name) for field in fields(TableExample)}
+    for tags in ("a", ("a", "b"), Cell("a"), Cell("b"), (Cell("a"),)):
+        encode_split([Tagged(**known, tags=tags)], serializer, tmp_path, "dev")
+    assert len(list(tmp_path.glob("*.arrow"))) == 5
+    with pytest.raises(DataError, match=r"examples with a set cannot be kept. Use texts, numbers, tuples"):
+        encode_split([Tagged(**known, tags={"a"})], serializer, tmp_path, "dev")
 
 
 def test_what_cannot_be_encoded_is_kept_with_its_reason(examples, serializer, tmp_path):

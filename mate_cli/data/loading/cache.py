@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replacing
-from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.fitting.truncation import CUTS
@@ -153,24 +152,37 @@ def _written(one: Array, encoding: TableEncoding | EncodingFailure, name: str) -
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """A name for what is made of examples: the same for equal examples, the same maker and the same code."""
+    """A name for what is made of examples: the same for equal examples, the same maker and the same code.
+
+    Raises:
+        DataError: a field of an example is neither plain nor a dataclass.
+    """
     digest = hashlib.sha256(f"{maker}|{_code()}".encode())
     known: dict[int, bytes] = {}
     for example in examples:
         values = {field.name: getattr(example, field.name) for field in fields(example)}
-        shared = {name: values.pop(name) for name in ("table", "schema") if name in values}
-        for value in shared.values():
+        for name in [name for name, value in values.items() if is_dataclass(value)]:  # many examples share a table
+            value = values.pop(name)
             if id(value) not in known:
                 known[id(value)] = hashlib.sha256(_content(value).encode()).digest()
             digest.update(known[id(value)])
-        digest.update(json.dumps(values, default=asdict).encode())
+        digest.update(json.dumps(values, default=_plain).encode())
     return digest.hexdigest()[:32]
 
 
-def _content(value: Table | Schema) -> str:
-    """All that there is of what many examples share."""
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise DataError(
+        f"examples with a {type(value).__name__} cannot be kept",
+        remedy="Use texts, numbers, tuples, dictionaries and dataclasses in a kind of example",
+    )
+
+
+def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
+    """All that there is of a part of an example."""
     if not isinstance(value, Table):
-        return json.dumps(asdict(value))
+        return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
     content += json.dumps([[(c.text, c.links) for c in row] for row in value.rows])
     return content + json.dumps(dict(value.passages), sort_keys=True) + value.title + value.section_title
