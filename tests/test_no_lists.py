@@ -22,7 +22,9 @@ from matplotlib.figure import Figure
 from mate_cli import Mate
 from mate_cli.cli.app import main
 from mate_cli.cli.config_dir import config_dir
+from mate_cli.data.datasets.release_check import count_examples
 from mate_cli.data.loading.table_data_module import NoDataset
+from mate_cli.metrics.specs.names import MetricName
 from mate_cli.models.base.flops import attention_flops, dense_flops, encoder_flops
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
@@ -122,6 +124,50 @@ def test_evaluate_and_compare_know_them(run, ordinary, capsys):
     assert main(["compare", f"runs=[{run},{ordinary}]", "html=null"]) == 0
     shown = capsys.readouterr().out
     assert {"nearby", "tapas"} <= set(shown.split())
+
+
+@pytest.fixture(scope="module")
+def sides(clone):
+    """Trained on examples of a kind of one's own, whose label and metric are one's own too."""
+    return train("experiment=sides")
+
+
+def test_an_example_a_label_and_a_metric_of_a_new_kind_train(sides):
+    ours = record(sides)
+    assert (ours["status"], ours["dataset"], ours["task"]) == ("finished", "sides", "side_choice")
+    assert (ours["data"]["train"], ours["data"]["train/unusable"]) == (8, 0)  # 8 of debug=fast
+    assert (ours["monitor"], MetricName.parse(ours["monitor"]).direction) == ("dev/side_error", -1)
+    found = {name: value for name, value in ours["metrics"].items() if name.endswith("side_error")}
+    assert {"dev/side_error", "test/side_error"} == found.keys()
+    assert all(0 <= error <= 1 for error in found.values())
+
+
+def test_a_kind_of_example_says_what_can_be_learnt_from_it(clone):
+    from added_parts import Sides
+
+    counts = count_examples(Sides("sides").examples("dev"), lambda _: "")
+    assert (counts["questions"], counts["usable"], counts["side"]) == (64, 64, 64)
+
+
+def test_a_new_label_needs_an_encoding_that_has_it(clone, capsys):
+    assert main(["train", "experiment=sides", "encoding=table", *HERE]) == 2
+    says = "SideChoice learns from labels of side, those of this encoding are of cells. Use an encoding of side."
+    assert says in capsys.readouterr().err
+    assert main(["train", "experiment=sides", "task=cell_selection", *HERE]) == 2
+    assert "Use encoding=table" in capsys.readouterr().err
+
+
+def test_new_kinds_are_predicted_evaluated_and_compared(sides, ordinary, clone, capsys):
+    (clone / "halves.csv").write_text("north,south\n90,3\n80,12\n")
+    words = ["table=halves.csv", "question=which side is larger?", "hardware.threads=1", *TYPED]
+    assert main(["predict", f"run={sides}", *words]) == 0
+    assert {"left", "right"} & set(re.findall(r"[a-z]+", capsys.readouterr().out))
+    assert main(["evaluate", f"run={sides}", "split=test", "hardware.threads=1", *TYPED]) == 0
+    again = json.loads((sides / "evaluation" / "test.json").read_text())
+    assert again["test/side_error"] == record(sides)["metrics"]["test/side_error"]
+    capsys.readouterr()
+    assert main(["compare", f"runs=[{sides},{ordinary}]", "html=null"]) == 0
+    assert "side error" in capsys.readouterr().out.lower()
 
 
 def test_inspect_draws_the_pattern(monkeypatch, capsys):

@@ -138,4 +138,4 @@ class DepthBenchmark:
 def _batch(tokens: int) -> TableBatch:
     """One example of so many tokens, of which nothing else matters."""
     zero = torch.zeros(1, tokens, dtype=torch.int64)
-    return TableBatch(*(zero,) * 9, attention_mask=zero + 1)
+    return TableBatch(*(zero,) * 8, position_ids=zero, attention_mask=zero + 1)

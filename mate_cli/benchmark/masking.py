@@ -9,8 +9,7 @@ from pydantic import Field
 from rich.table import Table as RichTable
 
 from mate_cli.benchmark.timing.countdown import counted
-from mate_cli.data.corpora.masked_tables import MaskedTables
-from mate_cli.data.corpora.table_corpus import TableCorpus
+from mate_cli.data.corpora.table_corpus import MaskedTables, TableCorpus
 from mate_cli.data.loading.stream import TableStream
 from mate_cli.data.loading.table_data_module import Loading
 from mate_cli.terminal.console import Console

@@ -32,6 +32,7 @@ def show_graph(outputs: str, example: TableExample, serializer: EvidenceSerializ
     (encoding,) = serializer.encode([example])
     if isinstance(encoding, EncodingFailure):
         raise DataError(f"cannot be encoded: {encoding.reason}", where=example.example_id, remedy="Change encoding.*")
+    assert encoding.label_ids is not None
     nodes = serializer.nodes(example)
     kinds = kinds_of(encoding)
     labels = [encoding.label_ids[encoding.row_ids == row] for row in range(1, len(nodes) + 1)]

@@ -15,7 +15,7 @@ from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning, pruning_scores
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
-from mate_cli.tables.example import Coordinates, Example
+from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
 
@@ -311,12 +311,10 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
 
 
 def lack_of_answer(example: Example) -> str:
-    """Why an example has neither answer cells nor a number nor a label, as its dataset says; empty where it has one."""
-    answer = example.answer
-    if answer is None:
+    """Why nothing can be learnt from the answer of an example, as its dataset says; empty where something can."""
+    if example.answer is None or example.outcome == NOT_GIVEN:
         return NO_ANSWER
-    known = answer.coordinates or answer.number is not None or answer.label is not None
-    return "" if known else answer.source or NO_ANSWER
+    return (example.answer.source or NO_ANSWER) if example.outcome.startswith(UNUSABLE) else ""
 
 
 def with_probabilities(cells: Coordinates, probabilities: Sequence[float]) -> list[list[float]]:

@@ -31,11 +31,11 @@ class OptionChoice(Choosing[ChoiceExample]):
 
     def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
         """Questions of which the right option is known."""
-        return [example for example in examples if isinstance(example, ChoiceExample) and example.answer]
+        return [example for example in examples if example.options and example.answer]
 
     def evaluation_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:
         """Questions with options."""
-        return [example for example in examples if isinstance(example, ChoiceExample)]
+        return [example for example in examples if example.options]
 
     def score(self, predictions: Sequence[Choice], examples: Mapping[str, ChoiceExample]) -> dict[str, float]:
         """The share of questions whose right option is chosen, and of parts of them; one without a choice is wrong."""

@@ -36,7 +36,7 @@ from mate_cli.runs.weights import load_module, sha256
 from mate_cli.tables.example import AGGREGATIONS, TableExample
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
-from mate_cli.tokenization.serializers.serializer import LABELLED, MAX_LINES, Serializer
+from mate_cli.tokenization.serializers.serializer import LABELS, MAX_LINES, Serializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -227,7 +227,7 @@ def check_label(cfg: ModelConfig) -> None:
         raise ConfigError(
             f"{task.__name__} learns from labels of {task.label}, those of this encoding are of {marks}",
             where="encoding",
-            remedy=f"Use {LABELLED[task.label]}",
+            remedy=f"Use {LABELS[task.label].encoding}" if task.label in LABELS else f"Use an encoding of {task.label}",
         )
 
 

@@ -10,7 +10,7 @@ from mate_cli.sql.hardness import hardness
 from mate_cli.sql.ir import Query
 from mate_cli.sql.schema import Schema
 from mate_cli.sql.tree import UnsupportedQueryError, oracle_actions, query_of
-from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 
 
@@ -27,6 +27,14 @@ class SchemaExample(TableExample):
     schema: Schema
     query: Query | None = None
     actions: tuple[Action, ...] | None = None
+
+    @property
+    def outcome(self) -> str:
+        """A query, where the grammar can make it."""
+        if self.answer is None:
+            return NOT_GIVEN
+        reason = "outside the grammar" if self.query else "its query cannot be read"
+        return "query" if self.actions else f"{UNUSABLE}{reason}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,8 +44,28 @@ class Answer:
     span: tuple[int, int] | None = None
 
 
+class DocumentLink(NamedTuple):
+    """One document links to another.
+
+    Args:
+        source: row of the document with the link, from 0.
+        target: row of the document that it leads to.
+        text: what stands around the link; empty where the data do not say.
+    """
+
+    source: int
+    target: int
+    text: str = ""
+
+
+NOT_GIVEN, UNUSABLE = "not given", "unusable: "
+"""What is known of an answer that teaches nothing: it is missing, or of no use, and why stands behind."""
+
+
 class Example:
     """One question, whatever it is about; each kind of example is a dataclass with these fields and its own.
+
+    A kind overrides `outcome` and `sizes`, by which datasets are checked and described.
 
     Args:
         example_id: its name in the dataset.
@@ -57,6 +78,24 @@ class Example:
     example_id: str
     question: str
     answer: Answer | None
+
+    @property
+    def outcome(self) -> str:
+        """What can be learnt from the answer in a word or two, `NOT_GIVEN`, or `UNUSABLE` and why."""
+        answer = self.answer
+        if answer is None:
+            return NOT_GIVEN
+        if answer.label is not None:
+            return "entailed" if answer.label else "refuted"
+        number = answer.number is not None and not math.isnan(answer.number)
+        known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
+        return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How large it is, by what is counted; of its table nothing."""
+        cells = len(self.answer.coordinates) if self.answer else 0
+        return {"words in a question": len(self.question.split()), **({"cells in an answer": cells} if cells else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +121,36 @@ class TableExample(Example):
     previous_cells: Coordinates = ()
     subsets: tuple[str, ...] = ()
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options to choose from; none of a question that is answered freely."""
+        return ()
+
+    @property
+    def sentences(self) -> tuple[tuple[str, ...], ...]:
+        """Sentences of each row's text, as the data part it; none where they do not."""
+        return ()
+
+    @property
+    def supporting(self) -> tuple[tuple[int, int], ...]:
+        """(row, sentence) of the sentences that lead to the answer; none where nobody says."""
+        return ()
+
+    @property
+    def links(self) -> tuple[DocumentLink, ...]:
+        """Links between the texts of rows; none where the data do not say."""
+        return ()
+
+    @property
+    def unjudged(self) -> tuple[int, ...]:
+        """Rows of which nobody knows whether they hold the answer."""
+        return ()
+
+    @property
+    def answers_by_words(self) -> bool:
+        """Whether yes and no are scored by the words of an answer, too."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExample(TableExample):
@@ -93,19 +162,21 @@ class ChoiceExample(TableExample):
 
     options: tuple[str, ...] = ()
 
+    @property
+    def outcome(self) -> str:
+        """An option, where the right one is known."""
+        known = super(ChoiceExample, self).outcome  # slots make another class, which `super()` does not know
+        return "option" if self.answer and self.answer.label is not None else known
 
-class DocumentLink(NamedTuple):
-    """One document links to another.
-
-    Args:
-        source: row of the document with the link, from 0.
-        target: row of the document that it leads to.
-        text: what stands around the link; empty where the data do not say.
-    """
-
-    source: int
-    target: int
-    text: str = ""
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Words of the question, and how many options it has of how many words."""
+        words = sum(len(text.split()) for text in self.options) // max(1, len(self.options))
+        return {
+            "words in a question": len(self.question.split()),
+            "options": len(self.options),
+            "words in an option": words,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -22,82 +22,121 @@ from mate_cli.tokenization.tensor_buffer import move_tensors, pack_tensors
 if TYPE_CHECKING:
     import torch
 
-TOKEN_TYPES: dict[str, int] = {
-    "segment_ids": 3,
-    "column_ids": 256,
-    "row_ids": 256,
-    "previous_labels": 2,
-    "column_ranks": 256,
-    "inverse_column_ranks": 256,
-    "numeric_relations": 10,
-}
+ArrayT = TypeVar("ArrayT")
+NumberT = TypeVar("NumberT")
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of encodings: serializers fill it, files keep it, and batches pad it.
+
+    Args:
+        axes: of one example: T tokens, S cells of tokens, K nodes, A actions, F features, or a size; none for a number.
+        dtype: in files; what is no float is int64 in a batch.
+        fill: on padding, and for a number that is not known.
+        vocabulary: of a token type, how many values there are.
+    """
+
+    axes: tuple[str | int, ...]
+    dtype: str
+    fill: float = 0
+    vocabulary: int = 0
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds float32, also in a batch."""
+        return self.dtype == "float32"
+
+
+def declared_arrays(kind: type) -> dict[str, Array]:
+    """The arrays that a class of encodings declares by the annotations of its fields, in their order."""
+    hints = get_type_hints(kind, include_extras=True)
+    noted = ((name, note) for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()))
+    return {name: note for name, note in noted if isinstance(note, Array)}
+
+
+@dataclass(frozen=True)
+class Arrays(Generic[ArrayT, NumberT]):
+    """What encodings and batches have in common, each array declared once.
+
+    An encoding has arrays of numpy without padding, and numbers. A batch has tensors, with B in front of the axes.
+    None is what nobody knows of an encoding, or of all examples of a batch.
+
+    Args:
+        input_ids: word pieces [T].
+        label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading); of masked
+            examples the word piece that was there, 0 where none is masked.
+        cell_features: what else is known of each of `TableEncoding.cells` [S, F], in a batch of each token's cell
+            [B, T, F].
+        numeric_values: of each token, the number that its body cell is read as [T]; NaN where it is none.
+        answer_numbers: the answer of an example as one number, in a batch NaN where it is none.
+        aggregation_ids: of an example's aggregation, in a batch -1 where it is not known.
+        class_ids: of a statement's label, in a batch -1 where it is not known.
+        relations: of texts that are read side by side, the nodes of a graph, which row ids number from 1: how node i,
+            which asks, relates to node j, which is asked [K, K]; every node to every other where nobody says. Of
+            evidence 0 is not at all; of a schema all nodes relate, and the kinds are those of
+            `schema.relations.RELATIONS`, from 0.
+        node_cells: the body cell that each node is of, (row, column) from 0 [K, 2].
+        sentence_ids: of each token of a node's own text, the number of its sentence from 1; 0 elsewhere [T].
+        node_kinds: what each node is, `WORD`, `COLUMN` or `TABLE` [K]. The pieces of a node lie side by side, but
+            those of tables in front of those of columns, whose nodes come first.
+        node_tables: of each column's node, the place of its table's node, from 0; -1 of other nodes [K].
+        actions: how the query is made [A, 5], see `schema.serializer.action_rows`.
+    """
+
+    input_ids: Annotated[ArrayT, Array(("T",), "int32")]
+    segment_ids: Annotated[ArrayT, Array(("T",), "int16", vocabulary=3)]
+    column_ids: Annotated[ArrayT, Array(("T",), "int16", vocabulary=256)]
+    row_ids: Annotated[ArrayT, Array(("T",), "int16", vocabulary=256)]
+    previous_labels: Annotated[ArrayT, Array(("T",), "int16", vocabulary=2)]
+    column_ranks: Annotated[ArrayT, Array(("T",), "int16", vocabulary=256)]
+    inverse_column_ranks: Annotated[ArrayT, Array(("T",), "int16", vocabulary=256)]
+    numeric_relations: Annotated[ArrayT, Array(("T",), "int16", vocabulary=10)]
+    label_ids: Annotated[ArrayT | None, Array(("T",), "int32")] = None
+    cell_features: Annotated[ArrayT | None, Array(("S", "F"), "float32")] = None
+    numeric_values: Annotated[ArrayT | None, Array(("T",), "float32", fill=math.nan)] = None
+    answer_numbers: Annotated[NumberT | None, Array((), "float32", fill=math.nan)] = None
+    aggregation_ids: Annotated[NumberT | None, Array((), "int8", fill=-1)] = None
+    class_ids: Annotated[NumberT | None, Array((), "int8", fill=-1)] = None
+    relations: Annotated[ArrayT | None, Array(("K", "K"), "uint8")] = None
+    node_cells: Annotated[ArrayT | None, Array(("K", 2), "int16", fill=-1)] = None
+    sentence_ids: Annotated[ArrayT | None, Array(("T",), "int16")] = None
+    node_kinds: Annotated[ArrayT | None, Array(("K",), "int8")] = None
+    node_tables: Annotated[ArrayT | None, Array(("K",), "int16", fill=-1)] = None
+    actions: Annotated[ArrayT | None, Array(("A", 5), "int16", fill=-1)] = None
+
+
+SHARED_ARRAYS = declared_arrays(Arrays)
+"""The arrays that encodings and batches share, by name."""
+
+TOKEN_TYPES: dict[str, int] = {name: one.vocabulary for name, one in SHARED_ARRAYS.items() if one.vocabulary}
 """The seven token types in the order of their embedding tables, each with its vocabulary size."""
 
 SUMMARY_ROW = TOKEN_TYPES["row_ids"]
 """The row id of what is said of whole columns: beyond those of a table's rows, so that it can be attended to, but has
 no embedding and cannot be selected."""
 
-
 ARRAYS = ("input_ids", *TOKEN_TYPES, "label_ids")
-"""What every encoding has for each token."""
-
-OF_NODES = ("relations", "node_cells", "node_kinds", "node_tables", "actions")
-"""What an encoding may have for its nodes, or for the actions of a query, in place of tokens."""
+"""What a serializer lays out for each token."""
 
 WORD, COLUMN, TABLE = 1, 2, 3
 """What a node of a schema's encoding is: a word of the question, a column, a table; 0 where there is no node."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableEncoding:
-    """One example as flat integer arrays [T], without padding.
+@dataclass(frozen=True)
+class TableEncoding(Arrays[np.ndarray, float]):
+    """One example as integer arrays, without padding.
 
     Args:
-        input_ids: word pieces.
-        label_ids: 1 on every token of an answer cell (cell selection) or of the answer span (span reading); of masked
-            examples the word piece that was there, 0 where none is masked.
         example_id: the example's name, to join predictions to questions.
-        cell_features: what else is known of each of `cells`, float32 [S, F]; None where words are all.
-        numeric_values: of each token, the number that its body cell is read as, float32 [T]; NaN where it is none.
-        answer_number: the answer as one number; NaN where it is none.
-        aggregation_id: of the answer's aggregation, -1 where it is not known.
-        class_id: of a statement's label, -1 where it is not known.
-        cut: how much of the table was left out, int32 [4], see `truncation.CUTS`; None where nobody counted.
+        cut: how much of the table was left out [4], see `truncation.CUTS`; None where nobody counted.
         uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
-        relations: of texts that are read side by side, the nodes of a graph, which row ids number from 1: how node i,
-            which asks, relates to node j, which is asked, uint8 [K, K], None where nobody says. Of evidence 0 is not at
-            all; of a schema all nodes relate, and the kinds are those of `schema.relations.RELATIONS`, from 0.
-        node_cells: the body cell that each node is of, (row, column) from 0, int16 [K, 2].
-        sentence_ids: of each token of a node's own text, the number of its sentence from 1; 0 elsewhere, int16 [T].
-        node_kinds: what each node is, `WORD`, `COLUMN` or `TABLE`, int16 [K]. The pieces of a node lie side by side,
-            but those of tables in front of those of columns, whose nodes come first.
-        node_tables: of each column's node, the place of its table's node, from 0; -1 of other nodes, int16 [K].
-        actions: how the query is made, int16 [A, 5], see `schema.serializer.action_rows`.
     """
 
+    _: KW_ONLY
     example_id: str
-    input_ids: np.ndarray
-    segment_ids: np.ndarray
-    column_ids: np.ndarray
-    row_ids: np.ndarray
-    previous_labels: np.ndarray
-    column_ranks: np.ndarray
-    inverse_column_ranks: np.ndarray
-    numeric_relations: np.ndarray
-    label_ids: np.ndarray
-    cell_features: np.ndarray | None = None
-    numeric_values: np.ndarray | None = None
-    answer_number: float = math.nan
-    aggregation_id: int = -1
-    class_id: int = -1
-    cut: np.ndarray | None = None
-    uncut_tokens: int = 0
-    relations: np.ndarray | None = None
-    node_cells: np.ndarray | None = None
-    sentence_ids: np.ndarray | None = None
-    node_kinds: np.ndarray | None = None
-    node_tables: np.ndarray | None = None
-    actions: np.ndarray | None = None
+    cut: Annotated[np.ndarray | None, Array((4,), "int32")] = None
+    uncut_tokens: Annotated[int, Array((), "int32")] = 0
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -131,7 +170,7 @@ class TokenArrays:
 
     def encoding(self, example_id: str, **known: Any) -> TableEncoding:
         """The encoding with these arrays and what else is known of it."""
-        return TableEncoding(example_id, **self._values, **known)
+        return TableEncoding(example_id=example_id, **self._values, **known)
 
 
 def _kind_of_row(row: int) -> str:
@@ -146,52 +185,23 @@ def cell_numbers(row_ids: np.ndarray, column_ids: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class TableBatch:
-    """Many examples, padded at the end: where nothing else is said, a field is an int64 tensor [B, T].
+class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
+    """Many examples, padded at the end; all but floats are int64 tensors.
 
     Args:
-        position_ids: absolute, or restarting at 0 in every cell (`cell_position_ids`).
-        attention_mask: 1 on real tokens, 0 on padding.
-        label_ids: as in `TableEncoding`; None when the answers are not known.
+        position_ids: absolute, or restarting at 0 in every cell (`cell_position_ids`), [B, T].
+        attention_mask: 1 on real tokens, 0 on padding, [B, T].
         example_ids: B names; empty when they are not needed.
         prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
-        cell_features: those of each token's cell, float32 [B, T, F].
-        numeric_values: as in `TableEncoding`, float32 [B, T]; NaN on padding.
-        answer_numbers: float32 [B], NaN where the answer is no number.
-        aggregation_ids: [B], -1 where not known.
-        class_ids: [B], -1 where not known.
-        places: of each token, where it stands in its example's encoding; None where all stand where they did.
-        relations: [B, K, K], 0 where there is no node; None: every node to every other.
-
-    As in `TableEncoding` are also `relations`, `sentence_ids`, `node_kinds` [B, K], 0 where there is no node, and
-    `node_cells` [B, K, 2], `node_tables` [B, K] and `actions` [B, A, 5], -1 where there is none.
+        places: of each token, where it stands in its example's encoding [B, T]; None where all stand where they did.
     """
 
-    input_ids: torch.Tensor
-    segment_ids: torch.Tensor
-    column_ids: torch.Tensor
-    row_ids: torch.Tensor
-    previous_labels: torch.Tensor
-    column_ranks: torch.Tensor
-    inverse_column_ranks: torch.Tensor
-    numeric_relations: torch.Tensor
+    _: KW_ONLY
     position_ids: torch.Tensor
     attention_mask: torch.Tensor
-    label_ids: torch.Tensor | None = None
     example_ids: tuple[str, ...] = ()
     prepared: Mapping[Hashable, object] = field(default_factory=dict)
-    cell_features: torch.Tensor | None = None
-    numeric_values: torch.Tensor | None = None
-    answer_numbers: torch.Tensor | None = None
-    aggregation_ids: torch.Tensor | None = None
-    class_ids: torch.Tensor | None = None
     places: torch.Tensor | None = None
-    relations: torch.Tensor | None = None
-    node_cells: torch.Tensor | None = None
-    sentence_ids: torch.Tensor | None = None
-    node_kinds: torch.Tensor | None = None
-    node_tables: torch.Tensor | None = None
-    actions: torch.Tensor | None = None
 
     @property
     def in_body(self) -> torch.Tensor:
@@ -206,8 +216,8 @@ class TableBatch:
             tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
         """
         kept: dict[str, Any] = {"places": tokens}
-        of_tokens = {n: tensor for n, tensor in self.tensors().items() if tensor.ndim > 1 and n not in OF_NODES}
-        kept |= {name: gather_tokens(tensor, tokens) for name, tensor in of_tokens.items()}
+        others = {name for name, one in SHARED_ARRAYS.items() if one.axes[:1] not in (("T",), ("S",))}
+        kept |= {name: gather_tokens(each, tokens) for name, each in self.tensors().items() if name not in others}
         return replace(self, **kept, prepared={})
 
     def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:

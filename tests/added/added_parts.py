@@ -1,7 +1,8 @@
 """One part of each kind, as somebody would add it outside the package; what they compute is of no use to anyone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from random import Random
 
 import torch
 from torch import nn
@@ -9,6 +10,7 @@ from torch import nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Work
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.sizes import encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -16,6 +18,10 @@ from mate_cli.models.heads.cell_selection import CellSelectionHead
 from mate_cli.models.initialization.base import Initializer, LoadReport
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.pipelines.systems.base import System, SystemAnswers
+from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tables.table import Cell, Table
+from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
 
 PAIRS_PER_EXAMPLE = 1000
 
@@ -122,3 +128,99 @@ class Faint(Initializer):
     def prepare(self, encoder, batches, report, agree) -> Mapping[str, str]:
         self.load(encoder)
         return {"faint": f"after {len(next(iter(batches)).input_ids)} examples"}
+
+
+@dataclass(frozen=True, slots=True)
+class SideExample(TableExample):
+    """A kind of example: which side of a table, its left or its right column, has larger numbers."""
+
+    left: bool = True
+
+    @property
+    def outcome(self):
+        return "side"
+
+
+@dataclass
+class Sides:
+    """A dataset of that kind, drawn and not read."""
+
+    name: str
+    count: int = 64
+    splits = ("train", "dev", "test")
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def examples(self, split):
+        random = Random(split)
+        return [self._draw(f"{split}{number}", random) for number in range(self.count)]
+
+    def _draw(self, name, random):
+        left = random.random() < 0.5
+        numbers = [(random.randint(50, 99), random.randint(1, 49))[:: 1 if left else -1] for _ in range(3)]
+        rows = tuple(tuple(Cell(str(number)) for number in row) for row in numbers)
+        table = Table(name, (Cell("north"), Cell("south")), rows)
+        return SideExample(name, "which side is larger?", table, Answer((SIDES[left],)), left=left)
+
+
+SIDES = ("right", "left")
+
+
+class SideSerializer(TapasSerializer):
+    """An encoding with a new kind of label."""
+
+    @classmethod
+    def marks(cls, options):
+        return "side"
+
+    def encode(self, examples):
+        pairs = zip(examples, super().encode(examples), strict=True)
+        return [
+            replace(one, class_ids=int(example.left))
+            if isinstance(example, SideExample) and isinstance(one, TableEncoding)
+            else one
+            for example, one in pairs
+        ]
+
+
+@dataclass(frozen=True)
+class Side:
+    example_id: str
+    left: bool
+    probability: float
+
+
+class SideChoice(TableTask[SideExample, Side]):
+    """A task that learns from that label, and computes a metric of its own."""
+
+    monitor = "dev/side_error"
+    label = "side"
+    pools = True
+    about_tables = AboutTables("which side is larger?", verdict=True)
+
+    def __init__(self, encoder):
+        super().__init__(encoder)
+        self.add_heads(lambda one: nn.Linear(one.size.hidden_size, 1))
+
+    def training_examples(self, examples):
+        return list(examples)
+
+    def output_loss(self, output, head, encoder):
+        logits = head(output.pooled).squeeze(-1)
+        return nn.functional.binary_cross_entropy_with_logits(logits, output.batch.class_ids.float())
+
+    def predictions(self, output, given):
+        shares = self.head(output.pooled).squeeze(-1).sigmoid().tolist()
+        return [Side(name, p > 0.5, max(p, 1 - p)) for name, p in zip(given.example_ids, shares, strict=True)]
+
+    def score(self, predictions, examples):
+        wrong = sum(not self.right(one, examples[one.example_id]) for one in predictions)
+        return {"side_error": (wrong + len(examples) - len(predictions)) / len(examples)}
+
+    def answers(self, predictions, examples):
+        return {one.example_id: SIDES[one.left] for one in predictions}
+
+    def right(self, prediction, example):
+        return prediction.left == example.left
+
+    def selection(self, prediction):
+        return Selection((), (), prediction.probability)

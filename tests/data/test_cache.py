@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
@@ -14,8 +14,9 @@ from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
+from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell
-from mate_cli.tokenization.layout import ARRAYS
+from mate_cli.tokenization.layout import ARRAYS, SHARED_ARRAYS, Array, TableEncoding, declared_arrays
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
@@ -77,6 +78,62 @@ def test_what_is_read_back_has_the_types_that_losses_take(examples, serializer, 
     assert (batch.aggregation_ids.tolist(), batch.class_ids.tolist()) == ([1, -1], [1, -1])
 
 
+SIZES = {"T": (5, 7), "K": (3, 2), "A": (4, 6), "S": (3, 3), "F": (2, 2)}
+"""Of two examples, by axis; tokens lie in three cells."""
+
+
+def drawn(place: int, name: str, one: Array):
+    shape = [axis if isinstance(axis, int) else SIZES[axis][place] for axis in one.axes]
+    values = np.random.default_rng(len(name)).integers(1, 3, shape)
+    values = values.astype(one.dtype)
+    return values if one.axes else values.item()
+
+
+def of_every_array(place: int, *, without=()) -> TableEncoding:
+    known = {n: drawn(place, n, one) for n, one in declared_arrays(TableEncoding).items() if n not in without}
+    tokens = SIZES["T"][place]
+    known |= {"row_ids": np.ones(tokens, int), "column_ids": np.minimum(np.arange(tokens), 2)}
+    return TableEncoding(**known, example_id=str(place))
+
+
+def test_an_array_is_kept_and_padded_as_it_is_declared(examples, serializer, tmp_path, monkeypatch):
+    whole = [of_every_array(place) for place in range(2)]
+    monkeypatch.setattr(TapasSerializer, "encode", lambda *_: whole)
+    split = encode_split(examples[:2], serializer, tmp_path, "dev")
+    batch = collate([split[0], split[1]], reset_positions=False, max_positions=512)
+    for name in declared_arrays(TableEncoding):
+        for place, encoding in enumerate(whole):
+            np.testing.assert_array_equal(getattr(split[place], name), getattr(encoding, name))
+    for name, one in SHARED_ARRAYS.items():
+        tensor = getattr(batch, name)
+        assert tensor.dtype == (torch.float32 if one.is_float else torch.int64)
+        for place, encoding in enumerate(whole):
+            values = getattr(encoding, name)
+            values = values[encoding.cells] if one.axes[:1] == ("S",) else np.asarray(values)
+            inside = tuple(map(slice, values.shape))
+            np.testing.assert_array_equal(tensor[place][inside], values)
+            padding = tensor[place].clone()
+            padding[inside] = one.fill
+            torch.testing.assert_close(padding, torch.full_like(padding, one.fill), equal_nan=True)
+
+
+def test_an_array_that_some_examples_lack_is_padding_there_and_one_that_all_lack_is_none(
+    examples, serializer, tmp_path, monkeypatch
+):
+    optional = {field.name for field in fields(TableEncoding) if field.default is None}
+    some = [of_every_array(0, without=optional), of_every_array(1)]
+    monkeypatch.setattr(TapasSerializer, "encode", lambda *_: some)
+    split = encode_split(examples[:2], serializer, tmp_path, "dev")
+    assert {name for name in optional if getattr(split[0], name) is None} == optional
+    mixed = collate([split[0], split[1]], reset_positions=False, max_positions=512)
+    lacking = collate([split[0]], reset_positions=False, max_positions=512)
+    for name in optional & set(SHARED_ARRAYS):
+        tensor, fill = getattr(mixed, name)[0], SHARED_ARRAYS[name].fill
+        torch.testing.assert_close(tensor, torch.full_like(tensor, fill), equal_nan=True)
+        if SHARED_ARRAYS[name].axes:
+            assert getattr(lacking, name) is None
+
+
 def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monkeypatch):
     encode_split(examples, serializer, tmp_path, "dev")
     monkeypatch.setattr(TapasSerializer, "encode", lambda *_: pytest.fail("encoded again"))
@@ -101,6 +158,20 @@ def test_everything_that_shapes_encodings_is_in_the_key(examples, serializer, tm
     for some, how in variants:
         encode_split(some, how, tmp_path, "dev")
     assert len(list(tmp_path.glob("*.arrow"))) == len(variants)
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged(TableExample):
+    tags: object = ()
+
+
+def test_fields_of_a_new_kind_of_example_are_in_the_key(examples, serializer, tmp_path):
+    known = {field.name: getattr(examples[0], field.name) for field in fields(TableExample)}
+    for tags in ("a", ("a", "b"), Cell("a"), Cell("b"), (Cell("a"),)):
+        encode_split([Tagged(**known, tags=tags)], serializer, tmp_path, "dev")
+    assert len(list(tmp_path.glob("*.arrow"))) == 5
+    with pytest.raises(DataError, match=r"examples with a set cannot be kept. Use texts, numbers, tuples"):
+        encode_split([Tagged(**known, tags={"a"})], serializer, tmp_path, "dev")
 
 
 def test_what_cannot_be_encoded_is_kept_with_its_reason(examples, serializer, tmp_path):

@@ -31,7 +31,7 @@ def encoding(lengths, name="q", right=(), side=None):
     tokens[1] = np.concatenate([np.arange(n) < n // 2 for n in lengths])
     tokens[2], tokens[3] = 1, np.repeat(np.arange(len(lengths)) + 1, lengths)
     tokens[8] = np.isin(tokens[3] - 1, right)
-    return TableEncoding(name, *tokens, cell_features=side)
+    return TableEncoding(*tokens, example_id=name, cell_features=side)
 
 
 def batch_of(*encodings):

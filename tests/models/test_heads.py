@@ -19,7 +19,7 @@ def batch_of(rows, columns, mask, labels=None) -> TableBatch:
     rows, columns, mask = (torch.as_tensor(np.asarray(ids), dtype=torch.int64) for ids in (rows, columns, mask))
     zero = torch.zeros_like(rows)
     labels = None if labels is None else torch.as_tensor(np.asarray(labels), dtype=torch.int64)
-    return TableBatch(zero, zero, columns, rows, zero, zero, zero, zero, zero, mask, labels)
+    return TableBatch(zero, zero, columns, rows, *[zero] * 4, labels, position_ids=zero, attention_mask=mask)
 
 
 def of(states, batch) -> EncoderOutput:

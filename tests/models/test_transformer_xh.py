@@ -36,7 +36,7 @@ def graph(relations, name="q", length=4, seed=0):
     tokens[0] = random.integers(5, WORDS, sum(lengths))
     tokens[1] = np.concatenate([np.arange(n) >= n // 2 for n in lengths])
     tokens[2], tokens[3] = 1, np.repeat(np.arange(len(lengths)) + 1, lengths)
-    return TableEncoding(name, *tokens, relations=relations)
+    return TableEncoding(*tokens, example_id=name, relations=relations)
 
 
 def positions_of(encoding):

@@ -29,7 +29,7 @@ def line(lengths=LENGTHS):
     tokens = np.zeros((9, sum(lengths)), np.int64)
     tokens[0] = np.random.default_rng(0).integers(5, 60, sum(lengths))
     tokens[2], tokens[3] = 1, np.repeat(np.arange(len(lengths)) + 1, lengths)
-    return TableEncoding("q", *tokens)
+    return TableEncoding(*tokens, example_id="q")
 
 
 def batch_of(*encodings):

@@ -13,7 +13,7 @@ from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.stages import add_up_stages, joint_throughput
 from mate_cli.runs.configuration import RunConfig
-from mate_cli.tokenization.serializers.serializer import LABELLED
+from mate_cli.tokenization.serializers.serializer import LABELS
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_labels_of_a_later_stage_are_checked_before_any_is_trained(capsys):
 def test_every_label_that_a_task_needs_has_an_encoding():
     classes = [get_class(name) for name in targets(config_dir()) if ".lit_modules." in name and "optimiz" not in name]
     needed = {task.label for task in classes} - {None}
-    assert needed == set(LABELLED)
-    for label, typed in LABELLED.items():
+    assert needed == set(LABELS)
+    for label, (typed, _) in LABELS.items():
         encoding = run_config([typed, "data=sample", "init.tokenizer=sample"]).encoding
         assert get_class(encoding["_target_"]).marks(encoding) == label
 

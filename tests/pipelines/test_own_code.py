@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import re
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +13,7 @@ import torch
 from finished_runs import finished_run, here
 
 from mate_cli import Mate, Table
+from mate_cli.cli.app import main
 from mate_cli.errors import CheckpointError, ConfigError, DataError, RunError
 from mate_cli.pipelines.export.export import export_run
 
@@ -39,6 +42,20 @@ def test_the_page_does_what_it_says(run, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(program, names)
         assert out.getvalue() == printed
+
+
+@pytest.mark.parametrize("name", ["striped", "nearby"])
+def test_the_networks_of_the_page_train(name, tmp_path, monkeypatch):
+    blocks = re.findall(r"```(?:python|yaml)\n# (\S+)\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for file, content in blocks:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    words = ["experiment=quickstart_cells", f"model={name}", "debug=fast", "logger=none", "hardware.threads=1"]
+    assert main(["train", *words, "name=own", "paths.outputs=outputs"]) == 0
+    (folder,) = tmp_path.glob("outputs/**/record.json")
+    assert json.loads(folder.read_text())["model"] == name
 
 
 @torch.no_grad()

@@ -160,9 +160,9 @@ def test_the_answer_and_the_sentences_that_support_it():
     pairs = zip(encoding.row_ids[supports].tolist(), encoding.sentence_ids[supports].tolist(), strict=True)
     assert set(pairs) == {(1, 2), (3, 1)}
     assert ((encoding.label_ids & UNJUDGED) > 0).tolist() == (encoding.row_ids == 2).tolist()
-    assert encoding.class_id == 0
+    assert encoding.class_ids == 0
     yes = encoded(maker, documents("yes"))
-    assert yes.class_id == 1
+    assert yes.class_ids == 1
     assert not (yes.label_ids & HAS_ANSWER).any()
 
 

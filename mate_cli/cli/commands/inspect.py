@@ -158,6 +158,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
     kept = np.zeros(len(encoding), bool)
     kept[output.batch.places[0].numpy()] = True
     scores = None if output.scores is None else output.scores[0].float().numpy()
+    assert encoding.label_ids is not None
     in_answer = (encoding.label_ids > 0) & (reader.task.label in OF_ANSWERS)
     place = encoding.kinds, encoding.row_ids, encoding.cells
     return KeptTokens(*place, kept, scores, encoding.column_ids > 0, in_answer)
@@ -207,7 +208,7 @@ def show(
     print_sentences(example, additions, lengths, console)
     words = serializer.tokenizer.tokens
     pieces = [words[piece] for piece in encoding.input_ids]
-    if isinstance(serializer, MaskingSerializer):
+    if isinstance(serializer, MaskingSerializer) and encoding.label_ids is not None:
         labels = encoding.label_ids.tolist()
         pieces = [
             f"{piece} for {words[label]}" if label else piece for piece, label in zip(pieces, labels, strict=True)

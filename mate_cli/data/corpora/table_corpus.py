@@ -7,23 +7,26 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mate_cli.data.check import CheckReport, Sizes, counts_in_words
 from mate_cli.data.corpora.corpus import CorpusTable
 from mate_cli.data.corpora.corpus_sources import Sources
 from mate_cli.data.corpora.leaks import EvaluationTables
-from mate_cli.data.corpora.masked_tables import MaskedTables
 from mate_cli.data.corpora.shards import Shard, open_shards, read_shard, write_shard
 from mate_cli.data.datasets.catalogue import all_datasets, evaluation_splits
 from mate_cli.data.loading.stream import Masks, StreamedDataset
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.tables.example import Answer, TableExample
+from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.serializers.masking import GeneratorDraws, MaskingSerializer
 from mate_cli.tokenization.serializers.serializer import Serializer
 
 SHARDS = 16
@@ -34,6 +37,29 @@ LONGEST_TEXT = 2000
 """Characters of what is said of a table that is held out; the rest is not looked at."""
 LAYOUT = 2
 """Changes when prepared corpora have to be made again."""
+
+
+class MaskedTables:
+    """Makes examples of masked language modelling.
+
+    Args:
+        serializer: makes them.
+
+    Raises:
+        ConfigError: the serializer masks nothing.
+    """
+
+    def __init__(self, serializer: Serializer) -> None:
+        if not isinstance(serializer, MaskingSerializer):
+            raise ConfigError("this encoding masks nothing", where="encoding", remedy="Use encoding=masked")
+        self._serializer = serializer
+
+    def make(
+        self, name: str, table: Callable[[], CorpusTable], generator: np.random.Generator
+    ) -> Sequence[TableEncoding]:
+        """One example; the table is split into word pieces the first time only."""
+        known = self._serializer.remembered(name, lambda: table().content)
+        return [self._serializer.mask(known, GeneratorDraws(generator), name)]
 
 
 @dataclass(eq=False)

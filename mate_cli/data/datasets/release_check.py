@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from mate_cli.data.check import Problem, Sizes
-from mate_cli.sql.example import SchemaExample
-from mate_cli.tables.example import ChoiceExample, TableExample
+from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, TableExample
 from mate_cli.tables.table import Table
 
 ALL = "all"
@@ -65,44 +63,31 @@ def count_examples(examples: Sequence[TableExample], left_out: Reason) -> dict[s
     What `left_out` says of an example counts in place of its kind of answer.
     """
     reasons = [left_out(example) for example in examples]
-    kinds = Counter(f"{LEFT_OUT}{why}" if why else outcome(e) for e, why in zip(examples, reasons, strict=True))
+    kinds = Counter(f"{LEFT_OUT}{why}" if why else e.outcome for e, why in zip(examples, reasons, strict=True))
     parts = Counter(part for example in examples for part in example.subsets)
     sequences = len({example.conversation for example in examples if example.conversation})
     return {
         "questions": len(examples),
         "tables": len({example.table.table_id for example in examples}),
         **({"sequences": sequences} if sequences else {}),
-        "usable": sum(kinds[kind] for kind in KINDS),
+        "usable": sum(count for kind, count in kinds.items() if _is_usable(kind)),
         **{kind: kinds[kind] for kind in sorted(kinds, key=_rank)},
         **{part: parts[part] for part in sorted(parts)},
     }
 
 
 KINDS = ("entailed", "refuted", "option", "query", "cells", "number", "cells or number")
-"""What can be learnt from an answer; the last one is for a model to decide (weak supervision)."""
-UNUSABLE, LEFT_OUT = "unusable: ", "left out: "
-"""What stands before the reason why nothing is learnt from a question, or why it is not used at all."""
+"""Order of what can be learnt from an answer; the last one is for a model to decide (weak supervision)."""
+LEFT_OUT = "left out: "
+"""What stands before the reason why a question is not used at all."""
 
 
-def outcome(example: TableExample) -> str:
-    """What is known of an example's answer: one of `KINDS`, "not given", or `UNUSABLE` and why."""
-    answer = example.answer
-    if answer is None:
-        return "not given"
-    if isinstance(example, SchemaExample):
-        reason = "outside the grammar" if example.query else "its query cannot be read"
-        return "query" if example.actions else f"{UNUSABLE}{reason}"
-    if answer.label is not None and isinstance(example, ChoiceExample):
-        return "option"
-    if answer.label is not None:
-        return "entailed" if answer.label else "refuted"
-    number = answer.number is not None and not math.isnan(answer.number)
-    known = [name for name, there in (("cells", answer.coordinates), ("number", number)) if there]
-    return " or ".join(known) or f"{UNUSABLE}{answer.source or 'neither cells nor number'}"
+def _is_usable(kind: str) -> bool:
+    return kind != NOT_GIVEN and not kind.startswith((UNUSABLE, LEFT_OUT))
 
 
-def _rank(kind: str) -> tuple[int, str]:
-    return (KINDS.index(kind) if kind in KINDS else len(KINDS), kind)
+def _rank(kind: str) -> tuple[bool, int, str]:
+    return (not _is_usable(kind), KINDS.index(kind) if kind in KINDS else len(KINDS), kind)
 
 
 def sizes(splits: Splits) -> Sizes:
@@ -112,14 +97,8 @@ def sizes(splits: Splits) -> Sizes:
     for examples in splits.values():
         for example in examples:
             tables.setdefault(example.table.table_id, example.table)
-            found.add("words in a question", len(example.question.split()))
-            if isinstance(example, ChoiceExample):
-                found.add("options", len(example.options))
-                found.add(
-                    "words in an option", sum(len(text.split()) for text in example.options) // len(example.options)
-                )
-            elif example.answer and example.answer.coordinates:
-                found.add("cells in an answer", len(example.answer.coordinates))
+            for what, size in example.sizes.items():
+                found.add(what, size)
         for length in Counter(example.conversation for example in examples if example.conversation).values():
             found.add("questions in a sequence", length)
     for table in tables.values():

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,44 +21,26 @@ import mate_cli.tables
 import mate_cli.tokenization
 from mate_cli.errors import DataError
 from mate_cli.files.atomic import replacing
-from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.fitting.truncation import CUTS
-from mate_cli.tokenization.layout import OF_NODES, TOKEN_TYPES, TableEncoding
+from mate_cli.tokenization.layout import Array, TableEncoding, cell_numbers, declared_arrays
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Serializer
 
 CHUNK = 128
 """Examples that are tokenised together, those of a table one after the other, so that a text is tokenised once."""
+
+COLUMNS = declared_arrays(TableEncoding)
+"""What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
 
 FEATURES = Features(
     {
         "place": Value("int32"),  # among the examples
         "example_id": Value("string"),
         "failure": Value("string"),
-        "input_ids": ArrowSequence(Value("int32")),
-        **{name: ArrowSequence(Value("int16")) for name in TOKEN_TYPES},
-        "label_ids": ArrowSequence(Value("int32")),  # those of masked pieces are ids of the vocabulary
-        "cell_features": ArrowSequence(Value("float32")),
-        "numeric_values": ArrowSequence(Value("float32")),
-        "cut": ArrowSequence(Value("int32")),
-        "uncut_tokens": Value("int32"),
-        "relations": ArrowSequence(Value("uint8")),
-        "node_cells": ArrowSequence(Value("int16")),
-        "sentence_ids": ArrowSequence(Value("int16")),
-        "node_kinds": ArrowSequence(Value("int8")),
-        "node_tables": ArrowSequence(Value("int16")),
-        "actions": ArrowSequence(Value("int16")),
-        "answer_number": Value("float32"),
-        "aggregation_id": Value("int8"),
-        "class_id": Value("int8"),
+        **{name: ArrowSequence(Value(one.dtype)) if one.axes else Value(one.dtype) for name, one in COLUMNS.items()},
     }
 )
-
-OPTIONAL = ("cell_features", "numeric_values", "cut", "sentence_ids", *OF_NODES)
-"""Arrays that an encoding may lack; they are empty then."""
-SCALARS = {"answer_number": math.nan, "aggregation_id": -1, "class_id": -1, "uncut_tokens": 0}
-"""Single numbers of an encoding: of the answer as a whole, and of its length; and how it says that it knows none."""
 
 
 class EncodedSplit:
@@ -93,17 +75,23 @@ class EncodedSplit:
     def __getitem__(self, index: int) -> TableEncoding:
         """The encoding at `index`, counting only examples that could be encoded."""
         row = self._dataset[self.rows[index]]
-        del row["place"], row["failure"]
-        known = {name: values for name in OPTIONAL if len(values := row.pop(name))}
-        encoding = TableEncoding(**row, **known)
-        return replace(encoding, **_in_shape(encoding, known))
+        known = {name: row[name] for name, one in COLUMNS.items() if _is_known(one, row[name])}
+        for name in [name for name in known if len(COLUMNS[name].axes) > 1]:
+            known[name] = known[name].reshape(_shape(COLUMNS[name].axes, known[name].size, known))
+        return TableEncoding(example_id=row["example_id"], **known)
 
 
-def _in_shape(encoding: TableEncoding, known: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The arrays of an encoding that are not flat, of those that are on disk, where all are."""
-    cells, nodes = encoding.cells[-1] + 1, math.isqrt(len(known.get("relations", ())))
-    shapes = {"cell_features": (cells, -1), "relations": (nodes, nodes), "node_cells": (-1, 2), "actions": (-1, 5)}
-    return {name: known[name].reshape(shape) for name, shape in shapes.items() if name in known}
+def _is_known(one: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a number
+    return len(value) > 0 if one.axes else bool(value == value and value != one.fill)
+
+
+def _shape(axes: tuple[str | int, ...], size: int, known: Mapping[str, np.ndarray]) -> list[int]:
+    """The shape of an array that was written flat, by what is known of its encoding; -1 where the others tell."""
+    if axes[0] == "S":
+        return [int(cell_numbers(known["row_ids"], known["column_ids"])[-1]) + 1, -1]
+    if len(set(axes)) == 1:
+        return [math.isqrt(size)] * len(axes)
+    return [axis if isinstance(axis, int) else -1 for axis in axes]
 
 
 def encode_split(examples: Sequence[TableExample], serializer: Serializer, folder: Path, name: str) -> EncodedSplit:
@@ -136,7 +124,6 @@ def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path,
 
 
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
-    empty = {name: np.zeros(0, _dtype(kind)) for name, kind in FEATURES.items() if not isinstance(kind, Value)}
     with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", delay=0.5, disable=None) as bar:
         order = _by_table(examples)
         for start in range(0, len(order), CHUNK):
@@ -144,16 +131,8 @@ def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -
             chunk = [examples[place] for place in places]
             for place, encoding in zip(places, serializer.encode(chunk), strict=True):
                 named = {"place": place, "example_id": encoding.example_id}
-                if isinstance(encoding, EncodingFailure):
-                    yield {**named, "failure": encoding.reason, **empty, **SCALARS}
-                else:
-                    arrays = {name: getattr(encoding, name) for name in empty}
-                    given = {
-                        name: empty[name] if array is None else array.ravel().astype(empty[name].dtype, copy=False)
-                        for name, array in arrays.items()
-                    }
-                    scalars = {name: getattr(encoding, name) for name in SCALARS}
-                    yield {**named, "failure": "", **given, **scalars}
+                reason = encoding.reason if isinstance(encoding, EncodingFailure) else ""
+                yield {**named, "failure": reason, **{n: _written(one, encoding, n) for n, one in COLUMNS.items()}}
             bar.update(len(chunk))
 
 
@@ -163,30 +142,47 @@ def _by_table(examples: Sequence[TableExample]) -> list[int]:
     return sorted(range(len(examples)), key=lambda place: first.setdefault(id(examples[place].table), place))
 
 
-def _dtype(kind: ArrowSequence) -> np.dtype:
-    """Of the arrays of encodings; what is written may be narrower."""
-    return np.dtype(np.float32 if kind.feature.dtype == "float32" else np.int32)
+def _written(one: Array, encoding: TableEncoding | EncodingFailure, name: str) -> np.ndarray | float:
+    """What is written of an array: flat values, or a number; those of files may be narrower."""
+    values = getattr(encoding, name, None)
+    if not one.axes:
+        return one.fill if values is None else values
+    dtype = np.float32 if one.is_float else np.int32
+    return np.zeros(0, dtype) if values is None else values.ravel().astype(dtype, copy=False)
 
 
 def digest_of(examples: Sequence[TableExample], maker: str) -> str:
-    """A name for what is made of examples: the same for equal examples, the same maker and the same code."""
+    """A name for what is made of examples: the same for equal examples, the same maker and the same code.
+
+    Raises:
+        DataError: a field of an example is neither plain nor a dataclass.
+    """
     digest = hashlib.sha256(f"{maker}|{_code()}".encode())
     known: dict[int, bytes] = {}
     for example in examples:
         values = {field.name: getattr(example, field.name) for field in fields(example)}
-        shared = {name: values.pop(name) for name in ("table", "schema") if name in values}
-        for value in shared.values():
+        for name in [name for name, value in values.items() if is_dataclass(value)]:  # many examples share a table
+            value = values.pop(name)
             if id(value) not in known:
                 known[id(value)] = hashlib.sha256(_content(value).encode()).digest()
             digest.update(known[id(value)])
-        digest.update(json.dumps(values, default=asdict).encode())
+        digest.update(json.dumps(values, default=_plain).encode())
     return digest.hexdigest()[:32]
 
 
-def _content(value: Table | Schema) -> str:
-    """All that there is of what many examples share."""
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever an example has
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise DataError(
+        f"examples with a {type(value).__name__} cannot be kept",
+        remedy="Use texts, numbers, tuples, dictionaries and dataclasses in a kind of example",
+    )
+
+
+def _content(value: Any) -> str:  # noqa: ANN401 - any dataclass
+    """All that there is of a part of an example."""
     if not isinstance(value, Table):
-        return json.dumps(asdict(value))
+        return json.dumps(_plain(value), default=_plain)
     content = json.dumps([asdict(cell) for cell in value.header], sort_keys=True)
     content += json.dumps([[(c.text, c.links) for c in row] for row in value.rows])
     return content + json.dumps(dict(value.passages), sort_keys=True) + value.title + value.section_title

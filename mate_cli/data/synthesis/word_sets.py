@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mate_cli.tokenization.hybrider.stop_words import STOP_WORDS
+from mate_cli.tokenization.hybrider.linking import STOP_WORDS
 
 
 def word_set(text: str) -> frozenset[str]:

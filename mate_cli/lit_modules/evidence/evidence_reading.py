@@ -23,7 +23,7 @@ from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
 from mate_cli.models.layers.encoder import Dropout
-from mate_cli.tables.example import Coordinates, EvidenceExample, TableExample
+from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.evidence.labels import ANSWER_KINDS
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import SpanSerializer
@@ -127,11 +127,11 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         """Exact match and F1 of answers, of supporting sentences where they are known and of both; best nodes."""
         known = {name: example for name, example in examples.items() if example.answer}
         references = {name: example.answer.texts for name, example in known.items() if example.answer}
-        gold = {n: e.supporting if isinstance(e, EvidenceExample) else () for n, e in known.items()}
+        gold = {n: e.supporting for n, e in known.items()}
         supporting = {p.example_id: p.supporting for p in predictions} if self.supporting_sentences else {}
         groups = by_subset(known)
         shown = gold if self.supporting_sentences else {}
-        by_words = {n for n, e in known.items() if isinstance(e, EvidenceExample) and e.answers_by_words}
+        by_words = {n for n, e in known.items() if e.answers_by_words}
         answers = self.answers(predictions, known)
         scores = score_supported_answers(answers, supporting, references, shown, groups, by_words)
         cells = {p.example_id: p.cell for p in predictions}

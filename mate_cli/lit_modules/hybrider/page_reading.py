@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mate_cli.data.links import link_examples
-from mate_cli.data.page_reading import page_example
+from mate_cli.data.reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import Dropout

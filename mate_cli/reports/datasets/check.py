@@ -8,8 +8,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mate_cli.data.check import LEVELS, CheckReport
-from mate_cli.data.datasets.release_check import ALL, LEFT_OUT, UNUSABLE
+from mate_cli.data.datasets.release_check import ALL, LEFT_OUT
 from mate_cli.reports.format import NOTHING
+from mate_cli.tables.example import UNUSABLE
 from mate_cli.terminal.console import Console
 
 SHOWN_PROBLEMS = 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mate_cli.tables.example import EvidenceExample, TableExample
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.evidence.texts import NodeText
 from mate_cli.tokenization.pieces.detokenize import find_pieces
 from mate_cli.tokenization.pieces.pieces import PieceCache
@@ -51,8 +51,8 @@ def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCac
     """Bits of each token of all nodes [T]: the first place of the answer in each text that holds it, and so on."""
     right = set(example.answer.coordinates) if example.answer else set()
     texts = example.answer.texts if example.answer and class_of(example) == 0 else ()
-    supporting = set(example.supporting) if isinstance(example, EvidenceExample) else set()
-    unjudged = set(example.unjudged) if isinstance(example, EvidenceExample) else set()
+    supporting = set(example.supporting)
+    unjudged = set(example.unjudged)
     labels = []
     for laid in found:
         node, own = laid.text.node, np.zeros(len(laid.ids), np.int32)
@@ -66,10 +66,10 @@ def label_answers(example: TableExample, found: Sequence[Laid], pieces: PieceCac
     return np.concatenate(labels)
 
 
-def class_of(example: TableExample) -> int:
-    """Of a statement its label, else the place of the answer's kind in `ANSWER_KINDS`; -1 where it is not known."""
+def class_of(example: TableExample) -> int | None:
+    """Of a statement its label, else the place of the answer's kind in `ANSWER_KINDS`; None where it is not known."""
     if example.answer is None or not (example.answer.texts or example.answer.label is not None):
-        return -1
+        return None
     if example.answer.label is not None:
         return example.answer.label
     text = example.answer.texts[0].strip().lower()

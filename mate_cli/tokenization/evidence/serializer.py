@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from mate_cli.errors import ConfigError
-from mate_cli.tables.example import EvidenceExample, TableExample
+from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.evidence.labels import Laid, class_of, label_answers, label_nodes
 from mate_cli.tokenization.evidence.relations import Kind, mentions, relate
@@ -117,7 +117,7 @@ class EvidenceSerializer(Serializer):
         return tokens.encoding(
             example.example_id,
             cell_features=known.features(example.question, found) if self.lexical_features else None,
-            class_id=class_of(example),
+            class_ids=class_of(example),
             cut=self._cut(example, found, tokens["label_ids"]),
             relations=relate([laid.text.node for laid in found], self.relations),
             node_cells=cells,
@@ -173,9 +173,8 @@ class EvidenceSerializer(Serializer):
         if not self.edge_texts:
             return [()] * len(texts)
         related = relate([text.node for text in texts], [kind for kind in self.relations if kind in _TELLING])
-        links = example.links if isinstance(example, EvidenceExample) else ()
         said: dict[tuple[int, int], list[str]] = defaultdict(list)
-        for link in links:
+        for link in example.links:
             said[link.source, link.target] += [link.text] if link.text else []
         told = []
         for own, asked in zip(texts, related.tolist(), strict=True):

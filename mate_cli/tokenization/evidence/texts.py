@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mate_cli.tables.example import EvidenceExample, TableExample
+from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.evidence.relations import EvidenceNode
 from mate_cli.tokenization.expansion import expanded, split_sentences
@@ -71,13 +71,10 @@ def _row(table: Table, row: int, additions: Mapping[str, Parts]) -> NodeText | N
 
 
 def _documents(example: TableExample) -> Iterator[NodeText]:
-    known = isinstance(example, EvidenceExample)
-    links = example.links if isinstance(example, EvidenceExample) else ()
     for row, column, cell in example.table.cells():
-        given = example.sentences[row] if isinstance(example, EvidenceExample) and example.sentences else None
-        said = _sentences(example.table, cell) if given is None else given
+        said = example.sentences[row] if example.sentences else _sentences(example.table, cell)
         if said or cell.text.strip():
-            asks = tuple(dict.fromkeys(link.source for link in links if link.target == row)) if known else ()
+            asks = tuple(dict.fromkeys(link.source for link in example.links if link.target == row))
             node = EvidenceNode(row, column, cell.text, " ".join(said), cell.links, asks)
             yield NodeText(node, tuple((sentence,) for sentence in said), cell.text)
 

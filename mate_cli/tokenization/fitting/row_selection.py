@@ -1,18 +1,21 @@
 """Choose the rows of a long table that a question may be about, in one pass and with little memory.
 
 Rows are ranked by the TF-IDF of the words and numbers that they share with the question; of equal rows those with the
-greatest (or least) value come first where the question asks for it, else the first in the table.
+greatest (or least) value come first where the question asks for it, else the first in the table. A finished run may
+rank them instead.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from mate_cli.tables.example import TableExample
 from mate_cli.tables.numbers import Date, numeric_values
 from mate_cli.tables.values.column_format import ColumnFormat
 from mate_cli.tokenization.expansion import SentenceIndex
@@ -188,3 +191,37 @@ def _singular(word: str) -> str:
 
 def _code(number: int) -> str:
     return f"t{number}"
+
+
+class RowRanker(Protocol):
+    """Puts the rows of tables in order, the best for a question first."""
+
+    @property
+    def digest(self) -> str:
+        """Equal for rankers that rank alike."""
+
+    def __call__(self, examples: Sequence[TableExample]) -> Mapping[str, Sequence[int]]:
+        """The rows of each question's table, from 0, by `example_id`; none of a table that cannot be encoded."""
+
+
+class RankedRows:
+    """The best rows of tables, worked out once for each question."""
+
+    def __init__(self, ranker: RowRanker) -> None:
+        self.ranker = ranker
+        self._known: dict[tuple[str, str], Sequence[int]] = {}
+
+    def of(self, example: TableExample, count: int) -> tuple[int, ...]:
+        """The best rows of a question's table, from 0 and in their order there; none where nothing was ranked."""
+        self.rank([example])
+        return tuple(sorted(self._known[_key(example)][:count]))
+
+    def rank(self, examples: Sequence[TableExample]) -> None:
+        """Rank those that are asked about for the first time, together."""
+        new = [example for example in examples if _key(example) not in self._known]
+        found = self.ranker(new) if new else {}
+        self._known |= {_key(example): found.get(example.example_id, ()) for example in new}
+
+
+def _key(example: TableExample) -> tuple[str, str]:
+    return example.example_id, example.question

@@ -14,13 +14,28 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.hybrider.distances import OverlapDistance, TfidfDistance, matching_texts
 from mate_cli.tokenization.hybrider.nodes import Node, Source, page_sentences, page_title
-from mate_cli.tokenization.hybrider.stop_words import STOP_WORDS
 from mate_cli.tokenization.hybrider.superlatives import asks_superlative, extremes
 
 TAU = 0.80
 """Sentences at this distance or nearer link their page. Source: the paper's threshold, the best of several."""
 FARTHEST = 0.95
 """Without a sentence within `TAU`, the nearest one links its page when it is nearer than this."""
+_WORDS = """
+i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
+it its itself they them their theirs themselves what which who whom this that these those
+am is are was were be been being have has had having do does did doing
+a an the and but if or because as until while of at by for with about against between into through during
+before after above below to from up down in out on off over under again further then once
+here there when where why how all any both each few more most other some such no nor not only own same so than
+too very s t can will just don should now d ll m o re ve y
+ain aren couldn didn doesn hadn hasn haven isn ma mightn mustn needn shan shouldn wasn weren won wouldn
+"""
+STOP_WORDS = tuple(_WORDS.split())
+"""English words that say little, left out before pairs of words are counted.
+
+Source: the English list of Snowball as NLTK ships it, which Hybrider uses; without the forms that hold an apostrophe,
+which no word of a tokenised text does. "won" is the beginning of "won't" there, and so never counts.
+"""
 
 
 def link_question(example: TableExample) -> tuple[Node, ...]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from mate_cli.tables.example import ChoiceExample, TableExample
+from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.pieces import PieceCache
 from mate_cli.tokenization.serializers.serializer import EncodingFailure, Label, Serializer
@@ -44,12 +44,12 @@ class OptionSerializer(Serializer):
 
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
-        options = [text for example in examples if isinstance(example, ChoiceExample) for text in example.options]
+        options = [text for example in examples for text in example.options]
         self._pieces.add([*options, *(text for one in examples for text in (_context(one), one.question))])
         return [self._encode(example) for example in examples]
 
     def _encode(self, example: TableExample) -> TableEncoding | EncodingFailure:
-        if not isinstance(example, ChoiceExample) or not example.options:
+        if not example.options:
             return EncodingFailure(example.example_id, "has no options to choose from")
         tokens = min(self.option_tokens, self.max_tokens // len(example.options))
         laid_out = [self._lay_out(example, text, tokens) for text in example.options]
@@ -64,7 +64,7 @@ class OptionSerializer(Serializer):
         cut = np.array([any(cut for _, cut in laid_out), 0, 0, 0], np.int32)
         return arrays.encoding(example.example_id, cut=cut)
 
-    def _lay_out(self, example: ChoiceExample, option: str, tokens: int) -> tuple[np.ndarray, int | None]:
+    def _lay_out(self, example: TableExample, option: str, tokens: int) -> tuple[np.ndarray, int | None]:
         """Word pieces and segments of one input, Int32 [2, tokens], and how many pieces of the context it lacks.
 
         None in place of this number where the rest alone is too long.

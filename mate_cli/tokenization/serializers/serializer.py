@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -14,28 +14,38 @@ from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableEncoding
 from mate_cli.tokenization.vocabulary import Vocabulary
 
-Label = Literal["cells", "span", "pieces", "nodes", "hops", "evidence", "rows", "answer", "options", "sql"]
-"""What `label_ids` can mark: the cells of an answer, its text in one cell, masked word pieces, the right ones of
-candidates (nodes that a question is linked to, ends of a hop, options), or of evidence the cells or documents that hold
-the answer, the rows that do, and the answer's text with the sentences that support it; "sql" is a query, of which no
-token is a part."""
+Label = str
+"""What the labels of an encoding mark: one of `LABELS`, or any other word that a task and a serializer share."""
 
-OF_ANSWERS: tuple[Label, ...] = ("cells", "span")
-"""Labels that mark tokens of an answer."""
 
-LABELLED: Mapping[Label, str] = {
-    "cells": "encoding=table",
-    "span": "encoding=cell",
-    "pieces": "encoding=masked",
-    "nodes": "encoding=ranking",
-    "hops": "encoding=hopping",
-    "evidence": "encoding=evidence",
-    "rows": "encoding=rows",
-    "answer": "encoding=documents",
-    "sql": "encoding=schema",
-    "options": "encoding=options",
+class LabelKind(NamedTuple):
+    """A kind of label.
+
+    Args:
+        encoding: what to type for an encoding that has it; others may have it too.
+        of_answers: it marks tokens of an answer.
+    """
+
+    encoding: str
+    of_answers: bool = False
+
+
+LABELS: Mapping[Label, LabelKind] = {
+    "cells": LabelKind("encoding=table", of_answers=True),  # of an answer
+    "span": LabelKind("encoding=cell", of_answers=True),  # the text of an answer in one cell
+    "pieces": LabelKind("encoding=masked"),  # masked word pieces
+    "nodes": LabelKind("encoding=ranking"),  # the nodes that a question is linked to, of candidates
+    "hops": LabelKind("encoding=hopping"),  # the right ends of a hop, of candidates
+    "evidence": LabelKind("encoding=evidence"),  # cells or documents that hold the answer
+    "rows": LabelKind("encoding=rows"),  # that hold the answer
+    "answer": LabelKind("encoding=documents"),  # its text, and the sentences that support it
+    "sql": LabelKind("encoding=schema"),  # a query, of which no token is a part
+    "options": LabelKind("encoding=options"),  # the right one
 }
-"""What to type for an encoding with each label; others may have it too."""
+"""The labels of the encodings that come with mate."""
+
+OF_ANSWERS = tuple(label for label, kind in LABELS.items() if kind.of_answers)
+"""Labels that mark tokens of an answer."""
 
 LOADED = ("tokenizer", "ranker", "ranked_by")
 """What is loaded for a serializer, and from where; what is loaded says itself what it is."""

@@ -5,7 +5,6 @@ Source: google-research/tapas, `utils/tf_example_utils.py`; HybridQA as in the M
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -18,7 +17,7 @@ from mate_cli.tables.example import AGGREGATIONS, Answer, Coordinates, TableExam
 from mate_cli.tables.table import Table
 from mate_cli.tokenization.expansion import whole_passages
 from mate_cli.tokenization.fitting.exact_match_pruning import choose_columns, tokens_to_keep
-from mate_cli.tokenization.fitting.ranked_rows import RankedRows, RowRanker
+from mate_cli.tokenization.fitting.row_selection import RankedRows, RowRanker
 from mate_cli.tokenization.fitting.truncation import Fit, count_cuts, fit_table, lost_cells, smallest_table
 from mate_cli.tokenization.layout import TableEncoding, TokenArrays
 from mate_cli.tokenization.pieces.detokenize import find_pieces, joined_pieces, span_text
@@ -244,7 +243,7 @@ def _targets(answer: Answer | None) -> dict[str, Any]:
     if answer is None:
         return {}
     return {
-        "answer_number": math.nan if answer.number is None else answer.number,
-        "aggregation_id": -1 if answer.aggregation is None else AGGREGATIONS.index(answer.aggregation),
-        "class_id": -1 if answer.label is None else answer.label,
+        "answer_numbers": answer.number,
+        "aggregation_ids": None if answer.aggregation is None else AGGREGATIONS.index(answer.aggregation),
+        "class_ids": answer.label,
     }

@@ -81,7 +81,7 @@ def test_made_examples_carry_the_label(tables):
     for place, table in enumerate(tables[:20]):
         drawn = HALF.draw(table, np.random.default_rng(place))
         for encoding in maker.make("3/4", lambda table=table: table, np.random.default_rng(place)):
-            assert (encoding.example_id, encoding.class_id) == ("3/4", drawn.answer.label)
+            assert (encoding.example_id, encoding.class_ids) == ("3/4", drawn.answer.label)
 
 
 @pytest.mark.parametrize("table", [few(["a"], [["1"], ["2"]]), few(["a", "b"], [["1", "2"]]), few(["a"] * 60, [])])
