@@ -5,7 +5,7 @@ import json
 import pytest
 from table_releases import WRITERS, edit_lines
 
-from mate_cli.data.datasets.hybridqa.check import _is_cell
+from mate_cli.data.datasets.hybridqa.check import is_cell
 from mate_cli.data.datasets.hybridqa.files import parse_hybridqa_table
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
@@ -79,8 +79,8 @@ def test_a_check_names_what_is_wrong(name, tmp_path):
 @pytest.mark.parametrize("place", [[2, 0], [0, 1], [-1, 0], ["0", 0], [0], None, [0, 0.0], [True, 0]])
 def test_an_answer_node_is_a_cell_of_its_table(place):
     table = Table("t", (Cell("a"),), ((Cell("1"),), (Cell("2"),)))
-    assert _is_cell(["1", [1, 0], None, "table"], table)
-    assert not _is_cell(["1", place, None, "table"], table)
+    assert is_cell([1, 0], table)
+    assert not is_cell(place, table)
 
 
 def test_a_title_is_a_text():

@@ -34,6 +34,7 @@ class Release(ABC):
     Attributes:
         notes: what a subclass met when it read the files that is worth knowing, but no damage.
         suspicions: what looks like damage and can be read all the same; a check reports it among the problems.
+        origins: the file of each question by its id, where a split has several.
     """
 
     folders: ClassVar[Sequence[str]] = ("",)
@@ -53,6 +54,7 @@ class Release(ABC):
         self.name = self.name or (self.info.name if self.info else "")
         self.notes: list[Problem] = []
         self.suspicions: list[Problem] = []
+        self.origins: dict[str, str] = {}
         self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
         self._kept: dict[str, list[TableExample]] = {}
         self._files = ReleaseFiles(self.root, self.archives)
@@ -147,13 +149,21 @@ class Release(ABC):
         Raises:
             DataError: the data are not there at all.
         """
-        from mate_cli.data.datasets.release_check import count_splits, lacking, overlaps, repeated_ids, sizes
+        from mate_cli.data.datasets.release_check import (
+            count_splits,
+            lacking,
+            overlaps,
+            repeated_ids,
+            sizes,
+            unanswered,
+        )
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        wanting = lacking(splits, files, self.left_out, problems)
+        wanting = lacking(splits, files, self.left_out, (*problems, *self.suspicions))
         used = {split: [one for one in examples if not self.left_out(one)] for split, examples in splits.items()}
-        problems += dict.fromkeys((*repeated_ids(used, files), *wanting, *self.suspicions))
+        more = (*repeated_ids(used, files, self.origins), *unanswered(used, files), *wanting, *self.suspicions)
+        problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
         notes = (*overlaps(tables, "tables", files), *self.notes)
         counts = count_splits(splits, self.left_out)
