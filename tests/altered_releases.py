@@ -632,7 +632,7 @@ def alterations(name: str, file: File, before: bytes) -> Iterator[Alteration]:
 def of_bytes(file: File, before: bytes) -> Iterator[Alteration]:
     """A cut, bytes that are not UTF-8, nothing at all."""
     named = ("line ",) if not file.as_one else ("",)
-    yield Alteration("empty", b"", ("empty", "is not readable JSON", "no sound"))
+    yield Alteration("empty", b"", ("empty",))
     yield Alteration("only spaces", b" \n \n", ("",))
     lines = before.splitlines(keepends=True)
     for share in (0.3, 0.6, 0.9):

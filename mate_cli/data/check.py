@@ -96,7 +96,8 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
     except UnicodeDecodeError as error:
         problems.append(not_utf8(file, content, error, key))
     except json.JSONDecodeError as error:
-        what = f"{_place(key, error.lineno)}{error.msg}, column {error.colno}" if content.strip() else "it is empty"
+        place = f"{_place(key, error.lineno, ', ')}column {error.colno}"
+        what = f"{place}: {error.msg}" if content.strip() else "it is empty"
         problems.append(Problem(file, key, f"is not readable JSON ({what})"))
     except (ValueError, RecursionError) as error:
         problems.append(Problem(file, key, f"is not readable JSON ({error})"))
@@ -105,12 +106,12 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
 
 def not_utf8(file: str, content: bytes, error: UnicodeDecodeError, key: str = "") -> Problem:
     """The problem of a file, or of a line of it, that is in another encoding."""
-    place = _place(key, content[: error.start].count(b"\n") + 1)
+    place = _place(key, content[: error.start].count(b"\n") + 1, ": ")
     return Problem(file, key, f"is not UTF-8 ({place}{error.reason})")
 
 
-def _place(key: str, line: int) -> str:
-    return "" if key.startswith("line ") else f"line {line}: "
+def _place(key: str, line: int, end: str) -> str:
+    return "" if key.startswith("line ") else f"line {line}{end}"
 
 
 def parse_json_as(

@@ -124,7 +124,8 @@ class Spider(Release):
             try:
                 schema = Schema.from_entry({**entry, "db_id": required_text(entry, "db_id")})
             except (ValueError, DamagedEntryError) as error:
-                problems.append(Problem(file, key, f"{entry.get('db_id')}: {error}"))
+                name = entry.get("db_id")
+                problems.append(Problem(file, name if isinstance(name, str) and name else key, str(error)))
                 continue
             if schema.name in found:
                 problems.append(Problem(file, schema.name, "the schema occurs twice"))
