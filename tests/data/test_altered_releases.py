@@ -1,8 +1,10 @@
 """Every file of every dataset, altered in every way: a check names one cause, where it is, and nothing breaks."""
 
 import pytest
-from altered_releases import SAMPLES, alterations, harmless
+from alterations import alterations, harmless
+from small_releases import SAMPLES
 
+from mate_cli.cli.app import main
 from mate_cli.errors import DataError
 
 
@@ -47,3 +49,23 @@ def test_ends_of_lines_and_a_byte_order_mark_are_no_damage(name, file, tmp_path)
     for altered in harmless(before):
         (root / file).write_bytes(altered.content)
         assert found_problems(sample, root) == [], altered.kind
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_command_ends_with_one_line(name, tmp_path, capsys):
+    sample, file = SAMPLES[name], next(iter(SAMPLES[name].files))
+    root = sample.write(tmp_path / name)
+    words = [f"data.{key}={'null' if value is None else value}" for key, value in sample.options.items()]
+    command = ["data", "check", f"data={name_of(sample)}", f"data.root={root}", *words]
+    assert main(command) == 0
+    capsys.readouterr()
+    (root / file).write_bytes((root / file).read_bytes()[:-9] + b"\xff")
+    assert main(command) == 2
+    captured = capsys.readouterr()
+    assert "1 problem. They are listed above" in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out.count(file.rpartition("/")[2]) == 1
+
+
+def name_of(sample):
+    return sample.reader.__module__.split(".")[-2]

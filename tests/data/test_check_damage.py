@@ -40,7 +40,11 @@ WTQ_TABLE = "csv/200-csv/1.csv"
 TWICE = '{"2-1-1.html.csv": [["a"], [1], "c"], '
 DAMAGE = {
     "an open quotation": ("wtq", text(WTQ_TABLE, '"Bob","3"', '"Bob","3'), "a quotation mark is never closed"),
-    "a cut table": ("sqa", text("table_csv/203_1.csv", "Bob Stone,4\n", "Bob Stone"), "line 3: has no line break at its end"),
+    "a cut table": (
+        "sqa",
+        text("table_csv/203_1.csv", "Bob Stone,4\n", "Bob Stone"),
+        "line 3: has no line break at its end",
+    ),
     "NUL": ("sqa", text("table_csv/203_1.csv", "Bob", "B\0ob"), "holds NUL characters"),
     "a blank answer": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\t\n"), "nt-0: the question has no answer"),
     "a blank answer in SQA": ("sqa", text(SQA_TRAIN, "['Ann Lee', ", "['', "), "says 'Ann Lee'"),

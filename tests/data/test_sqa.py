@@ -108,7 +108,10 @@ def changed(**values):
 
 
 DAMAGE = {
-    "outside": (changed(answer_coordinates="['(1, 1)']"), r"nu-5-2_0: line 2: table_csv/200_9.csv has no cell \(1, 1\)"),
+    "outside": (
+        changed(answer_coordinates="['(1, 1)']"),
+        r"nu-5-2_0: line 2: table_csv/200_9.csv has no cell \(1, 1\)",
+    ),
     "negative": (changed(answer_coordinates="['(-1, -1)']"), r"200_9.csv has no cell \(-1, -1\)"),
     "cells": (changed(answer_coordinates="['(0, 1"), "nu-5-2_0: line 2 is no question"),
     "code": (changed(answer_coordinates="__import__('os').getcwd()"), "nu-5-2_0: line 2 is no question"),

@@ -223,7 +223,10 @@ def test_damage_is_named_and_can_be_left_out(root, name):
 def test_a_table_outside_the_release_is_not_there(root):
     (root / TRAIN).write_text(json.dumps({"../simple_ids.json": [["x"], [1], ""]}))
     (problem,) = TabFact(root).check().problems
-    assert (problem.key, problem.what) == ("../simple_ids.json", "is not there, but has statements in tokenized_data/train_examples.json")
+    assert (problem.key, problem.what) == (
+        "../simple_ids.json",
+        "is not there, but has statements in tokenized_data/train_examples.json",
+    )
 
 
 def test_a_damaged_table_is_named_in_each_split_that_needs_it(root):

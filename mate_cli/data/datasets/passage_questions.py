@@ -128,7 +128,9 @@ class PassageQuestions(Release):
         files, splits = self.split_files, self._sound(problems)
         empty = (split for split, examples in splits.items() if not examples and not problems)
         problems += [Problem(files[split], "", NO_QUESTION) for split in empty]
-        problems += dict.fromkeys((*repeated_ids(splits, files, self.origins), *unanswered(splits, files), *self.suspicions))
+        problems += dict.fromkeys(
+            (*repeated_ids(splits, files, self.origins), *unanswered(splits, files), *self.suspicions)
+        )
         counts = {split: count_passages(examples) for split, examples in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count

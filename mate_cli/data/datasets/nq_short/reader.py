@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.entries import DamagedEntryError, list_of, optional_text, part, read_entries, required_text, texts_of, typed
+from mate_cli.data.datasets.entries import (
+    DamagedEntryError,
+    list_of,
+    optional_text,
+    part,
+    read_entries,
+    required_text,
+    texts_of,
+    typed,
+)
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span, occurrences
 
 _TAGS = re.compile(r"\s*</?[A-Z][a-z0-9]*>\s*")
@@ -55,7 +64,9 @@ class NaturalQuestionsShort(PassageQuestions):
 
 def _of_qed(name: str, entry: Mapping[str, Any]) -> PassageQuestion:
     passage, title = required_text(entry, "paragraph_text"), optional_text(entry, "title_text")
-    annotators = [[_span(one) for one in typed(some, list, "an answer")] for some in list_of(entry, "original_nq_answers")]
+    annotators = [
+        [_span(one) for one in typed(some, list, "an answer")] for some in list_of(entry, "original_nq_answers")
+    ]
     # An annotator who marks several spans means all of them, as a list: of these none alone is the answer.
     spans = [some[0] for some in annotators if len(some) == 1] or [span for some in annotators for span in some][:1]
     return PassageQuestion(name, required_text(entry, "question_text"), passage, spans or None, title)

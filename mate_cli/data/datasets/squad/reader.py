@@ -34,7 +34,10 @@ class SquadLayout(PassageQuestions):
         for place, article in enumerate(articles):
             name = f"article {place}"
             try:
-                title, paragraphs = optional_text(typed(article, dict, "it"), "title"), part(article, "paragraphs", list)
+                title, paragraphs = (
+                    optional_text(typed(article, dict, "it"), "title"),
+                    part(article, "paragraphs", list),
+                )
             except DamagedEntryError as error:
                 problems.append(Problem(file, name, str(error)))
                 continue
