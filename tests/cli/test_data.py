@@ -115,7 +115,6 @@ def test_every_release_is_fetched_from_public_addresses(name, tmp_path, monkeypa
 
     asked = []
     monkeypatch.setattr(download, "fetch_all", lambda files, root: asked.extend(files))
-    monkeypatch.setattr("mate_cli.data.datasets.release.unpack", lambda *_: None)
     assert main(["data", "download", f"data={name}", f"data.root={tmp_path}"]) == 0
     assert asked
     assert all(file.url.startswith("https://") for file in asked)

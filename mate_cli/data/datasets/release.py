@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 
-from mate_cli.data.archive import unpack
 from mate_cli.data.check import CheckReport, Problem, raise_problems
 from mate_cli.data.datasets.catalogue import info_of
 from mate_cli.data.datasets.release_files import ReleaseFiles
@@ -185,7 +184,7 @@ class Release(ABC):
         return found
 
     def fetch(self) -> None:
-        """Fetch the public release into `root` and unpack what has to be; what is there and intact is kept.
+        """Fetch the public release into `root`; what is there and intact is kept.
 
         Raises:
             DataError: there is no public release, or a file of it cannot be fetched.
@@ -197,8 +196,6 @@ class Release(ABC):
             where = self.name or type(self).__name__
             raise DataError("has no public release to fetch", where=where, remedy=remedy)
         fetch_all(self.info.remote_files, self.root)
-        for archive, wanted in self.info.unpack.items():
-            unpack(self.root / archive, self.root, wanted["folders"], tuple(wanted["suffixes"]))
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:
