@@ -16,7 +16,6 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from mate_cli.errors import ConfigError, DataError
-from mate_cli.files.atomic import replacing
 
 SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".zip")
 """What may follow the folder's name, in the order of preference; "" is the folder itself."""
@@ -242,44 +241,3 @@ def _name_inside(path: str, folder: str, wanted: Collection[str] | None, nested:
     if nested:
         name = "/".join((*above[above.index(folder) + 1 :], name))
     return None if wanted is not None and name not in wanted else name
-
-
-def unpack(archive: Path, root: Path, folders: Collection[str], suffixes: tuple[str, ...]) -> int:
-    """Unpack files of a .zip whose only outer folder is left away; files that are there are kept.
-
-    Args:
-        archive: the .zip.
-        root: where the files go.
-        folders: first folders of the paths to unpack, below the outer one; "" is the outer one itself.
-        suffixes: endings of the names to unpack.
-
-    Returns:
-        How many files were unpacked.
-
-    Raises:
-        DataError: the archive is damaged.
-    """
-    count = 0
-    for target, content in _unpacked(archive, root, folders, suffixes):
-        with replacing(target) as partial:
-            partial.write_bytes(content)
-        count += 1
-    return count
-
-
-def _unpacked(
-    archive: Path, root: Path, folders: Collection[str], suffixes: tuple[str, ...]
-) -> Iterator[tuple[Path, bytes]]:
-    """The files of `unpack` that are not there yet."""
-    try:
-        with zipfile.ZipFile(archive) as source:
-            for info in source.infolist():
-                parts = PurePosixPath(info.filename).parts[1:]
-                folder = parts[0] if len(parts) > 1 else ""
-                target = root.joinpath(*parts)
-                wanted = parts and folder in folders and parts[-1].endswith(suffixes) and ".." not in parts
-                if not info.is_dir() and wanted and not target.exists():
-                    with source.open(info) as stream:
-                        yield target, _content(stream, f"{archive}: {info.filename}")
-    except _DAMAGE as error:
-        raise _damaged(archive, error) from error

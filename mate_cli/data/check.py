@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
 from operator import gt, ne
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from mate_cli.errors import DataError
@@ -28,7 +29,8 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        named = self.key and self.key not in self.file
+        path = PurePosixPath(self.file)
+        named = self.key and self.key not in (self.file, path.name, path.stem)
         return f"{self.file}: {self.key}: {self.what}" if named else f"{self.file}: {self.what}"
 
 
@@ -78,7 +80,7 @@ def raise_problems(problems: Sequence[Problem], remedy: str) -> None:
 
 
 def parse_json(file: str, content: bytes, problems: list[Problem], key: str = "") -> Any:  # noqa: ANN401
-    """Decode JSON, or note a problem and return None."""
+    """Decode JSON, or note a problem and return None; a `key` that names a line stands for the lines of `content`."""
     twice: list[str] = []
 
     def collected(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -92,12 +94,24 @@ def parse_json(file: str, content: bytes, problems: list[Problem], key: str = ""
         problems += [Problem(file, key, f"the key {name!r} occurs twice in an object") for name in twice[:1]]
         return value
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        problems.append(Problem(file, key, f"is not UTF-8 (line {line}: {error.reason})"))
-        return None
+        problems.append(not_utf8(file, content, error, key))
+    except json.JSONDecodeError as error:
+        place = f"{_place(key, error.lineno, ', ')}column {error.colno}"
+        what = f"{place}: {error.msg}" if content.strip() else "it is empty"
+        problems.append(Problem(file, key, f"is not readable JSON ({what})"))
     except (ValueError, RecursionError) as error:
         problems.append(Problem(file, key, f"is not readable JSON ({error})"))
-        return None
+    return None
+
+
+def not_utf8(file: str, content: bytes, error: UnicodeDecodeError, key: str = "") -> Problem:
+    """The problem of a file, or of a line of it, that is in another encoding."""
+    place = _place(key, content[: error.start].count(b"\n") + 1, ": ")
+    return Problem(file, key, f"is not UTF-8 ({place}{error.reason})")
+
+
+def _place(key: str, line: int, end: str) -> str:
+    return "" if key.startswith("line ") else f"line {line}{end}"
 
 
 def parse_json_as(

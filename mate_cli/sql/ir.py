@@ -195,7 +195,7 @@ class _FromDict:
             having=self._conditions(entry["having"]),
             order_by=self._order(entry["orderBy"]),
             limit=self._limit(entry["limit"]),
-            distinct=bool(distinct),
+            distinct=_flag(distinct),
             intersect=self._next(entry["intersect"]),
             union=self._next(entry["union"]),
             except_=self._next(entry["except"]),
@@ -212,6 +212,8 @@ class _FromDict:
     def _source(self, kind: str, unit: Any) -> int | Query:  # noqa: ANN401 - what JSON holds
         if kind == "sql":
             return self.query(unit)
+        if kind != "table_unit":
+            raise ValueError(f"sql is from {kind!r}, not from a table_unit or sql")
         if type(unit) is not int or not 0 <= unit < self._tables - 1:
             raise ValueError(f"sql names table {unit!r}, which is not there")
         return unit + 1
@@ -220,7 +222,7 @@ class _FromDict:
         aggregate, column, distinct = entry
         if type(column) is not int or not 0 <= column <= self._columns - self._tables:
             raise ValueError(f"sql names column {column!r}, which is not there")
-        return ColumnUnit(_place(aggregate, AGGREGATES), column + self._tables - 1 if column else STAR, bool(distinct))
+        return ColumnUnit(_place(aggregate, AGGREGATES), column + self._tables - 1 if column else STAR, _flag(distinct))
 
     def _unit(self, entry: Sequence[Any]) -> ValueUnit:
         operator, left, right = entry
@@ -237,7 +239,7 @@ class _FromDict:
     def _condition(self, entry: Sequence[Any]) -> Condition:
         negated, operator, unit, value, second = entry
         place = _place(operator, OPERATORS)
-        return Condition(bool(negated), place, self._unit(unit), self._value(value), self._value(second))
+        return Condition(_flag(negated), place, self._unit(unit), self._value(value), self._value(second))
 
     def _value(self, value: Any) -> Value:  # noqa: ANN401 - what JSON holds
         if isinstance(value, dict):
@@ -254,6 +256,12 @@ class _FromDict:
         if entry and entry[0] not in DIRECTIONS:
             raise ValueError(f"sql is ordered {entry[0]!r}")
         return OrderBy(entry[0], tuple(map(self._unit, entry[1]))) if entry else None
+
+
+def _flag(value: Any) -> bool:  # noqa: ANN401 - what JSON holds
+    if not isinstance(value, bool):
+        raise ValueError(f"sql has {value!r} in place of true or false")
+    return value
 
 
 def _place(number: Any, names: Sequence[str]) -> int:  # noqa: ANN401 - what JSON holds

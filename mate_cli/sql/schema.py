@@ -97,15 +97,16 @@ class Schema:
         """
         try:
             names = _side_by_side(entry, "table_names", "table_names_original")
-            tables = [SchemaTable(str(name), str(original)) for name, original in names]
+            tables = [SchemaTable(_name(name), _name(original)) for name, original in names]
             star, *real = _side_by_side(entry, "column_names", "column_names_original", "column_types") or [("", "")]
             if any(list(one) != [-1, "*"] for one in star[:2]):
                 raise ValueError(f"columns begin with [-1, '*'], not with {star[0]!r}")
+            _name(star[-1])
             columns = [_column(name, original, kind, len(tables)) for name, original, kind in real]
             primary = _places(entry["primary_keys"], columns)
             foreign = [(_place(one, columns), _place(other, columns)) for one, other in entry["foreign_keys"]]
-            return cls.expanded(str(entry["db_id"]), tables, columns, primary, foreign)
-        except (KeyError, TypeError) as error:
+            return cls.expanded(_name(entry["db_id"]), tables, columns, primary, foreign)
+        except (KeyError, TypeError, IndexError) as error:
             raise ValueError(f"a schema has db_id, names, types and keys of tables and columns ({error!r})") from error
 
     def column_named(self, name: str, tables: Sequence[int] | None = None) -> int | None:
@@ -141,7 +142,13 @@ def _column(name: Any, original: Any, kind: Any, tables: int) -> SchemaColumn:  
     table = name[0]
     if type(table) is not int or not 0 <= table < tables or original[0] != table:
         raise ValueError(f"column {name[1]!r} is of no table, or of two")
-    return SchemaColumn(table + 1, str(name[1]), str(original[1]), kind if kind in KINDS else KINDS[-1])
+    return SchemaColumn(table + 1, _name(name[1]), _name(original[1]), kind if _name(kind) in KINDS else KINDS[-1])
+
+
+def _name(value: Any) -> str:  # noqa: ANN401 - what JSON holds
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.60} is no text, where a name or a type is")
+    return value
 
 
 def _places(keys: Sequence[Any], columns: Sequence[SchemaColumn]) -> list[int]:

@@ -5,7 +5,7 @@ import json
 import pytest
 from table_releases import WRITERS, edit_lines
 
-from mate_cli.data.datasets.hybridqa.check import _is_cell
+from mate_cli.data.datasets.hybridqa.check import is_cell
 from mate_cli.data.datasets.hybridqa.files import parse_hybridqa_table
 from mate_cli.data.datasets.sqa.reader import SQA
 from mate_cli.data.datasets.tabfact.reader import TabFact
@@ -40,9 +40,13 @@ WTQ_TABLE = "csv/200-csv/1.csv"
 TWICE = '{"2-1-1.html.csv": [["a"], [1], "c"], '
 DAMAGE = {
     "an open quotation": ("wtq", text(WTQ_TABLE, '"Bob","3"', '"Bob","3'), "a quotation mark is never closed"),
-    "a cut table": ("sqa", text("table_csv/203_1.csv", "Bob Stone,4\n", "Bob Stone"), "ends in the middle of a row"),
+    "a cut table": (
+        "sqa",
+        text("table_csv/203_1.csv", "Bob Stone,4\n", "Bob Stone"),
+        "line 3: has no line break at its end",
+    ),
     "NUL": ("sqa", text("table_csv/203_1.csv", "Bob", "B\0ob"), "holds NUL characters"),
-    "a blank answer": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\t\n"), "the answer is blank"),
+    "a blank answer": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\t\n"), "nt-0: the question has no answer"),
     "a blank answer in SQA": ("sqa", text(SQA_TRAIN, "['Ann Lee', ", "['', "), "says 'Ann Lee'"),
     "more fields": ("wtq", text(WTQ_TRAIN, "\tAnn\n", "\tAnn\tmore\n"), "has 5 fields, not 4"),
     "more fields in SQA": ("sqa", text(SQA_TRAIN, "['Bob Stone']\"\n", "['Bob Stone']\"\tmore\n"), "more fields than"),
@@ -79,8 +83,8 @@ def test_a_check_names_what_is_wrong(name, tmp_path):
 @pytest.mark.parametrize("place", [[2, 0], [0, 1], [-1, 0], ["0", 0], [0], None, [0, 0.0], [True, 0]])
 def test_an_answer_node_is_a_cell_of_its_table(place):
     table = Table("t", (Cell("a"),), ((Cell("1"),), (Cell("2"),)))
-    assert _is_cell(["1", [1, 0], None, "table"], table)
-    assert not _is_cell(["1", place, None, "table"], table)
+    assert is_cell([1, 0], table)
+    assert not is_cell(place, table)
 
 
 def test_a_title_is_a_text():

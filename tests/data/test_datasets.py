@@ -177,7 +177,6 @@ def test_every_release_is_pinned(name):
     for file in files:
         assert file.url.startswith("https://") or (file.checksum or "").startswith("sha256:")
         assert not {"master", "main"} & set(file.url.split("/"))
-    assert set(find_dataset(name).unpack) <= {file.destination for file in files}
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_damaged_graphs_and_lines_are_named(tmp_path):
     lines += [json.dumps({**GRAPH, "qid": "spans", "node": [{**GRAPH["node"][0], "spans": {"a": 1}}]})]
     (tmp_path / "train.jsonl").write_text("\n".join(lines))
     problems = hotpotqa(tmp_path, train_file="train.jsonl").check().problems
-    assert [problem.key for problem in problems] == ["astray", "line 3", "x", "edge", "spans"]
+    assert [problem.key for problem in problems] == ["line 3", "astray", "x", "edge", "spans"]
 
 
 def test_a_file_that_ends_too_early_is_named(tmp_path):
@@ -208,7 +208,7 @@ def test_musique(tmp_path):
     assert known.answer.texts == ("Ann Lee", "A. Lee")
     assert (known.answer.coordinates, known.supporting, known.subsets) == (((0, 0),), ((0, 0),), ("3hop",))
     assert asked.answer is None
-    assert [problem.key for problem in dataset.check().problems] == ["2hop__9", "2hop__8"]
+    assert [problem.key for problem in dataset.check().problems] == ["2hop__9", "2hop__8", "4hop__1"]
 
 
 def test_of_musique_full_what_nothing_answers_is_left_out(tmp_path):

@@ -170,7 +170,7 @@ def test_damage_of_logiqa_1_is_one_line(name, tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id": 1,', "dev.txt: line 2: is no JSON object"),
+        ('{"id": 1,', "dev.txt: line 2: is not readable JSON (column 10: Expecting property name"),
         (json.dumps({**SECOND, "answer": 4}), "dev.txt: dev-2: the label is no place among 4 answers"),
         (json.dumps({**SECOND, "options": None}), "dev-2: has not two answers"),
     ],

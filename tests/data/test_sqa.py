@@ -108,8 +108,11 @@ def changed(**values):
 
 
 DAMAGE = {
-    "outside": (changed(answer_coordinates="['(1, 1)']"), r"nu-5-2_0: line 2: the table has no cell \(1, 1\)"),
-    "negative": (changed(answer_coordinates="['(-1, -1)']"), r"the table has no cell \(-1, -1\)"),
+    "outside": (
+        changed(answer_coordinates="['(1, 1)']"),
+        r"nu-5-2_0: line 2: table_csv/200_9.csv has no cell \(1, 1\)",
+    ),
+    "negative": (changed(answer_coordinates="['(-1, -1)']"), r"200_9.csv has no cell \(-1, -1\)"),
     "cells": (changed(answer_coordinates="['(0, 1"), "nu-5-2_0: line 2 is no question"),
     "code": (changed(answer_coordinates="__import__('os').getcwd()"), "nu-5-2_0: line 2 is no question"),
     "texts": (changed(answer_text="['a', 'b']"), "1 cells, but 2 texts"),
@@ -151,7 +154,7 @@ def test_a_sequence_with_a_gap_or_two_tables_is_a_problem(root, turns, message):
 
 def test_other_columns_are_refused(root):
     (root / "test.tsv").write_text("id\tquestion\nx\ty\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"test.tsv: has no column annotator, position"):
+    with pytest.raises(DataError, match=r"test.tsv: line 1 has no column annotator, position"):
         SQA(root).examples("test")
 
 

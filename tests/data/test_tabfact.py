@@ -154,7 +154,7 @@ WRITTEN = {
     "a damaged round": (
         "collected_data/r1_training_all.json",
         lambda path: path.write_text('{"a":\n [}'),
-        "r1_training_all.json: is not readable JSON (Expecting value: line 2 column 3",
+        "r1_training_all.json: is not readable JSON (line 2, column 3: Expecting value",
     ),
     "an unknown table": (
         "data/train_id.json",
@@ -167,7 +167,7 @@ WRITTEN = {
         "data/val_id.json: 2-1-3.html.csv: is listed twice",
     ),
     "no list": ("data/val_id.json", lambda path: path.write_text("{}"), "val_id.json: should hold a list of tables"),
-    "a list of lists": ("data/val_id.json", lambda path: path.write_text("[[1]]"), "should hold names of tables"),
+    "a list of lists": ("data/val_id.json", lambda path: path.write_text("[[1]]"), "entry 0: is no name of a table"),
 }
 
 
@@ -223,7 +223,10 @@ def test_damage_is_named_and_can_be_left_out(root, name):
 def test_a_table_outside_the_release_is_not_there(root):
     (root / TRAIN).write_text(json.dumps({"../simple_ids.json": [["x"], [1], ""]}))
     (problem,) = TabFact(root).check().problems
-    assert (problem.key, problem.what) == ("../simple_ids.json", "is not there")
+    assert (problem.key, problem.what) == (
+        "../simple_ids.json",
+        "is not there, but has statements in tokenized_data/train_examples.json",
+    )
 
 
 def test_a_damaged_table_is_named_in_each_split_that_needs_it(root):

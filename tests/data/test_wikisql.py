@@ -111,11 +111,11 @@ def test_the_release_may_be_packed(root, pack):
 
 DAMAGE = {
     "unreadable line": ("train.jsonl", lambda path: path.write_text('{"a": 1'), "line 1: is not readable JSON"),
-    "line without object": ("train.jsonl", lambda path: path.write_text("[1]\n"), "line 1: should hold an object"),
+    "line without object": ("train.jsonl", lambda path: path.write_text("[1]\n"), "entry 0: is no JSON object"),
     "no question": (
         "train.jsonl",
         lambda path: edit_lines(path, lambda entries: entries[2].update(question=" ")),
-        "train-2: the question is empty or no text",
+        "train-2: question is missing, empty or no text",
     ),
     "no sql": (
         "train.jsonl",
@@ -130,7 +130,7 @@ DAMAGE = {
     "missing table": (
         "train.tables.jsonl",
         lambda path: edit_lines(path, lambda entries: entries.pop(0)),
-        "1-1-1: the table of 4 questions of train is missing",
+        "train-0: its table 1-1-1 is not in train.tables.jsonl (nor is that of 3 more)",
     ),
     "ragged rows": (
         "train.tables.jsonl",
@@ -150,7 +150,7 @@ DAMAGE = {
     "a row that is none": (
         "train.tables.jsonl",
         lambda path: edit_lines(path, lambda entries: entries[0]["rows"].append("x")),
-        "1-1-1: a row is no list of cells",
+        "1-1-1: a row is no list of texts and numbers",
     ),
 }
 

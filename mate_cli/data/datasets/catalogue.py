@@ -54,7 +54,6 @@ class DatasetInfo:
         homepage: where the dataset comes from, where that is elsewhere.
         hub_name: its name on the Hugging Face hub, where it has one.
         files: of the public release, see `RemoteFile`.
-        unpack: of which of these, by destination, the files of some folders and suffixes are wanted one by one.
         published: how many questions, tables, ... the whole release has, by its authors.
         made_from: the dataset whose files are read, where there are none of its own.
         shipped: the files come with the package.
@@ -71,7 +70,6 @@ class DatasetInfo:
     homepage: str | None = None
     hub_name: str | None = None
     files: Sequence[Mapping[str, str | None]] = ()
-    unpack: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     made_from: str | None = None
     shipped: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import PurePosixPath
 
-from mate_cli.data.check import Problem, is_ragged
+from mate_cli.data.check import Problem, is_ragged, not_utf8
 from mate_cli.tables.table import Cell, Table
 
 END = "the end"
@@ -19,9 +19,16 @@ def decode(file: str, content: bytes, problems: list[Problem]) -> str | None:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        problems.append(Problem(file, "", f"is not UTF-8 (line {line}: {error.reason})"))
+        problems.append(not_utf8(file, content, error))
         return None
+
+
+def open_end(file: str, text: str | None) -> list[Problem]:
+    """The suspicion that a file of lines is cut, whose last line has no end; none of one that is empty or unread."""
+    if not text or text.endswith(("\n", "\r")):
+        return []
+    number = text.count("\n") + 1
+    return [Problem(file, f"line {number}", "has no line break at its end, as if the file were cut in it")]
 
 
 class CsvTables:
@@ -89,10 +96,7 @@ def parse_csv_table(
     header, *rows = lines
     if is_ragged(file, "", header, rows, problems, longer=True):
         return None
-    short = sum(len(row) < len(header) for row in rows)
-    if short and len(rows[-1]) < len(header) and not content.endswith((b"\n", b"\r")):
-        suspects.append(Problem(file, "", "ends in the middle of a row"))
-    if short:
+    if short := sum(len(row) < len(header) for row in rows):
         notes.append(Problem(file, "", f"rows that were too short and got empty cells: {short}"))
     body = (row + [""] * (len(header) - len(row)) for row in rows)
     return Table(file, tuple(map(Cell, header)), tuple(tuple(Cell(clean(text)) for text in row) for row in body))
@@ -113,10 +117,13 @@ def _lines(
     except csv.Error as error:
         problems.append(Problem(file, "", f"is not readable CSV ({error})"))
         return []
-    if not lines:
+    if not text.strip():
         problems.append(Problem(file, "", "is empty"))
-    elif _is_open(text, escape):
+        return []
+    if _is_open(text, escape):
         suspicions.append(Problem(file, "", "a quotation mark is never closed"))
+    else:
+        suspicions += open_end(file, text)
     return lines
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from mate_cli.data.check import Problem, parse_json_as
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.entries import DamagedEntryError, entry_name, read_entries
 from mate_cli.data.datasets.release import Release
 from mate_cli.errors import DataError
 from mate_cli.tables.example import Answer, EvidenceExample, TableExample
@@ -70,61 +70,6 @@ class DocumentQuestions(Release):
         Raises:
             DamagedEntryError: it cannot be used.
         """
-
-
-class DamagedEntryError(Exception):
-    """An entry cannot be used; the message says why."""
-
-
-def read_entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Place and content of each entry, of a list in JSON or of one entry a line; what is none is a problem."""
-    if content.lstrip()[:1] == b"[":
-        found = enumerate(parse_json_as(list, "a list of questions", file, content, problems) or ())
-        entries = ((f"entry {place}", entry) for place, entry in found)
-    else:
-        lines = ((number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip())
-        entries = ((f"line {number}", _parsed(line)) for number, line in lines)
-    for key, entry in entries:
-        if isinstance(entry, dict):
-            yield key, entry
-        else:
-            problems.append(Problem(file, key, "is no JSON object"))
-
-
-def _parsed(line: bytes) -> Any:  # noqa: ANN401 - what JSON holds
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
-def entry_name(entry: Mapping[str, Any]) -> str:
-    """The id of a question; "" without one."""
-    return next((str(entry[key]) for key in ("_id", "id", "qid") if entry.get(key)), "")
-
-
-def required_text(entry: Mapping[str, Any], key: str) -> str:
-    """A text that has to be there.
-
-    Raises:
-        DamagedEntryError: it is not, or it is empty.
-    """
-    value = entry.get(key)
-    if not isinstance(value, str) or not value.strip():
-        raise DamagedEntryError(f"{key} is missing, empty or no text")
-    return value
-
-
-def list_of(entry: Mapping[str, Any], key: str) -> list[Any]:
-    """A list that has to be there, and not to be empty.
-
-    Raises:
-        DamagedEntryError: it is not.
-    """
-    value = entry.get(key)
-    if not isinstance(value, list) or not value:
-        raise DamagedEntryError(f"{key} is missing, empty or no list")
-    return value
 
 
 def document_example(

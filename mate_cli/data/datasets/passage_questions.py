@@ -122,12 +122,15 @@ class PassageQuestions(Release):
         Noted as problems: whatever the reader notes, files that cannot be read, ids that occur twice, and splits
         without questions. What is left out of the train split is counted.
         """
-        from mate_cli.data.datasets.release_check import LEFT_OUT, NO_QUESTION, overlaps, repeated_ids
+        from mate_cli.data.datasets.release_check import LEFT_OUT, NO_QUESTION, overlaps, repeated_ids, unanswered
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        problems += repeated_ids(splits, files)
-        problems += [Problem(files[split], "", NO_QUESTION) for split, examples in splits.items() if not examples]
+        empty = (split for split, examples in splits.items() if not examples and not problems)
+        problems += [Problem(files[split], "", NO_QUESTION) for split in empty]
+        problems += dict.fromkeys(
+            (*repeated_ids(splits, files, self.origins), *unanswered(splits, files), *self.suspicions)
+        )
         counts = {split: count_passages(examples) for split, examples in splits.items()}
         for why, count in self.repeated.items():
             counts["train"][f"{LEFT_OUT}{why}"] = count
@@ -152,6 +155,7 @@ class PassageQuestions(Release):
             if wrong := _damage(question):
                 problems.append(Problem(file, question.name, wrong))
             else:
+                self.origins[question.name] = file
                 yield question
 
     def _found_splits(self) -> tuple[str, ...]:
@@ -168,7 +172,7 @@ def _damage(question: PassageQuestion) -> str:
     if not question.passage.strip():
         return "the passage is empty"
     for span in question.answers or ():
-        if question.passage[span.start : span.start + len(span.text)] != span.text:
+        if span.start < 0 or not question.passage.startswith(span.text, span.start):
             return f"the answer {span.text!r:.60} is not at character {span.start} of the passage"
     return ""
 

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 
-from mate_cli.data.archive import unpack
 from mate_cli.data.check import CheckReport, Problem, raise_problems
 from mate_cli.data.datasets.catalogue import info_of
 from mate_cli.data.datasets.release_files import ReleaseFiles
@@ -34,6 +33,7 @@ class Release(ABC):
     Attributes:
         notes: what a subclass met when it read the files that is worth knowing, but no damage.
         suspicions: what looks like damage and can be read all the same; a check reports it among the problems.
+        origins: the file of each question by its id, where a split has several.
     """
 
     folders: ClassVar[Sequence[str]] = ("",)
@@ -53,6 +53,7 @@ class Release(ABC):
         self.name = self.name or (self.info.name if self.info else "")
         self.notes: list[Problem] = []
         self.suspicions: list[Problem] = []
+        self.origins: dict[str, str] = {}
         self._loaded: dict[str, tuple[list[TableExample], list[Problem]]] = {}
         self._kept: dict[str, list[TableExample]] = {}
         self._files = ReleaseFiles(self.root, self.archives)
@@ -147,13 +148,21 @@ class Release(ABC):
         Raises:
             DataError: the data are not there at all.
         """
-        from mate_cli.data.datasets.release_check import count_splits, lacking, overlaps, repeated_ids, sizes
+        from mate_cli.data.datasets.release_check import (
+            count_splits,
+            lacking,
+            overlaps,
+            repeated_ids,
+            sizes,
+            unanswered,
+        )
 
         problems: list[Problem] = []
         files, splits = self.split_files, self._sound(problems)
-        wanting = lacking(splits, files, self.left_out, problems)
+        wanting = lacking(splits, files, self.left_out, (*problems, *self.suspicions))
         used = {split: [one for one in examples if not self.left_out(one)] for split, examples in splits.items()}
-        problems += dict.fromkeys((*repeated_ids(used, files), *wanting, *self.suspicions))
+        more = (*repeated_ids(used, files, self.origins), *unanswered(used, files), *wanting, *self.suspicions)
+        problems += [problem for problem in dict.fromkeys(more) if problem not in problems]
         tables = {split: {example.table.table_id for example in examples} for split, examples in splits.items()}
         notes = (*overlaps(tables, "tables", files), *self.notes)
         counts = count_splits(splits, self.left_out)
@@ -175,7 +184,7 @@ class Release(ABC):
         return found
 
     def fetch(self) -> None:
-        """Fetch the public release into `root` and unpack what has to be; what is there and intact is kept.
+        """Fetch the public release into `root`; what is there and intact is kept.
 
         Raises:
             DataError: there is no public release, or a file of it cannot be fetched.
@@ -187,8 +196,6 @@ class Release(ABC):
             where = self.name or type(self).__name__
             raise DataError("has no public release to fetch", where=where, remedy=remedy)
         fetch_all(self.info.remote_files, self.root)
-        for archive, wanted in self.info.unpack.items():
-            unpack(self.root / archive, self.root, wanted["folders"], tuple(wanted["suffixes"]))
         self._files = ReleaseFiles(self.root, self.archives)
 
     def content(self, file: str) -> bytes | None:

@@ -20,7 +20,8 @@ Reason = Callable[[TableExample], str]
 
 
 def lacking(splits: Splits, files: Mapping[str, str], left_out: Reason, known: Sequence[Problem]) -> Iterator[Problem]:
-    """Splits, ids and tables with nothing in them; a split is named where no known problem may be the reason."""
+    """Splits, ids and tables with nothing in them; a split or table is named where no known problem may be why."""
+    told = {problem.file for problem in known}
     for split, examples in splits.items():
         file = files[split]
         if not examples and not known:
@@ -28,19 +29,39 @@ def lacking(splits: Splits, files: Mapping[str, str], left_out: Reason, known: S
         for example in examples:
             if not example.example_id.strip(" -_"):
                 yield Problem(file, example.question[:40], "the question has no id")
-            if not example.table.rows and not left_out(example):
-                yield Problem(file, example.table.table_id, "the table has no rows")
-            if not any(cell.text.strip() for cell in example.table.header):
-                yield Problem(file, example.table.table_id, "the table has no names of columns")
+            table = example.table
+            if table.table_id in told:
+                continue
+            if not table.rows and not left_out(example):
+                yield Problem(file, table.table_id, "the table has no rows")
+                told.add(table.table_id)
+            if not any(cell.text.strip() for cell in table.header):
+                yield Problem(file, table.table_id, "the table has no names of columns")
+                told.add(table.table_id)
 
 
-def repeated_ids(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
-    """Ids that occur twice, in one split or in two."""
+def unanswered(splits: Splits, files: Mapping[str, str]) -> Iterator[Problem]:
+    """Splits to learn from with questions that have no answer, and others where some have none; the first is named."""
+    for split, examples in splits.items():
+        without = [example.example_id for example in examples if example.answer is None and example.table.rows]
+        if without and (split == "train" or len(without) < len(examples)):
+            yield Problem(files[split], without[0], no_answer(len(without), len(examples)))
+
+
+def no_answer(without: int, questions: int) -> str:
+    """The problem of a question without an answer, one of some among the questions of a split."""
+    more = f", nor have {without - 1:,} more of {questions:,}" if without > 1 else ""
+    return f"the question has no answer{more}"
+
+
+def repeated_ids(splits: Splits, files: Mapping[str, str], origins: Mapping[str, str]) -> Iterator[Problem]:
+    """Ids that occur twice, in one split or in two; `origins` has the files of those that are in none of `files`."""
     ids = {split: Counter(example.example_id for example in examples) for split, examples in splits.items()}
     for split, seen in ids.items():
         for key in (key for key, times in seen.items() if times > 1):
-            yield Problem(files[split], key, "the question id occurs twice")
-    yield from overlaps(ids, "question ids", files)
+            yield Problem(origins.get(key, files[split]), key, "the question id occurs twice")
+    for problem in overlaps(ids, "question ids", files):
+        yield Problem(origins.get(problem.key, problem.file), problem.key, problem.what)
 
 
 def overlaps(keys: Mapping[str, Collection[str]], what: str, files: Mapping[str, str]) -> Iterator[Problem]:

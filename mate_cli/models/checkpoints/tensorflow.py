@@ -35,6 +35,11 @@ PRUNER = "pruning/bert/"
 
 RELEASED = re.compile(r"tapas_((?P<data>\w+)_)?(tiny|mini|small|medium|base|large)(?P<reset>_reset)?")
 """The names of released TAPAS checkpoints; the data set that was trained on last comes first."""
+RELEASED_DOT = re.compile(
+    r"(?P<data>wikisql|tabfact|wtq)_(?P<truncation>hem|cc)_(?P<max_tokens>\d+)_(?P<columns>column_)?dot_"
+    r"(?P<pruner>[a-z]+)_(?P<keep>\d+)_[a-z]+"
+)
+"""The names of released DoT checkpoints, which alone say how their networks read tables (`DOT.md`)."""
 TRAINED: dict[str, dict[str, Any]] = {
     "sqa": {"select_one_column": True, "allow_empty_column_selection": False},
     "wtq": {
@@ -92,11 +97,29 @@ def torch_config(config: dict[str, Any], name: str) -> dict[str, Any]:
         known["hidden_act"] = "gelu_new"
     if isinstance(config.get("type_vocab_size"), list):
         known["type_vocab_sizes"] = config["type_vocab_size"]
-    found = RELEASED.fullmatch(name)
-    if found:
+    if found := RELEASED_DOT.fullmatch(name):
+        known = {POSITIONS: True, **TRAINED.get(found["data"], {}), **known}
+    if found := RELEASED.fullmatch(name):
         of_data = TRAINED.get((found["data"] or "").partition("_")[0], {})
         known = {POSITIONS: found["reset"] is not None, **of_data, **known}
     return known
+
+
+def dot_options(name: str) -> dict[str, Any]:
+    """The options of a released DoT and of its encoding by the name of its folder; empty where it is another name."""
+    if (found := RELEASED_DOT.fullmatch(name)) is None:
+        return {}
+    return {
+        "model": {
+            "keep": int(found["keep"]),
+            "select": "columns" if found["columns"] else "tokens",
+            "pruner": {"_target_": "mate_cli.models.tapas.Tapas", "_partial_": True, "size": found["pruner"]},
+        },
+        "encoding": {
+            "max_tokens": int(found["max_tokens"]),
+            "truncation": "hem" if found["truncation"] == "hem" else "cell_concatenation",
+        },
+    }
 
 
 def list_variables(prefix: Path) -> set[str]:

@@ -17,7 +17,7 @@ from mate_cli.lit_modules.entailment import CLASSES as VERDICTS
 from mate_cli.models.checkpoints.files import bundle_config
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import OPTIONS, POSITIONS, aggregation_names
-from mate_cli.models.checkpoints.tensorflow import CONFIG, list_variables
+from mate_cli.models.checkpoints.tensorflow import CONFIG, dot_options, list_variables
 from mate_cli.models.layers.embeddings import LAYER_NORM_EPSILON
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
@@ -30,6 +30,7 @@ TASKS = {
     STATEMENTS: "mate_cli.lit_modules.entailment.Entailment",
 }
 """Our tasks by the class of transformers that does the same."""
+DOT = "mate_cli.models.dot.Dot"
 MOST_TOKENS = 512
 """What a TAPAS reads where its tokenizer does not say."""
 AGGREGATING = "aggregation_classifier.weight"
@@ -125,12 +126,30 @@ def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
         CheckpointError: it is of another kind, or has no head that answers.
     """
     config = _complete(folder, bundle)
+    dot = _dot_options(bundle) if bundle else {}
     return {
-        "model": _model(config),
+        "model": {**_model(config), **({"_target_": DOT, **dot["model"]} if dot else {})},
         "attention": {"_target_": "mate_cli.attention.backends.auto.Auto"},
-        "encoding": _encoding(config, folder),
+        "encoding": {**_encoding(config, folder), **dot.get("encoding", {})},
         "task": _task(config),
     }
+
+
+def _dot_options(bundle: Path) -> dict[str, Any]:
+    """The options of a DoT; empty for a network of one encoder.
+
+    Raises:
+        CheckpointError: the name of its folder does not say them.
+    """
+    if not any(name.startswith("bert.pruner.") for name in list_variables(bundle)):
+        return {}
+    if options := dot_options(bundle.resolve().parent.name):
+        return options
+    raise CheckpointError(
+        "the name of this DoT's folder does not say how it chooses tokens",
+        where=str(bundle.parent),
+        remedy="Name it as it was released, such as tabfact_hem_1024_dot_small_256_large",
+    )
 
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
@@ -156,12 +175,7 @@ def _of_bundle(bundle: Path) -> dict[str, Any]:
     """
     config, names = bundle_config(bundle), list_variables(bundle)
     where = str(bundle.with_name(CONFIG))
-    if any(name.startswith("bert.pruner.") for name in names):
-        raise CheckpointError(
-            "this is a DoT of two encoders",
-            where=str(bundle.parent),
-            remedy=f"Begin a run with it: mate train experiment=tabfact_dot init.checkpoint={bundle.parent}",
-        )
+    _dot_options(bundle)
     if "hidden_size" not in config:
         raise CheckpointError("says nothing of the network's size", where=where, remedy="Fetch it again")
     if config.get("softmax_temperature", 1.0) != 1.0:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mate_cli.data.datasets.document_questions import DamagedEntryError, document_example, list_of, required_text
+from mate_cli.data.datasets.document_questions import document_example
+from mate_cli.data.datasets.entries import DamagedEntryError, list_of, optional_text, required_text, typed
 from mate_cli.tables.example import DocumentLink, TableExample
 
 
@@ -37,7 +38,7 @@ def graph_example(entry: Mapping[str, Any], official: Mapping[str, Any]) -> Tabl
         documents,
         None if answer is None else (answer, *(text for text in spans if text != answer)),
         rows,
-        links=_links(entry.get("edge") or [], len(nodes)),
+        links=_links(entry.get("edge", []), len(nodes)),
         unjudged=tuple(row for row, (_, _, judged, _) in enumerate(nodes) if judged not in (0, 1)),
         subsets=tuple(str(official[kind]) for kind in ("type", "level") if official.get(kind)),
     )
@@ -52,15 +53,17 @@ def _node(part: object) -> tuple[str, list[str], int, tuple[int, int]]:
     if not isinstance(part, dict):
         raise DamagedEntryError("a node is no object")
     context = part.get("context")
-    title = str(part.get("full_name") or part.get("name") or "").replace("_", " ")
+    title = (optional_text(part, "full_name") or optional_text(part, "name")).replace("_", " ")
     if not isinstance(context, list) or not all(isinstance(piece, str) for piece in context):
         raise DamagedEntryError(f"the context of node {title!r} is no list of word pieces")
-    spans = part.get("spans") or [(-1, -1)]
-    try:
-        start, end = spans[0]
-        return title, context, int(part.get("is_ans", -1)), (int(start), int(end))
-    except (TypeError, KeyError, ValueError) as error:
-        raise DamagedEntryError(f"is_ans or spans of node {title!r} are damaged") from error
+    judged = typed(part.get("is_ans", -1), int, f"is_ans of node {title!r}")
+    match part.get("spans", []):
+        case []:
+            return title, context, judged, (-1, -1)
+        case [[int(start), int(end)], *_]:
+            return title, context, judged, (start, end)
+        case _:
+            raise DamagedEntryError(f"spans of node {title!r} are no list of [begin, end]")
 
 
 def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
@@ -69,10 +72,9 @@ def _links(parts: object, nodes: int) -> tuple[DocumentLink, ...]:
         raise DamagedEntryError("edge is no list")
     found: dict[DocumentLink, None] = {}
     for part in parts:
-        try:
-            link = DocumentLink(int(part["start"]), int(part["end"]), str(part.get("sent") or ""))
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise DamagedEntryError("an edge has no start or end") from error
+        edge = typed(part, dict, "an edge")
+        start, end = (typed(edge.get(key), int, f"{key} of an edge") for key in ("start", "end"))
+        link = DocumentLink(start, end, optional_text(edge, "sent"))
         if not (0 <= link.source < nodes and 0 <= link.target < nodes):
             raise DamagedEntryError(f"an edge leads from {link.source} to {link.target} of {nodes} nodes")
         found[link] = None

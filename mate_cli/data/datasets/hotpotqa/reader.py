@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import (
+from mate_cli.data.datasets.document_questions import DocumentQuestions, document_example
+from mate_cli.data.datasets.entries import (
     DamagedEntryError,
-    DocumentQuestions,
-    document_example,
     entry_name,
     list_of,
+    optional_text,
     read_entries,
     required_text,
 )
@@ -75,14 +75,14 @@ def paragraphs_example(entry: Mapping[str, Any], *, lost_facts: bool) -> TableEx
     answer = entry.get("answer")
     if answer is not None:
         answer = required_text(entry, "answer")
-    facts = _facts(entry.get("supporting_facts") or [])
+    facts = _facts(entry.get("supporting_facts", [] if answer is None else None))
     titles = [title for title, _ in documents]
     titles += [title for title, _ in facts if title not in titles]
     supporting = tuple((titles.index(title), number) for title, number in facts)
     rows = [row for row, _ in supporting if row < len(documents)]
     if answer and not rows and not lost_facts:
         raise DamagedEntryError("no supporting fact is of one of its paragraphs (data.setting=fullwiki allows it)")
-    subsets = tuple(str(entry[kind]) for kind in ("type", "level") if entry.get(kind))
+    subsets = tuple(filter(None, (optional_text(entry, kind) for kind in ("type", "level"))))
     return document_example(
         name, question, documents, answer and (answer,), rows, supporting=supporting, subsets=subsets
     )

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mate_cli.data.archive import read_members
-from mate_cli.data.check import Problem, Sizes, parse_json
+from mate_cli.data.check import Problem, Sizes
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
+    answer_nodes,
     attach_passages,
     parse_hybridqa_table,
     parse_reference,
 )
-from mate_cli.data.datasets.release_check import NO_QUESTION, overlaps
+from mate_cli.data.datasets.release_check import NO_QUESTION, no_answer, overlaps
 from mate_cli.data.question_contamination import EVALUATION, KnownQuestions
 from mate_cli.errors import DataError
 from mate_cli.tables.table import Table
@@ -43,7 +45,7 @@ def check_tables(
     for split, questions in splits.items():
         _check_lookups(split, questions, tables, problems)
         _check_nodes(split, released[split], tables, problems)
-        if not questions:
+        if not questions and not problems:
             problems.append(Problem(f"{split}.json", "", NO_QUESTION))
     empty = [key for key, table in tables.items() if not table.rows]
     problems += [Problem(f"tables_tok/{key}.json", key, "the table has no rows") for key in empty]
@@ -111,27 +113,38 @@ def _members(store: Callable[[str], Path], folder: str, problems: list[Problem])
 def _check_lookups(
     split: str, questions: Sequence[HybridQAQuestion], tables: Mapping[str, Table], problems: list[Problem]
 ) -> None:
-    waiting = Counter(question.table_id for question in questions if question.table_id not in tables)
-    for table_id, count in waiting.items():
-        what = f"the table of {count} question{'s' * (count > 1)} of {split} is missing or damaged"
-        problems.append(Problem(f"tables_tok/{table_id}.json", table_id, what))
+    told = {problem.file for problem in problems}
+    waiting: dict[str, list[str]] = {}
+    for question in questions:
+        if question.table_id not in tables and f"tables_tok/{question.table_id}.json" not in told:
+            waiting.setdefault(question.table_id, []).append(question.question_id)
+    for table_id, keys in waiting.items():
+        more = f" (nor is that of {len(keys) - 1} more)" if len(keys) > 1 else ""
+        problems.append(Problem(f"{split}.json", keys[0], f"its table tables_tok/{table_id}.json is not there{more}"))
+    without = [question.question_id for question in questions if question.answer is None]
+    if without and (split == "train" or len(without) < len(questions)):
+        problems.append(Problem(f"{split}.json", without[0], no_answer(len(without), len(questions))))
 
 
 def _check_nodes(split: str, released: Files, tables: Mapping[str, Table], problems: list[Problem]) -> None:
     """Look for answer nodes that are no cell of their table; what is wrong with the JSON was noted before."""
     name = f"{split}.traced.json"
-    entries = parse_json(name, released[name], []) if name in released else None
-    for entry in entries if isinstance(entries, list) else ():
-        table = tables.get(str(entry.get("table_id"))) if isinstance(entry, dict) else None
-        nodes = entry.get("answer-node") if table is not None else None
-        for node in nodes if isinstance(nodes, list) else ():
-            if table is not None and not _is_cell(node, table):
-                problems.append(Problem(name, str(entry.get("question_id")), f"no cell is at answer node {node!r:.80}"))
-                break
+    entries = read_entries(name, released[name], []) if name in released else ()
+    for place, (_, entry) in enumerate(entries):
+        table = tables.get(str(entry.get("table_id")))
+        try:
+            wrong = [node for node in answer_nodes(entry) if table is not None and not is_cell(node[1], table)]
+        except DamagedEntryError as error:
+            problem = Problem(name, f"entry {place}", str(error))
+            problems += [problem] if problem not in problems else []
+            continue
+        if wrong:
+            what = f"no cell is at answer node {wrong[0]!r:.80}"
+            problems.append(Problem(name, str(entry.get("question_id")), what))
 
 
-def _is_cell(node: object, table: Table) -> bool:
-    place = node[1] if isinstance(node, list) and len(node) > 1 else None
+def is_cell(place: object, table: Table) -> bool:
+    """Tell whether [row, column], both from 0, is a cell of the body of a table."""
     if not isinstance(place, list) or len(place) != 2 or not all(type(number) is int for number in place):
         return False
     return 0 <= place[0] < len(table.rows) and 0 <= place[1] < len(table.header)

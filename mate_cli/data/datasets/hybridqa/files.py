@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mate_cli.data.check import Problem, is_ragged, parse_json, parse_json_as
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text, typed
 from mate_cli.tables.table import Cell, Table
 
 
@@ -55,16 +56,14 @@ def parse_questions(file: str, released: Mapping[str, bytes], problems: list[Pro
 
 def _entries(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> list[Any]:
     content = released.get(name)
-    return [] if content is None else parse_json_as(list, "a list of questions", name, content, problems) or []
+    return [] if content is None else [entry for _, entry in read_entries(name, content, problems)]
 
 
 def _question(
-    file: str, index: int, entry: object, sources: Mapping[str, str], problems: list[Problem]
+    file: str, index: int, entry: Mapping[str, Any], sources: Mapping[str, str], problems: list[Problem]
 ) -> HybridQAQuestion | None:
-    if not isinstance(entry, dict):
-        problems.append(Problem(file, f"entry {index}", "should be an object with question_id, question and table_id"))
-        return None
-    key = str(entry.get("question_id", f"entry {index}"))
+    name = entry.get("question_id")
+    key = name if isinstance(name, str) else f"entry {index}"
     lacking = [name for name in ("question_id", "question", "table_id") if not isinstance(entry.get(name), str)]
     if lacking:
         problems.append(Problem(file, key, f"has no {', '.join(lacking)}"))
@@ -72,12 +71,12 @@ def _question(
     answer, tags = entry.get("answer-text"), str(entry.get("question_postag") or "")
     if answer is None:
         return HybridQAQuestion(key, entry["question"], entry["table_id"], tags=tags)
-    if not isinstance(answer, str | int | float) or not str(answer).strip():
+    if not isinstance(answer, str) or not answer.strip():
         problems.append(
             Problem(file, key, "the answer is empty" if isinstance(answer, str) else "the answer is no text")
         )
         return None
-    return HybridQAQuestion(key, entry["question"], entry["table_id"], str(answer), sources.get(key, "missing"), tags)
+    return HybridQAQuestion(key, entry["question"], entry["table_id"], answer, sources.get(key, "missing"), tags)
 
 
 def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, str]:
@@ -85,18 +84,29 @@ def _sources(stem: str, traced: list[Any], released: Mapping[str, bytes], proble
     if reference is not None:
         return {str(key): source for source in ("table", "passage") for key in reference[source]}
     name = f"{stem}.traced.json"
-    return {key: source for entry in traced for key, source in _first_node(name, entry, problems)}
+    found: dict[str, str] = {}
+    for place, entry in enumerate(traced):
+        try:
+            found |= {required_text(entry, "question_id"): node[3] for node in answer_nodes(entry)[:1]}
+        except DamagedEntryError as error:
+            problems.append(Problem(name, f"entry {place}", str(error)))
+    return found
 
 
-def _first_node(file: str, entry: object, problems: list[Problem]) -> list[tuple[str, str]]:
-    """The question id and the kind of its first answer node; nothing for a question without nodes."""
-    try:
-        key, nodes = entry["question_id"], entry.get("answer-node") or []  # type: ignore[index, attr-defined]
-        sources = [str(source) for _, _, _, source in nodes]
-        return [(str(key), sources[0])] if sources else []
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        problems.append(Problem(file, str(entry)[:40], f"is no question with answer nodes ({error!r})"))
-        return []
+def answer_nodes(entry: Mapping[str, Any]) -> list[tuple[str, Any, str | None, str]]:
+    """The text, place, link and kind of each node that a question's answer was found at.
+
+    Raises:
+        DamagedEntryError: one is something else.
+    """
+    nodes = []
+    for node in typed(entry.get("answer-node", []), list, "answer-node"):
+        match node:
+            case [str(text), place, (str() | None) as link, str(source)]:
+                nodes.append((text, place, link, source))
+            case _:
+                raise DamagedEntryError(f"answer node {node!r:.80} is not [text, place, link, kind]")
+    return nodes
 
 
 def parse_reference(name: str, released: Mapping[str, bytes], problems: list[Problem]) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.csv_tables import decode
-from mate_cli.data.datasets.document_questions import read_entries
+from mate_cli.data.datasets.entries import read_entries
 from mate_cli.data.datasets.option_questions import RECLOR_FILES, OptionQuestions
 
 LETTERS = "abcd"
@@ -66,12 +66,11 @@ class LogiQa(OptionQuestions):
 
     def entries(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
         """Place and content of each entry in ReClor's words, see `OptionQuestions`."""
-        stem, first = PurePosixPath(file).stem, content.lstrip()[:1]
-        if first == b"[":
-            yield from super().entries(file, content, problems)
-        elif first == b"{":
+        stem, first = PurePosixPath(file).stem, content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if first in (b"[", b"{"):
             for key, entry in read_entries(file, content, problems):
-                yield key, _in_words_of_reclor(entry, f"{stem}-{key.removeprefix('line ')}")
+                is_reclor = self._version == "reclor" or "id_string" in entry
+                yield key, entry if is_reclor else _in_words_of_reclor(entry, f"{stem}-{key.partition(' ')[2]}")
         else:
             yield from _blocks(file, content, stem, problems)
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import read_entries
+from mate_cli.data.datasets.entries import DamagedEntryError, part, read_entries, required_text, texts_of, typed
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span
 from mate_cli.data.download import fetch_all
+from mate_cli.data.question_contamination import plain_words
 from mate_cli.errors import DataError
 
 Subset = Literal["SQuAD", "NewsQA", "TriviaQA-web", "SearchQA", "HotpotQA", "NaturalQuestionsShort"]
@@ -52,15 +53,43 @@ class MRQA(PassageQuestions):
             if "header" in entry:
                 continue
             try:
-                passage = entry["context"]
-                for asked in entry["qas"]:
-                    name, spans = str(asked["qid"]), _spans(asked, passage)
-                    yield PassageQuestion(name, asked["question"], passage, spans, references=asked["answers"])
-            except (KeyError, TypeError) as error:
-                problems.append(Problem(file, key, f"is no passage of this layout ({error!r:.60})"))
+                passage, asked = required_text(entry, "context"), part(entry, "qas", list)
+            except DamagedEntryError as error:
+                problems.append(Problem(file, key, str(error)))
+                continue
+            for one in asked:
+                try:
+                    yield _question(one, passage)
+                except DamagedEntryError as error:
+                    problems.append(Problem(file, key, str(error)))
 
 
-def _spans(asked: Mapping[str, Any], passage: str) -> tuple[Span, ...]:
-    """Where the answers stand; ends are those of their last characters. Cases may differ from those of the answer."""
-    places = [place for found in asked["detected_answers"] for place in found["char_spans"]]
-    return tuple(Span(passage[begin : end + 1], begin) for begin, end in places)
+def _question(asked: Mapping[str, Any], passage: str) -> PassageQuestion:
+    name, question = required_text(typed(asked, dict, "a question"), "qid"), required_text(asked, "question")
+    references = texts_of(asked.get("answers"), "answers")
+    spans = [span for found in part(asked, "detected_answers", list) for span in _spans(found, passage)]
+    return PassageQuestion(name, question, passage, spans, references=references)
+
+
+def _spans(found: Mapping[str, Any], passage: str) -> Iterator[Span]:
+    """Where an answer stands; ends are those of its last characters. Its words may be in other cases there.
+
+    Raises:
+        DamagedEntryError: it stands nowhere.
+    """
+    text = part(found, "text", str)
+    for place in part(found, "char_spans", list):
+        begin, end = (typed(one, int, "a place of an answer") for one in _pair(place))
+        if not 0 <= begin <= end < len(passage):
+            raise DamagedEntryError(f"the answer {text!r:.60} is not at characters {begin} to {end} of the passage")
+        span = Span(passage[begin : end + 1], begin)
+        if not {*plain_words(text)} & {*plain_words(span.text)} and plain_words(text):
+            raise DamagedEntryError(f"the answer {text!r:.60} is not {span.text!r:.60} of the passage")
+        yield span
+
+
+def _pair(place: object) -> list[Any]:
+    pair = typed(place, list, "a place of an answer")
+    if len(pair) != 2:
+        raise DamagedEntryError("a place of an answer is not [begin, end]")
+    return pair

@@ -10,13 +10,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import (
-    DamagedEntryError,
-    DocumentQuestions,
-    document_example,
-    list_of,
-    required_text,
-)
+from mate_cli.data.datasets.document_questions import DocumentQuestions, document_example
+from mate_cli.data.datasets.entries import DamagedEntryError, list_of, required_text, texts_of
 from mate_cli.tables.example import TableExample
 
 
@@ -49,10 +44,8 @@ class MuSiQue(DocumentQuestions):
             raise DamagedEntryError("answerable or is_supporting is neither true nor false")
         if answer is not None and answerable and not rows:
             raise DamagedEntryError("no paragraph supports its answer")
-        aliases = entry.get("answer_aliases") or []
-        if not isinstance(aliases, list):
-            raise DamagedEntryError("answer_aliases is no list")
-        answers = None if answer is None else (required_text(entry, "answer"), *map(str, aliases)) if answerable else ()
+        aliases = texts_of(entry.get("answer_aliases", []), "answer_aliases")
+        answers = None if answer is None else (required_text(entry, "answer"), *aliases) if answerable else ()
         supporting = tuple((row, 0) for row in rows) if answers else ()
         subsets = (name.partition("__")[0][:4],)
         known = {"supporting": supporting, "subsets": subsets, "answers_by_words": True}

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import DamagedEntryError, list_of, read_entries, required_text
+from mate_cli.data.datasets.entries import (
+    DamagedEntryError,
+    list_of,
+    optional_text,
+    part,
+    read_entries,
+    required_text,
+    texts_of,
+    typed,
+)
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span, occurrences
 
 _TAGS = re.compile(r"\s*</?[A-Z][a-z0-9]*>\s*")
@@ -49,29 +58,43 @@ class NaturalQuestionsShort(PassageQuestions):
                     yield _of_oracle(name, entry)
                 else:
                     yield _of_swap(name, entry)
-            except (DamagedEntryError, KeyError, TypeError, IndexError) as error:
-                problems.append(Problem(file, key, f"is no question of a known layout ({error!s:.60})"))
+            except DamagedEntryError as error:
+                problems.append(Problem(file, key, str(error)))
 
 
 def _of_qed(name: str, entry: Mapping[str, Any]) -> PassageQuestion:
-    annotators = entry["original_nq_answers"]
+    passage, title = required_text(entry, "paragraph_text"), optional_text(entry, "title_text")
+    annotators = [
+        [_span(one) for one in typed(some, list, "an answer")] for some in list_of(entry, "original_nq_answers")
+    ]
     # An annotator who marks several spans means all of them, as a list: of these none alone is the answer.
-    spans = [Span(str(one[0]["string"]), int(one[0]["start"])) for one in annotators if len(one) == 1]
-    if not spans:
-        spans = [Span(str(span["string"]), int(span["start"])) for one in annotators for span in one][:1]
-    passage, title = required_text(entry, "paragraph_text"), str(entry.get("title_text", ""))
+    spans = [some[0] for some in annotators if len(some) == 1] or [span for some in annotators for span in some][:1]
     return PassageQuestion(name, required_text(entry, "question_text"), passage, spans or None, title)
 
 
+def _span(answer: object) -> Span:
+    span = Span(part(answer, "string", str), part(answer, "start", int))
+    if (end := part(answer, "end", int)) - span.start != len(span.text):
+        raise DamagedEntryError(f"the answer {span.text!r:.60} does not end at character {end}")
+    return span
+
+
 def _of_oracle(name: str, entry: Mapping[str, Any]) -> PassageQuestion:
-    document = list_of(entry, "ctxs")[0]
-    passage = required_text(document, "text")
-    answers = [str(text) for text in list_of(entry, "answers")]
-    title, spans = str(document.get("title", "")), occurrences(answers, passage)
-    return PassageQuestion(name, required_text(entry, "question"), passage, spans or None, title, answers)
+    document = typed(list_of(entry, "ctxs")[0], dict, "a passage of ctxs")
+    passage, question = required_text(document, "text"), required_text(entry, "question")
+    answers = texts_of(list_of(entry, "answers"), "answers")
+    return PassageQuestion(name, question, passage, _found(answers, passage), optional_text(document, "title"), answers)
 
 
 def _of_swap(name: str, entry: Mapping[str, Any]) -> PassageQuestion:
     passage = _TAGS.sub(" ", required_text(entry, "context")).strip()
-    spans = occurrences([required_text(entry, "answer")], passage)
-    return PassageQuestion(name, required_text(entry, "question"), passage, spans or None)
+    return PassageQuestion(
+        name, required_text(entry, "question"), passage, _found([required_text(entry, "answer")], passage)
+    )
+
+
+def _found(answers: Sequence[str], passage: str) -> list[Span]:
+    spans = occurrences(answers, passage)
+    if not spans:
+        raise DamagedEntryError(f"the answer {answers[0]!r:.60} is not in its passage")
+    return spans

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from mate_cli.data.check import Problem, parse_json_as
-from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, required_text
+from mate_cli.data.check import Problem
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.expressions import UnreadableQueryError
@@ -90,6 +90,8 @@ class Spider(Release):
         if entry.get("query") is None:
             return schema_example(name, question, schema, table)
         text = required_text(entry, "query")
+        if not isinstance(entry.get("sql"), dict | None):
+            raise DamagedEntryError("sql is no object")
         key = (database, text, json.dumps(entry.get("sql")))
         if key not in self._queries:
             self._queries[key] = self._query(text, entry.get("sql"), schema)
@@ -116,16 +118,16 @@ class Spider(Release):
         """The sound schemas by the names of their databases, each with its view, and what is wrong with others."""
         problems: list[Problem] = []
         file = self.tables_file
-        entries = parse_json_as(list, "a list of schemas", file, self.need(file), problems) or []
+        entries = read_entries(file, self.need(file), problems, "a list of schemas")
         found: dict[str, tuple[Schema, Table]] = {}
-        for place, entry in enumerate(entries):
-            key = str(entry.get("db_id") or f"entry {place}") if isinstance(entry, dict) else f"entry {place}"
+        for key, entry in entries:
             try:
-                schema = Schema.from_entry(entry)
-            except (ValueError, AttributeError) as error:
-                problems.append(Problem(file, key, str(error)))
+                schema = Schema.from_entry({**entry, "db_id": required_text(entry, "db_id")})
+            except (ValueError, DamagedEntryError) as error:
+                name = entry.get("db_id")
+                problems.append(Problem(file, name if isinstance(name, str) and name else key, str(error)))
                 continue
             if schema.name in found:
-                problems.append(Problem(file, key, "the schema occurs twice"))
+                problems.append(Problem(file, schema.name, "the schema occurs twice"))
             found[schema.name] = (schema, schema_table(schema))
         return found, problems

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Literal
 
 from mate_cli.data.check import CheckReport, Problem
-from mate_cli.data.datasets.csv_tables import CsvTables, decode, parse_csv_table
+from mate_cli.data.datasets.csv_tables import CsvTables, decode, open_end, parse_csv_table
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, Coordinates, TableExample
 from mate_cli.tables.table import Table
@@ -64,6 +64,7 @@ class SQA(Release):
         super().__post_init__()
         self._tables = CsvTables(self.content, self._parse)
         self._changed: set[str] = set()
+        self._outside: dict[str, Problem] = {}
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -86,7 +87,7 @@ class SQA(Release):
         previous = before[-1].cells if before else ()
         outside = [cell for cell in turn.cells + previous if not _is_cell(cell, table)]
         if outside:
-            problems.append(Problem(file, turn.key, f"line {turn.line}: the table has no cell {outside[0]}"))
+            problems += [one for one in self._told(file, turn, outside[0]) if one not in problems]
             return None
         self._compare(file, turn, table)
         return TableExample(
@@ -99,8 +100,18 @@ class SQA(Release):
             previous_cells=previous,
         )
 
+    def _told(self, file: str, turn: Turn, cell: tuple[int, int]) -> list[Problem]:
+        """The damage of a table that has not the cells of its questions, or the first question that names one."""
+        if turn.table_file not in self._outside:
+            cut = next((one for one in self.suspicions if one.file == turn.table_file), None)
+            what = f"line {turn.line}: {turn.table_file} has no cell {cell}"
+            self._outside[turn.table_file] = cut or Problem(file, turn.key, what)
+        return [self._outside[turn.table_file]]
+
     def _compare(self, file: str, turn: Turn, table: Table) -> None:
         """Suspect an answer that is not what its cell says, as all of the release are; one of each table is enough."""
+        if any(one.file == turn.table_file for one in self.suspicions):
+            return  # the table is damaged, and that is said
         said = [table.rows[row][column].text for row, column in turn.cells]
         for text, cell in zip(turn.texts, said, strict=True):
             if text != cell and turn.table_file not in self._changed:
@@ -130,10 +141,13 @@ def read_turns(
     text = decode(file, content, problems)
     if text is None:
         return []
+    if not text.strip():
+        problems.append(Problem(file, "", "is empty"))
+        return []
     reader = csv.DictReader(StringIO(text, newline=""), delimiter="\t")
     absent = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
     if absent:
-        problems.append(Problem(file, "", f"has no column {', '.join(absent)}"))
+        problems.append(Problem(file, "", f"line 1 has no column {', '.join(absent)}"))
         return []
     turns = []
     try:
@@ -149,6 +163,8 @@ def read_turns(
                 problems.append(Problem(file, key, f"line {reader.line_num} is no question with its answer ({error})"))
     except csv.Error as error:
         problems.append(Problem(file, f"line {reader.line_num}", f"is not readable ({error})"))
+    if suspicions is not None and not problems:
+        suspicions += open_end(file, text)
     return turns
 
 

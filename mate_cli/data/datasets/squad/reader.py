@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 
 from mate_cli.data.check import Problem, parse_json_as
+from mate_cli.data.datasets.entries import DamagedEntryError, entry_name, optional_text, part, required_text, typed
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span
 
 
@@ -25,46 +26,58 @@ class SquadLayout(PassageQuestions):
     def questions(self, file: str, content: bytes, problems: list[Problem]) -> Iterator[PassageQuestion]:
         """The questions of a file, see `PassageQuestions`."""
         whole = parse_json_as(dict, "an object with a list of articles", file, content, problems)
-        if whole is None:
+        try:
+            articles = [] if whole is None else part(whole, "data", list)
+        except DamagedEntryError as error:
+            problems.append(Problem(file, "", str(error)))
             return
-        for place, article in enumerate(_list(whole, "data", file, "", problems)):
-            title = str(article.get("title", "")) if isinstance(article, dict) else ""
-            for paragraph in _list(article, "paragraphs", file, title or f"article {place}", problems):
-                yield from self._of_paragraph(file, title, paragraph, problems)
-
-    def _of_paragraph(
-        self,
-        file: str,
-        title: str,
-        paragraph: Any,  # noqa: ANN401 - what JSON holds
-        problems: list[Problem],
-    ) -> Iterator[PassageQuestion]:
-        for entry in _list(paragraph, "qas", file, title, problems):
-            name = str(entry.get("id", "")) if isinstance(entry, dict) else ""
+        for place, article in enumerate(articles):
+            name = f"article {place}"
             try:
-                found = PassageQuestion(name, entry["question"], paragraph["context"], _answers(entry), title)
-            except (KeyError, TypeError, AttributeError) as error:
-                problems.append(Problem(file, name or title, f"is no question of this layout ({error!r:.60})"))
-            else:
-                yield found
+                title, paragraphs = (
+                    optional_text(typed(article, dict, "it"), "title"),
+                    part(article, "paragraphs", list),
+                )
+            except DamagedEntryError as error:
+                problems.append(Problem(file, name, str(error)))
+                continue
+            for number, paragraph in enumerate(paragraphs):
+                yield from _of_paragraph(file, f"{title or name}, paragraph {number}", title, paragraph, problems)
+
+
+def _of_paragraph(
+    file: str,
+    key: str,
+    title: str,
+    paragraph: Any,  # noqa: ANN401 - what JSON holds
+    problems: list[Problem],
+) -> Iterator[PassageQuestion]:
+    try:
+        passage, asked = required_text(typed(paragraph, dict, "it"), "context"), part(paragraph, "qas", list)
+    except DamagedEntryError as error:
+        problems.append(Problem(file, key, str(error)))
+        return
+    for place, entry in enumerate(asked):
+        try:
+            name, question = required_text(typed(entry, dict, "it"), "id"), required_text(entry, "question")
+            yield PassageQuestion(name, question, passage, _answers(entry), title)
+        except DamagedEntryError as error:
+            name = entry_name(entry) if isinstance(entry, dict) else ""
+            problems.append(Problem(file, name or f"{key}, question {place}", str(error)))
 
 
 def _answers(entry: Mapping[str, Any]) -> tuple[Span, ...] | None:
-    """The answers of a question; None where they are held back."""
-    if entry.get("is_impossible"):
+    """The answers of a question; None where they are held back.
+
+    Raises:
+        DamagedEntryError: they are missing, or of other types.
+    """
+    if typed(entry.get("is_impossible", False), bool, "is_impossible"):
         return ()
-    spans = tuple(Span(str(answer["text"]), int(answer["answer_start"])) for answer in entry.get("answers") or ())
+    answers = part(entry, "answers", list)
+    spans = tuple(Span(part(answer, "text", str), part(answer, "answer_start", int)) for answer in answers)
     said = tuple(span for span in spans if span.text.strip())
     return None if spans and not said else said
-
-
-def _list(node: Any, key: str, file: str, where: str, problems: list[Problem]) -> list[Any]:  # noqa: ANN401
-    """A list that has to be there; a problem, and an empty one, where it is not."""
-    found = node.get(key) if isinstance(node, dict) else None
-    if isinstance(found, list):
-        return found
-    problems.append(Problem(file, where, f"has no list of {key}"))
-    return []
 
 
 FILES: Mapping[str, Mapping[str, Sequence[str]]] = {

@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from mate_cli.data.check import CheckReport, Problem, is_ragged, parse_json_as
+from mate_cli.data.datasets.csv_tables import decode
 from mate_cli.data.datasets.release import Release
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -35,7 +36,7 @@ ORIGINAL = ("collected_data/r1_training_all.json", "collected_data/r2_training_a
 LEMMATIZED = {
     split: f"tokenized_data/{name}_examples.json" for split, name in zip(IDS, ("train", "val", "test"), strict=True)
 }
-NOT_COLLECTED = "has no statements in collected_data"
+NOT_COLLECTED = f"has no statements in {' or '.join(ORIGINAL)}"
 CONTENT = "an object of [statements, labels, caption] by table"
 
 
@@ -111,8 +112,7 @@ class TabFact(Release):
         """Read the entries about each table of a split, and in which file."""
         file, (statements, wrong) = IDS[split], self._collected
         keys = parse_json_as(list, "a list of tables", file, self.need(file), problems) or []
-        if not all(isinstance(key, str) for key in keys):
-            problems.append(Problem(file, "", "should hold names of tables"))
+        if not _are_names(file, keys, problems):
             return {}
         problems += wrong
         if not wrong:
@@ -146,7 +146,7 @@ class TabFact(Release):
         if not statements or not isinstance(caption, str):
             what = "the caption is no text" if statements else "has no statements"
             self.suspicions.append(Problem(file, key, what))
-        table, damage = self._table(key, str(caption))
+        table, damage = self._table(file, key, str(caption))
         problems += damage
         if table is None:
             return []
@@ -168,20 +168,28 @@ class TabFact(Release):
         for file in files:
             content = self.content(file)
             if content is not None:
-                keys |= {str(key) for key in parse_json_as(list, "a list of tables", file, content, problems) or ()}
+                listed = parse_json_as(list, "a list of tables", file, content, problems) or []
+                keys |= {*listed} if _are_names(file, listed, problems) else set()
         return keys
 
-    def _table(self, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
+    def _table(self, statements: str, key: str, caption: str) -> tuple[Table | None, list[Problem]]:
         """A table and what is wrong with it, which every split that needs the table has to hear of."""
         if key not in self._tables:
             file, problems = f"{TABLES[0]}/{key}", list[Problem]()
             places = (f"{folder}/{key}" for folder in TABLES if PurePath(key).name == key)  # not "../elsewhere"
             content = next((found for place in places if (found := self.content(place)) is not None), None)
             if content is None:
-                problems.append(Problem(file, key, "is not there"))
+                problems.append(Problem(file, key, f"is not there, but has statements in {statements}"))
             table = None if content is None else parse_tabfact_table(file, key, content, caption, problems)
             self._tables[key] = table, problems
         return self._tables[key]
+
+
+def _are_names(file: str, keys: Sequence[Any], problems: list[Problem]) -> bool:
+    """Tell whether a list is of names; the first that is none is a problem."""
+    wrong = next((place for place, key in enumerate(keys) if not isinstance(key, str)), None)
+    problems += [] if wrong is None else [Problem(file, f"entry {wrong}", "is no name of a table")]
+    return wrong is None
 
 
 def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, problems: list[Problem]) -> Table | None:
@@ -189,10 +197,8 @@ def parse_tabfact_table(file: str, key: str, content: bytes, caption: str, probl
 
     The reference reads quotes as csv does, which only matters for cells that begin with one.
     """
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        problems.append(Problem(file, key, f"is not UTF-8 ({error.reason} at byte {error.start})"))
+    text = decode(file, content, problems)
+    if text is None:
         return None
     if not text.strip():
         problems.append(Problem(file, key, "is empty"))

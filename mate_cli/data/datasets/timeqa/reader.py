@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.document_questions import DamagedEntryError, read_entries, required_text
+from mate_cli.data.datasets.entries import DamagedEntryError, part, read_entries, required_text, typed
 from mate_cli.data.datasets.passage_questions import PassageQuestion, PassageQuestions, Span
 
 
@@ -33,11 +33,24 @@ class TimeQA(PassageQuestions):
                 title = name.split("/")[2].partition("#")[0] if name.startswith("/wiki/") else ""
                 passage, question = required_text(entry, "context"), required_text(entry, "question")
                 yield PassageQuestion(name, question, passage, _spans(entry), title)
-            except (DamagedEntryError, KeyError, TypeError, ValueError) as error:
-                problems.append(Problem(file, key, f"is no question of this layout ({error!s:.60})"))
+            except DamagedEntryError as error:
+                problems.append(Problem(file, key, str(error)))
 
 
 def _spans(entry: Mapping[str, Any]) -> tuple[Span, ...]:
-    """The answers; none where nothing answers the question."""
-    places = zip(entry["targets"], entry["from"], entry["end"], strict=True)
-    return tuple(Span(str(text), int(start)) for text, start, _ in places if str(text).strip())
+    """The answers; none where nothing answers the question.
+
+    Raises:
+        DamagedEntryError: one has no place, or another length than its place.
+    """
+    texts, starts, ends = (part(entry, key, list) for key in ("targets", "from", "end"))
+    if not len(texts) == len(starts) == len(ends):
+        raise DamagedEntryError("targets, from and end are not of the same length")
+    found = []
+    for text, start, end in zip(texts, starts, ends, strict=True):
+        span = Span(typed(text, str, "a target"), typed(start, int, "its place"))
+        if typed(end, int, "its end") - span.start != len(span.text):
+            raise DamagedEntryError(f"the answer {text!r:.60} does not end at character {end}")
+        if text.strip():
+            found.append(span)
+    return tuple(found)

@@ -6,13 +6,13 @@ Learning"; salesforce/WikiSQL.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from mate_cli.data.check import Problem, is_ragged, parse_json_as
+from mate_cli.data.check import Problem, is_ragged
+from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
 from mate_cli.data.datasets.release import Release
 from mate_cli.data.datasets.wikisql.sql import TYPES, WikiSQLQuery, execute_sql
 from mate_cli.tables.example import Answer, TableExample
@@ -65,20 +65,22 @@ class WikiSQL(Release):
         tables = self._read_tables(f"{split}.tables.jsonl", damaged)
         problems += damaged
         file = self.split_files[split]
-        waiting: Counter[str] = Counter()
+        waiting: dict[str, list[str]] = {}
         examples: list[TableExample] = []
-        for line, entry in _lines(file, self.need(file), problems):
-            key = f"{split}-{line - 1}"  # the reference's id
-            table_id, question = str(entry.get("table_id")), entry.get("question")
-            if table_id not in tables:
-                waiting[table_id] += 1
-            elif not isinstance(question, str) or not question.strip():
-                problems.append(Problem(file, key, "the question is empty or no text"))
-            else:
+        for place, entry in _entries(file, self.need(file), problems):
+            key = f"{split}-{place}"  # the reference's id
+            try:
+                table_id, _ = required_text(entry, "table_id"), required_text(entry, "question")
+            except DamagedEntryError as error:
+                problems.append(Problem(file, key, str(error)))
+                continue
+            if table_id in tables:
                 examples += self._examples(key, entry, tables[table_id], split, problems)
-        for table_id, count in () if damaged else waiting.items():
-            what = f"the table of {count} question{'s' * (count > 1)} of {split} is missing"
-            problems.append(Problem(f"{split}.tables.jsonl", table_id, what))
+            else:
+                waiting.setdefault(table_id, []).append(key)
+        for table_id, keys in () if damaged else waiting.items():
+            more = f" (nor is that of {len(keys) - 1} more)" if len(keys) > 1 else ""
+            problems.append(Problem(file, keys[0], f"its table {table_id} is not in {split}.tables.jsonl{more}"))
         return examples
 
     def _examples(
@@ -112,8 +114,8 @@ class WikiSQL(Release):
     def _read_tables(self, file: str, problems: list[Problem]) -> dict[str, TypedTable]:
         """The sound tables of a split by id; a table without rows is one too."""
         tables: dict[str, TypedTable] = {}
-        for line, entry in _lines(file, self.need(file), problems):
-            table = _table(file, f"line {line}", entry, problems)
+        for place, entry in _entries(file, self.need(file), problems):
+            table = _table(file, f"line {place + 1}", entry, problems)
             if table is not None and table.table.table_id in tables:
                 problems.append(Problem(file, table.table.table_id, "the table id occurs twice"))
             elif table is not None:
@@ -121,31 +123,39 @@ class WikiSQL(Release):
         return tables
 
 
-def _lines(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON object of each line, with the line's number from 1."""
-    for line, text in enumerate(content.splitlines(), start=1):
-        entry = parse_json_as(dict, "an object", file, text, problems, f"line {line}") if text.strip() else None
-        if entry is not None:
-            yield line, entry
+def _entries(file: str, content: bytes, problems: list[Problem]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The object of each line, with the line's number from 0."""
+    known = len(problems)
+    entries = list(read_entries(file, content, problems))
+    if not entries and len(problems) == known:
+        problems.append(Problem(file, "", "is empty"))
+    for key, entry in entries:
+        kind, _, number = key.partition(" ")
+        yield int(number) - (kind == "line"), entry
 
 
-def _table(file: str, key: str, entry: Mapping[str, Any], problems: list[Problem]) -> TypedTable | None:
-    key = str(entry.get("id", key))
+def _table(file: str, line: str, entry: Mapping[str, Any], problems: list[Problem]) -> TypedTable | None:
+    key = entry.get("id")
     header, types, rows = (entry.get(name) for name in ("header", "types", "rows"))
-    if not isinstance(header, list) or not isinstance(types, list) or not isinstance(rows, list):
+    if not isinstance(key, str) or not key.strip():
+        problems.append(Problem(file, line, "id is missing, empty or no text"))
+    elif not isinstance(header, list) or not isinstance(types, list) or not isinstance(rows, list):
         problems.append(Problem(file, key, "should have id, header, types and rows"))
+    elif not all(isinstance(name, str) for name in header):
+        problems.append(Problem(file, key, "a name in its header is no text"))
     elif len(types) != len(header) or not all(kind in TYPES for kind in types):
         problems.append(Problem(file, key, f"should have a type (text or real) for each of {len(header)} columns"))
-    elif not all(isinstance(row, list) for row in rows):
-        problems.append(Problem(file, key, "a row is no list of cells"))
+    elif not all(isinstance(row, list) and all(isinstance(cell, CELLS) for cell in row) for row in rows):
+        problems.append(Problem(file, key, "a row is no list of texts and numbers"))
     elif not is_ragged(file, key, header, rows, problems):
         texts = [["" if value is None else str(value) for value in row] for row in rows]
         body = tuple(tuple(map(_cell, row)) for row in texts)
-        table = Table(key, tuple(Cell(str(name)) for name in header), body)
+        table = Table(key, tuple(map(Cell, header)), body)
         return TypedTable(table, texts, tuple(types), CellFinder(table))
     return None
 
 
+CELLS = (str, int, float, type(None))
 _cell = lru_cache(maxsize=1 << 16)(Cell)  # the same few texts fill many cells
 
 

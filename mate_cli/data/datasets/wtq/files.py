@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mate_cli.data.check import Problem
-from mate_cli.data.datasets.csv_tables import decode
+from mate_cli.data.datasets.csv_tables import decode, open_end
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "p": "|"}
@@ -39,10 +39,13 @@ def rows(
     text = decode(file, content, problems)
     if text is None:
         return
+    if not text.strip():
+        problems.append(Problem(file, "", "is empty"))
+        return
     header, *lines = (line.removesuffix("\r").split("\t") for line in text.removesuffix("\n").split("\n"))
     absent = [name for name in wanted if name not in header]
     if absent:
-        problems.append(Problem(file, "", f"has no column {', '.join(absent)}, but {', '.join(header)[:200]}"))
+        problems.append(Problem(file, "", f"line 1 has no column {', '.join(absent)}, but {', '.join(header)[:200]}"))
         return
     places = {name: header.index(name) for name in wanted}
     for number, fields in enumerate(lines, 2):
@@ -53,3 +56,5 @@ def rows(
             if suspicions is not None and len(fields) > len(header):
                 suspicions.append(Problem(file, f"line {number}", f"has {len(fields)} fields, not {len(header)}"))
             yield {name: fields[place] for name, place in places.items()}
+    if suspicions is not None and (not lines or len(lines[-1]) == len(header)):
+        suspicions += open_end(file, text)

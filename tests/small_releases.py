@@ -1,0 +1,602 @@
+"""Small releases of every dataset, and what of their files a check has to look at."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import music_questions
+from table_releases import WIKISQL, WIKISQL_TABLES, write_original_tabfact, write_sqa, write_tabfact, write_wtq
+
+from mate_cli.data.datasets.hotpotqa.reader import HotpotQA
+from mate_cli.data.datasets.hybridqa.reader import HybridQA
+from mate_cli.data.datasets.logiqa.reader import LogiQa
+from mate_cli.data.datasets.mrqa.reader import MRQA
+from mate_cli.data.datasets.musique.reader import MuSiQue
+from mate_cli.data.datasets.nq_short.reader import NaturalQuestionsShort
+from mate_cli.data.datasets.qamr.reader import QAMR
+from mate_cli.data.datasets.reclor.reader import ReClor
+from mate_cli.data.datasets.spider.reader import Spider
+from mate_cli.data.datasets.sqa.reader import SQA
+from mate_cli.data.datasets.squad.reader import SQuAD
+from mate_cli.data.datasets.squadshifts.reader import SquadShifts
+from mate_cli.data.datasets.tabfact.reader import TabFact
+from mate_cli.data.datasets.timeqa.reader import TimeQA
+from mate_cli.data.datasets.tydiqa.reader import TyDiQA
+from mate_cli.data.datasets.wikisql.reader import WikiSQL
+from mate_cli.data.datasets.wtq.reader import WikiTableQuestions
+
+Change = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a small release.
+
+    Args:
+        value: of JSON, or of JSON lines, a list; None for other files, whose text is there already.
+        unread: keys that no reader needs, as `key` or `outer.key`.
+        optional: keys that may be missing, or null, but not of another type.
+        wrong: changes of the value that a check names, by what they are.
+        open_end: may end anywhere.
+        as_one: whether a part of it is not told from the whole, so that only the file is named.
+        by_id: whether the keys of the value are ids, which may be absent.
+    """
+
+    value: Any = None
+    unread: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    wrong: dict[str, Change] = field(default_factory=dict)
+    open_end: bool = False
+    as_one: bool = False
+    by_id: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A small release: its reader, its files by name, and what writes those that have no value."""
+
+    reader: Callable[..., Any]
+    files: dict[str, File]
+    writer: Callable[[Path], Path] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def write(self, root: Path) -> Path:
+        """Write all of it."""
+        root.mkdir(parents=True, exist_ok=True)
+        if self.writer:
+            self.writer(root)
+        for name, file in self.files.items():
+            if file.value is not None:
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_bytes(content(name, file.value))
+        return root
+
+
+def content(name: str, value: Any) -> bytes:
+    """A value as JSON with one key a line, or as JSON lines."""
+    if ".jsonl" in name or (name.endswith(".txt") and isinstance(value, list)):
+        return "".join(json.dumps(one) + "\n" for one in value).encode()
+    return json.dumps(value, indent=1).encode()
+
+
+def keys(*names: str) -> frozenset[str]:
+    return frozenset(names)
+
+
+PASSAGE = "Ann was born in Oslo. Oslo is cold, and Ann left Oslo in 1901."
+OTHER = "The Alva is a river. It is cold and leads to Rome."
+
+
+def squad(*names: str) -> dict:
+    split = f" {names[0]}."
+
+    def asked(name, text, start, answer):
+        return {"id": name, "question": text, "answers": [{"answer_start": start, "text": answer}]}
+
+    first = [asked(names[0], "where was Ann born?", 16, "Oslo"), asked(names[1], "when?", 57, "1901")]
+    second = [asked(names[2], "what is the Alva?", 12, "a river")]
+    return {
+        "data": [
+            {"title": "Ann_Lee", "paragraphs": [{"context": PASSAGE + split, "qas": first}]},
+            {"title": "Alva", "paragraphs": [{"context": OTHER + split, "qas": second}]},
+        ],
+        "version": "1",
+    }
+
+
+def first_question(value):
+    return value["data"][0]["paragraphs"][0]["qas"][0]
+
+
+SQUAD_UNREAD, SQUAD_OPTIONAL = keys("version"), keys("title")
+SQUAD_WRONG: dict[str, Change] = {
+    "an answer elsewhere": lambda value: first_question(value)["answers"][0].update(text="Rome"),
+    "a place out of range": lambda value: first_question(value)["answers"][0].update(answer_start=999),
+    "a place below zero": lambda value: first_question(value)["answers"][0].update(answer_start=-46),
+    "an id twice": lambda value: value["data"][1]["paragraphs"][0]["qas"][0].update(id=first_question(value)["id"]),
+    "an empty context": lambda value: value["data"][1]["paragraphs"][0].update(context=""),
+}
+
+
+def squad_file(*names: str, twice: bool = True) -> File:
+    wrong = {name: change for name, change in SQUAD_WRONG.items() if twice or name != "an id twice"}
+    return File(squad(*names), SQUAD_UNREAD, SQUAD_OPTIONAL, wrong)
+
+
+def timeqa(name, question, passage, *answers):
+    places = [passage.index(text) if text else 0 for text in answers]
+    ends = [place + len(text) for place, text in zip(places, answers, strict=True)]
+    found = {"idx": name, "question": question, "context": passage, "targets": list(answers), "from": places}
+    return {**found, "end": ends, "paragraphs": [{"title": "t", "text": passage}]}
+
+
+TIMEQA = [
+    timeqa("/wiki/Ann#P1#0", "where was Ann in 1901?", PASSAGE, "Oslo"),
+    timeqa("/wiki/Ann#P1#1", "where was Ann in 1950?", PASSAGE, ""),
+    timeqa("/wiki/Alva#P1#0", "what was it?", OTHER, "a river"),
+]
+QED = [
+    {
+        "question_text": f"where was {who} born",
+        "paragraph_text": PASSAGE,
+        "title_text": who,
+        "original_nq_answers": [[{"start": 16, "end": 20, "string": "Oslo"}]],
+        "annotation": {"referential_equalities": []},
+        "example_id": number,
+    }
+    for number, who in enumerate(("ann", "lee", "she"))
+]
+ORACLE = [
+    {"question": f"who left {n}", "answers": ["Ann", "A. Lee"], "ctxs": [{"title": "T", "text": PASSAGE}]}
+    for n in range(3)
+]
+SWAP = [{"context": f"<P> It was Rome {n} . </P>", "question": f"what was it {n}", "answer": "Rome"} for n in range(3)]
+
+
+def mrqa(name, question, passage, answer):
+    begin = passage.index(answer)
+    span = {"text": answer, "char_spans": [[begin, begin + len(answer) - 1]], "token_spans": [[0, 0]]}
+    return {
+        "id": "",
+        "context": passage,
+        "context_tokens": [["x", 0]],
+        "qas": [
+            {
+                "qid": name,
+                "question": question,
+                "question_tokens": [["x", 0]],
+                "answers": [answer],
+                "detected_answers": [span],
+            }
+        ],
+    }
+
+
+MRQA_UNREAD = keys("id", "context_tokens", "question_tokens", "token_spans")
+MRQA_LINES = [
+    {"header": {"dataset": "NaturalQuestions", "split": "train"}},
+    mrqa("m0", "where was Ann born", PASSAGE, "Oslo"),
+    mrqa("m1", "what is the Alva", OTHER, "a river"),
+    mrqa("m2", "where does it lead", OTHER, "Rome"),
+]
+
+
+def spans(lines, place=0):
+    return lines[place + 1]["qas"][0]["detected_answers"][0]["char_spans"]
+
+
+def hotpotqa(number, answer="Oslo"):
+    return {
+        "_id": f"q{number}",
+        "question": f"where was the author of Alva {number} born?",
+        "answer": answer,
+        "type": "bridge",
+        "level": "hard",
+        "supporting_facts": [["Ann Lee", 1], ["Alva (novel)", 0]],
+        "context": [
+            ["Ann Lee", ["Ann Lee writes.", " She was born in Oslo."]],
+            ["Rivers", ["The Alva is cold."]],
+            ["Alva (novel)", ["Alva is a novel by Ann Lee."]],
+        ],
+    }
+
+
+def graph(number):
+    return {
+        "qid": f"q{number}",
+        "question": f"where was the author of Alva {number} born?",
+        "node": [
+            {"full_name": "Ann_Lee", "context": ["born", "in", "os", "##lo"], "is_ans": 1, "spans": [[2, 3]]},
+            {"name": "Alva", "context": ["a", "novel"], "is_ans": 0, "spans": []},
+        ],
+        "edge": [{"start": 1, "end": 0, "sent": "by Ann Lee"}],
+    }
+
+
+def musique(number):
+    return {
+        "id": f"2hop__{number}_1",
+        "question": f"who {number}?",
+        "answer": "Ann Lee",
+        "answer_aliases": ["A. Lee"],
+        "answerable": True,
+        "question_decomposition": [{"id": 1, "question": "x", "answer": "y", "paragraph_support_idx": 0}],
+        "paragraphs": [
+            {"idx": 0, "title": "Alva", "paragraph_text": "By Ann Lee.", "is_supporting": True},
+            {"idx": 1, "title": "Oslo", "paragraph_text": "A town.", "is_supporting": False},
+        ],
+    }
+
+
+def reclor(name):
+    texts = {"context": f"All cats sleep, {name}.", "question": "Which follows?"}
+    return {**texts, "answers": ["Tom", "No cat", "Dogs", "Rain"], "label": 1, "id_string": name}
+
+
+def logiqa(number):
+    texts = {"text": f"All cats sleep, {number}.", "question": "Which follows?"}
+    return {"id": number, "answer": 1, **texts, "options": ["Tom", "No cat", "Dogs", "Rain"], "type": {}}
+
+
+LOGIQA_1 = "".join(f"\nb\nAll cats sleep, {n}.\nWhat follows?\nA.Tom\nB.No cat\nC.Dogs\nD.Rain\n" for n in range(3))
+
+
+def write_logiqa_1(root: Path) -> Path:
+    for name in ("Train", "Eval", "Test"):
+        (root / f"{name}.txt").write_text(LOGIQA_1, encoding="utf-8", newline="")
+    return root
+
+
+SENTENCES = "s1\tAnn was born in Oslo -LRB- Norway -RRB- .\ns2\tThe Alva is cold .\ns3\tBern was hot .\n"
+
+
+def write_qamr(root: Path) -> Path:
+    (root / "filtered").mkdir()
+    (root / "wiki-sentences.tsv").write_text(SENTENCES)
+    rows = {
+        "train": [
+            ("s1", "Ann", "w1", "0", "Oslo", "where was Ann born?", "4", "2:4", "1:4"),
+            ("s2", "Alva", "w1", "1", "cold", "what is cold?", "0 1", "3:0 1", "4:1"),
+            ("s2", "Alva", "w1", "2", "cold", "how is it?", "3", "3:3", "5:3"),
+        ],
+        "test": [("s3", "Bern", "w1", str(n), "Bern", f"what was hot ({n})?", "0", "3:0", "4:0") for n in range(3)],
+    }
+    for split, some in rows.items():
+        lines = "".join("\t".join(row) + "\n" for row in some)
+        (root / "filtered" / f"{split}.tsv").write_text(lines, newline="")
+    return root
+
+
+HYBRIDQA_TABLE = {
+    "title": "Winners",
+    "section_title": "",
+    "section_text": "",
+    "intro": "",
+    "url": "u",
+    "uid": "Winners_0",
+    "header": [["Year", []], ["Player", []]],
+    "data": [[["1975", []], ["Ann Lee", ["/wiki/Ann_Lee"]]], [["1980", []], ["Bob", ["/wiki/Bob"]]]],
+}
+
+
+def hybridqa(name, node=True):
+    plain = {"question_id": name, "question": f"who won, {name}?", "table_id": "Winners_0", "answer-text": "Ann Lee"}
+    place = {"answer-node": [["Ann Lee", [0, 1], None, "table"]]} if node else {}
+    return plain | {"question_postag": "WP VBD"} | place
+
+
+def hybridqa_files() -> dict[str, File]:
+    found = {
+        "tables_tok/Winners_0.json": File(
+            HYBRIDQA_TABLE,
+            unread=keys("url", "uid"),
+            optional=keys("title", "section_title", "section_text", "intro"),
+            wrong={"a ragged row": lambda value: value["data"][0].pop()},
+            as_one=True,
+        ),
+        "request_tok/Winners_0.json": File({"/wiki/Ann_Lee": "Born in Oslo .", "/wiki/Bob": "He boxes ."}),
+    }
+    for split, name in (("train", "t"), ("dev", "d")):
+        traced = [hybridqa(f"{name}{n}") for n in range(3)]
+        unread = keys("question_postag", "2")
+        wrong: dict[str, Change] = {
+            "a node out of range": lambda value: value[1]["answer-node"][0][1].__setitem__(0, 7),
+            "a node below zero": lambda value: value[1]["answer-node"][0][1].__setitem__(1, -1),
+        }
+        found[f"released_data/{split}.traced.json"] = File(
+            traced, unread | keys("question", "table_id", "answer-text", "0.0"), keys("answer-node"), wrong
+        )
+        found[f"released_data/{split}.json"] = File(
+            [hybridqa(f"{name}{n}", node=False) for n in range(3)],
+            unread,
+            wrong={
+                "an id twice": lambda value: value[1].update(question_id=value[0]["question_id"]),
+                "no such table": lambda value: value[1].update(table_id="Losers_0"),
+            },
+        )
+    return found
+
+
+def wikisql_questions(split: str) -> list[dict]:
+    return [
+        {"phase": 1, "table_id": table, "question": question, "sql": copy.deepcopy(sql)}
+        for table, question, sql in WIKISQL[split]
+        if table == "1-1-1"
+        for question in (question, f"{question} again")
+    ]
+
+
+def wikisql_tables(**wrong: Change) -> File:
+    tables = [{"id": name, **copy.deepcopy(WIKISQL_TABLES["1-1-1"])} for name in ("1-1-1", "1-1-3")]
+    cells = keys(*(f"rows.{column}" for column in range(4)))  # of texts and numbers, or empty
+    return File(tables, unread=cells, wrong=wrong)
+
+
+def parsed_questions() -> list[dict]:
+    count = {
+        "from": {"table_units": [["table_unit", 0]], "conds": []},
+        "select": [False, [[3, [0, [0, 0, False], None]]]],
+        **{key: [] for key in ("where", "groupBy", "having", "orderBy")},
+        **dict.fromkeys(("limit", "intersect", "union", "except")),
+    }
+    asked = ("how many singers?", "how many people sing?", "count singers")
+    plain = {"db_id": "music", "query": "SELECT count(*) FROM singer"}
+    return [{**plain, "question": text, "sql": copy.deepcopy(count)} for text in asked]
+
+
+def sql_of(value):
+    return value[1]["sql"]
+
+
+TABFACT_WRONG: dict[str, Change] = {
+    "a label out of range": lambda value: value["2-1-1.html.csv"][1].__setitem__(0, 2),
+    "no such table": lambda value: value.update({"2-9-9.html.csv": value.pop("2-1-1.html.csv")}),
+    "a label too few": lambda value: value["2-1-1.html.csv"][1].pop(),
+}
+HOTPOTQA_WRONG: dict[str, Change] = {
+    "an id twice": lambda value: value[1].update(_id="q0"),
+    "facts of no paragraph": lambda value: value[1].update(supporting_facts=[["Nobody", 0]]),
+    "a sentence below zero": lambda value: value[1]["supporting_facts"][0].__setitem__(1, -1),
+    "an empty answer": lambda value: value[1].update(answer=" "),
+}
+
+SAMPLES: dict[str, Sample] = {
+    "squad": Sample(SQuAD, {"train-v1.1.json": squad_file("a", "b", "c"), "dev-v1.1.json": squad_file("d", "e", "f")}),
+    "squadshifts": Sample(
+        SquadShifts,
+        {"new_wiki_v1.0.json": squad_file("a", "b", "c"), "reddit_v1.0.json": squad_file("d", "e", "f")},
+        options={"held_out": 0.5},
+    ),
+    "tydiqa": Sample(
+        TyDiQA,
+        {
+            "tydiqa.goldp.en.train.json": squad_file("english-a", "english-b", "english-c"),
+            "tydiqa.goldp.en.dev.json": squad_file("english-d", "english-e", "english-f"),
+        },
+        options={"held_out": 0},
+    ),
+    "timeqa": Sample(
+        TimeQA,
+        {
+            f"human_train.{level}.jsonl": File(
+                [{**one, "question": f"{level}: {one['question']}"} for one in TIMEQA],
+                unread=keys("paragraphs"),
+                wrong={
+                    "an answer elsewhere": lambda value: value[0].update(targets=["Rome"]),
+                    "a place out of range": lambda value: value[0].update({"from": [999]}),
+                    "an end out of range": lambda value: value[0].update(end=[999]),
+                    "a place too few": lambda value: value[0].update({"from": []}),
+                    "an id twice": lambda value: value[1].update(idx=value[0]["idx"]),
+                },
+            )
+            for level in ("easy", "hard")
+        },
+        options={"held_out": 0.5},
+    ),
+    "qamr": Sample(
+        QAMR,
+        {name: File() for name in ("filtered/train.tsv", "filtered/test.tsv")}
+        | {"wiki-sentences.tsv": File(open_end=True)},
+        write_qamr,
+    ),
+    "nq_short": Sample(
+        NaturalQuestionsShort,
+        {
+            "qed-dev.jsonlines": File(
+                QED,
+                unread=keys("annotation", "example_id"),
+                optional=keys("title_text"),
+                wrong={
+                    "an answer elsewhere": lambda value: value[1]["original_nq_answers"][0][0].update(string="Rome"),
+                    "a place out of range": lambda value: value[1]["original_nq_answers"][0][0].update(start=999),
+                    "an end out of range": lambda value: value[1]["original_nq_answers"][0][0].update(end=999),
+                },
+            ),
+            "nq-open-oracle.jsonl": File(
+                ORACLE,
+                optional=keys("ctxs.title"),
+                wrong={"an answer elsewhere": lambda value: value[1].update(answers=["Rome"])},
+            ),
+            "nq-swap/train.json": File(
+                SWAP, wrong={"an answer elsewhere": lambda value: value[1].update(answer="Oslo")}
+            ),
+        },
+        options={"held_out": 0},
+    ),
+    "mrqa": Sample(
+        MRQA,
+        {
+            "train/NaturalQuestionsShort.jsonl": File(
+                MRQA_LINES,
+                unread=MRQA_UNREAD | keys("header", "0"),
+                wrong={
+                    "a place out of range": lambda value: spans(value).__setitem__(0, [999, 1002]),
+                    "places below zero": lambda value: spans(value).__setitem__(0, [-5, -1]),
+                    "an end before its begin": lambda value: spans(value).__setitem__(0, [16, 3]),
+                    "an answer elsewhere": lambda value: value[1]["qas"][0]["detected_answers"][0].update(text="Rome"),
+                    "an id twice": lambda value: value[2]["qas"][0].update(qid="m0"),
+                },
+            ),
+            "dev/NaturalQuestionsShort.jsonl": File(
+                [mrqa(f"d{n}", "where", f"Bern {n} is a town.", "Bern") for n in range(2)], unread=MRQA_UNREAD
+            ),
+        },
+    ),
+    "hybridqa": Sample(HybridQA, hybridqa_files()),
+    "wtq": Sample(
+        WikiTableQuestions,
+        {"data/random-split-1-train.tsv": File(), "csv/200-csv/1.csv": File(as_one=True)},
+        write_wtq,
+    ),
+    "sqa": Sample(SQA, {"random-split-1-train.tsv": File(), "table_csv/203_1.csv": File(as_one=True)}, write_sqa),
+    "tabfact": Sample(
+        TabFact,
+        {
+            "tokenized_data/train_examples.json": File(
+                {"2-1-1.html.csv": [["ann lee score 3", "bob score 4"], [1, 0], "players"]},
+                wrong=TABFACT_WRONG,
+                by_id=True,
+            ),
+            "data/all_csv/2-1-1.html.csv": File(as_one=True, open_end=True),
+            "data/simple_ids.json": File(["2-1-1.html.csv"], open_end=True),
+        },
+        write_tabfact,
+    ),
+    "tabfact_original": Sample(
+        TabFact,
+        {
+            "collected_data/r1_training_all.json": File(
+                {"2-1-1.html.csv": [["Ann Lee scored 3.", "Bob scored 4."], [1, 0], "players"]},
+                wrong={"a label out of range": TABFACT_WRONG["a label out of range"]},
+            ),
+            "data/train_id.json": File(
+                ["2-1-1.html.csv"],
+                wrong={
+                    "no such table": lambda value: value.append("2-9-9.html.csv"),
+                    "an id twice": lambda value: value.append(value[0]),
+                },
+            ),
+        },
+        write_original_tabfact,
+    ),
+    "wikisql": Sample(
+        WikiSQL,
+        {
+            "train.jsonl": File(
+                wikisql_questions("train"),
+                unread=keys("phase", "conds.2"),
+                wrong={
+                    "no such column": lambda value: value[1]["sql"].update(sel=4),
+                    "no such aggregation": lambda value: value[1]["sql"].update(agg=6),
+                    "no such operator": lambda value: value[1]["sql"]["conds"][0].__setitem__(1, 3),
+                    "no such table": lambda value: value[1].update(table_id="9-9-9"),
+                },
+            ),
+            "train.tables.jsonl": wikisql_tables(
+                a_list_for_a_cell=lambda value: value[0]["rows"][1].__setitem__(0, ["Ann Lee"]),
+                no_such_type=lambda value: value[0]["types"].__setitem__(0, "date"),
+                a_cell_too_few=lambda value: value[0]["rows"][1].pop(),
+                an_id_twice=lambda value: value[1].update(id=value[0]["id"]),
+            ),
+            "dev.jsonl": File(wikisql_questions("dev"), unread=keys("phase", "conds.2")),
+            "dev.tables.jsonl": wikisql_tables(),
+        },
+    ),
+    "spider": Sample(
+        Spider,
+        {
+            "train_spider.json": File(
+                parsed_questions(),
+                optional=keys("sql"),
+                wrong={
+                    "no such database": lambda value: value[1].update(db_id="films"),
+                    "no such column": lambda value: sql_of(value)["select"][1][0][1][1].__setitem__(1, 99),
+                    "no such table": lambda value: sql_of(value)["from"]["table_units"][0].__setitem__(1, 9),
+                    "no such aggregate": lambda value: sql_of(value)["select"][1][0].__setitem__(0, 9),
+                },
+            ),
+            "dev.json": File(parsed_questions(), optional=keys("sql")),
+            "tables.json": File(
+                [music_questions.ENTRY],
+                unread=keys("primary_keys"),
+                wrong={
+                    "no primary keys": lambda value: value[0].pop("primary_keys"),
+                    "no such primary key": lambda value: value[0].update(primary_keys=[99]),
+                    "no such key": lambda value: value[0]["foreign_keys"].append([99, 1]),
+                    "a column of no table": lambda value: value[0]["column_names"][1].__setitem__(0, 9),
+                    "an id twice": lambda value: value.append(copy.deepcopy(value[0])),
+                    "a type too few": lambda value: value[0]["column_types"].pop(),
+                },
+            ),
+        },
+    ),
+    "hotpotqa": Sample(
+        HotpotQA,
+        {
+            "train.json": File(list(map(hotpotqa, range(3))), optional=keys("type", "level"), wrong=HOTPOTQA_WRONG),
+            "dev.jsonl": File(list(map(hotpotqa, range(3, 6))), optional=keys("type", "level"), wrong={}),
+        },
+        options={"train_file": "train.json", "dev_file": "dev.jsonl", "test_file": None},
+    ),
+    "hotpotqa_graphs": Sample(
+        HotpotQA,
+        {
+            "train.jsonl": File(
+                list(map(graph, range(3))),
+                optional=keys("edge", "full_name", "name", "sent", "is_ans", "spans"),
+                wrong={
+                    "an id twice": lambda value: value[1].update(qid="q0"),
+                    "an edge to nothing": lambda value: value[1]["edge"][0].update(end=7),
+                    "an edge below zero": lambda value: value[1]["edge"][0].update(start=-1),
+                    "a span out of range": lambda value: value[1]["node"][0].update(spans=[[2, 9]]),
+                },
+            )
+        },
+        options={"train_file": "train.jsonl", "dev_file": None, "test_file": None},
+    ),
+    "musique": Sample(
+        MuSiQue,
+        {
+            "train.jsonl": File(
+                list(map(musique, range(3))),
+                unread=keys("question_decomposition", "idx"),
+                optional=keys("answerable", "answer_aliases"),
+                wrong={
+                    "an id twice": lambda value: value[1].update(id=value[0]["id"]),
+                    "no paragraph supports": lambda value: value[1]["paragraphs"][0].update(is_supporting=False),
+                },
+            )
+        },
+        options={"train_file": "train.jsonl", "dev_file": None, "test_file": None},
+    ),
+    "reclor": Sample(
+        ReClor,
+        {
+            f"{name}.json": File(
+                [reclor(f"{name}{n}") for n in range(3)],
+                wrong={
+                    "a label out of range": lambda value: value[1].update(label=4),
+                    "a label below zero": lambda value: value[1].update(label=-1),
+                    "an id twice": lambda value: value[1].update(id_string=value[0]["id_string"]),
+                },
+            )
+            for name in ("train", "val")
+        },
+    ),
+    "logiqa_2": Sample(
+        LogiQa,
+        {
+            f"{name}.txt": File(
+                list(map(logiqa, range(3))),
+                unread=keys("id", "type"),
+                wrong={"a label out of range": lambda value: value[1].update(answer=4)},
+            )
+            for name in ("train", "dev")
+        },
+        options={"version": "2.0"},
+    ),
+    "logiqa_1": Sample(LogiQa, {"Eval.txt": File(open_end=True)}, write_logiqa_1, {"version": "1.0"}),
+}
