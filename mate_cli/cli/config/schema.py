@@ -5,7 +5,7 @@ One class per command, one field per top-level key. A part with a `_target_` is 
 
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from mate_cli.pipelines.plan import After
 from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
@@ -110,8 +110,6 @@ class Compare(Section):
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
-    watch: bool
-    watch_seconds: PositiveFloat
     wandb: bool
     logger: Logger
     html: str | None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.costs import recorded_costs
 from mate_cli.reports.compare.disagreements import disagreements
 from mate_cli.reports.compare.grouping import FIELDS
@@ -16,7 +17,7 @@ from mate_cli.reports.format import plural
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.plots.figures import MOST_BARS, MOST_CURVES, curve_frames
 from mate_cli.reports.plots.learning_curves import CurveFrame
-from mate_cli.reports.view import View, report_sections
+from mate_cli.reports.view import View
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.tracking import open_wandb
 
@@ -77,7 +78,7 @@ def best(report: Report) -> dict[str, Any]:
 
 def sheets(report: Report) -> Iterator[Sheet]:
     """Yields the tables: those of every section, runs, and questions on which configurations disagree."""
-    for _, section in report_sections(report):
+    for section in report_sections(report):
         yield from (view_sheet(view, section.name) for view in section.tables)
     yield runs_sheet(report)
     if (asked := questions_sheet(report)).rows:

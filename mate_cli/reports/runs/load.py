@@ -15,8 +15,8 @@ from typing import Any, TypeGuard
 
 from mate_cli.errors import RunError
 from mate_cli.files.door import short_reason
-from mate_cli.files.plain import MAX_SIZE, open_file, read_object, read_yaml
-from mate_cli.runs.record import MAX_RECORD
+from mate_cli.files.plain import MAX_SIZE, open_file, read_yaml
+from mate_cli.runs.record import read_entries
 
 STATUSES = ("finished", "running", "interrupted", "failed")
 LARGEST = 10**300
@@ -166,7 +166,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
     """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
     record_file = folder / "record.json"
     try:
-        record = load_record(record_file, warnings)
+        record = load_record(folder, warnings)
     except RunError as error:
         warnings.append(f"{clean(record_file)}: left out, {clean(error.problem)}")
         return None
@@ -191,13 +191,13 @@ def unreadable(folder: Path) -> Iterator[str]:
             yield f"{clean(file)}: left out, {short_reason(error)}"
 
 
-def load_record(file: Path, warnings: list[str]) -> dict[str, Any]:
-    """Reads record.json; of what no run writes, as a name of a million letters, the field is named and the rest shown.
+def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
+    """Read record.json; of what no run writes, as a name of a million letters, the field is named and the rest shown.
 
     Raises:
         RunError: the file is missing, damaged, too large, or holds something else.
     """
-    content = read_object(file, RunError, "", "cannot be read", largest=MAX_RECORD)
+    content = read_entries(folder, "cannot be read", "")
     record: dict[str, Any] = {}
     odd: list[str] = []
     for key, value in content.items():
@@ -205,7 +205,9 @@ def load_record(file: Path, warnings: list[str]) -> dict[str, Any]:
             record[key], wrong = tidied(value)
             odd += [f"{clean(key)} {wrong}"] * bool(wrong)
     if odd:
-        warnings.append(f"{clean(file)}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}")
+        warnings.append(
+            f"{clean(folder / 'record.json')}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}"
+        )
     return record
 
 

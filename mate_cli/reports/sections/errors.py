@@ -9,7 +9,6 @@ from mate_cli.reports.compare.errors import ErrorRow, error_rows, error_shares, 
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
-PLACE = 60
 MOST_ROWS = 30
 NOTES = (
     "percent of the wrong answers, all seeds together",

@@ -7,7 +7,6 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.plots.growth import growth_figure
 from mate_cli.reports.view import ReportSection, View
 
-PLACE = 50
 NOTES = (
     "configurations that differ only in how many examples they learnt from are one line: the mean over seeds, bars are "
     "the standard deviation",

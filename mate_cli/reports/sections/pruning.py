@@ -7,7 +7,6 @@ from mate_cli.reports.plots.figures import margin_frames
 from mate_cli.reports.plots.score_margins import MarginFrame, score_margins
 from mate_cli.reports.view import ReportSection, View
 
-PLACE = 70
 NOTES = (
     "each question's answer against the tokens of its table that are kept, by what the pruning network says of them",
     "to the right of 0 answers are told from the rest",

@@ -7,7 +7,6 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell
 
-PLACE = 20
 COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "p of runs", "Questions", "Runs")))
 
 

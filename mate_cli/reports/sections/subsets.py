@@ -17,7 +17,6 @@ from mate_cli.reports.page.page_data import datasets_of, score_names
 from mate_cli.reports.sections.results import result_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
-PLACE = 40
 MOST_ROWS = 12
 Members = Sequence[tuple[int, Configuration]]
 """Configurations of one data set, each with its place among all."""

@@ -7,12 +7,13 @@ import os
 from rich.text import Text
 
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal.details import settings_view, unfinished_view
 from mate_cli.reports.terminal.views import print_views
-from mate_cli.reports.view import Mark, report_sections, sentences
+from mate_cli.reports.view import Mark, sentences
 from mate_cli.terminal.console import Console
 
 WIDEST = 120
@@ -31,7 +32,7 @@ def print_report(report: Report, console: Console) -> None:
     """Prints a whole comparison."""
     for warning in report.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
-    for _, section in report_sections(report):
+    for section in report_sections(report):
         print_views(section.tables, console, section.said)
     console.print(settings_view(report), "")
     if report.unfinished:
