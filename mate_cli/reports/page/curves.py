@@ -10,7 +10,7 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.page.page_data import curve_data
 from mate_cli.reports.plots.figures import MOST_FIGURES, MOST_REPEATS, Drawn, curve_frame, curve_names, read_logs
 from mate_cli.reports.plots.learning_curves import learning_curves
-from mate_cli.reports.view import ReportSection
+from mate_cli.reports.view import ReportSection, sentences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,10 +40,11 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
             "datasets": list(enumerate(data["datasets"])),
             "published": any(any(metric["lines"]) for metric in data["metrics"]),
             "first": STILL_CURVES,
+            "note": sentences(NOTES),
             "still": lambda: still_figure(drawn, names),
         }
 
-    return ReportSection("curves", "Learning curves", "Curves", (), NOTES, hint, "curves.html", content)
+    return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves.html", content=content)
 
 
 def still_figure(drawn: Sequence[Drawn], names: Sequence[str]) -> Figure:

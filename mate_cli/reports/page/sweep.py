@@ -12,7 +12,7 @@ from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import IGNORED, TARGET, Configuration, differing_settings, settings
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.tables import dataset_of
-from mate_cli.reports.view import ReportSection
+from mate_cli.reports.view import ReportSection, sentences
 
 FEWEST_RUNS, MOST_PANELS, MOST_VALUES, FAR = 4, 6, 8, 10
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
@@ -70,9 +70,9 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
 
     def content() -> Mapping[str, Any] | None:
         parts = list(dataset_plots(report, MetricName.parse(report.metric or "")))
-        return {"parts": parts} if parts else None
+        return {"parts": parts, "note": sentences(NOTES)} if parts else None
 
-    return ReportSection("sweep", "Scores by setting", "Sweep", (), NOTES, template="sweep.html", content=content)
+    return ReportSection("sweep", "Scores by setting", "Sweep", template="sweep.html", content=content)
 
 
 def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, list[Plot]]]:
