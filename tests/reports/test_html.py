@@ -177,7 +177,7 @@ def test_one_run_without_anything(tmp_path):
 
 def test_many_configurations_are_limited_with_a_note(tmp_path):
     for number in range(35):
-        build_run(tmp_path / f"{number}", model=f"model{number}", metrics={"test/em": number / 100}, steps=4)
+        build_run(tmp_path / f"{number}", model=f"model{number}", metrics={"dev/em": number / 100}, steps=4)
     page = Page(render_page(build_report([tmp_path]), tmp_path))
     text = " ".join(page.texts)
     assert "best 24 of 35 configurations" in text

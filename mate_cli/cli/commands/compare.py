@@ -61,7 +61,7 @@ def run(cfg: Compare) -> None:
         against=cfg.against,
         cache=Path(cfg.paths.cache).expanduser(),
     )
-    print_report(report, console)
+    print_report(report, console, brief=cfg.sections == "brief")
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
     if cfg.wandb:

@@ -110,6 +110,7 @@ class Compare(Section):
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
+    sections: Literal["brief", "all"]
     wandb: bool
     logger: Logger
     html: str | None

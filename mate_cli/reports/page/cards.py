@@ -33,10 +33,10 @@ def summary_cards(report: Report) -> list[Card]:
 
 def best_card(report: Report) -> Card:
     """Return the winner by the main metric."""
-    if report.metric is None or (summary := report.groups[0].summary(report.metric)) is None:
-        return Card("Best", NOTHING, "no finished run has a metric")
-    metric = MetricName.parse(report.metric)
     best = report.groups[0]
+    if report.ranked_by is None or (summary := best.summary(report.ranked_by)) is None:
+        return Card("Best", NOTHING, "no finished run has a score on dev")
+    metric = MetricName.parse(report.ranked_by)
     several = len({dataset_of(group) for group in report.groups}) > 1
     place = f" on {dataset_of(best)}" if several and dataset_of(best) else ""
     spread = spread_text(summary, metric)

@@ -14,7 +14,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Returns the tables; without any, a section that says nothing yet."""
     tables = report.tables
     if wide:
-        tables = tuple(result_tables(report.groups, report.metric, published=bool(report.published), wide=True))
+        tables = tuple(result_tables(report.groups, published=bool(report.published), wide=True))
     views = tuple(result_view(table, wide=wide) for table in tables)
     return ReportSection("results", "Results", "Results", views, content=lambda: {"note": reading_notes(report)})
 
