@@ -25,7 +25,6 @@ tfidf baseline      24.0      36.0      48.0
 published
 PointR + MATE       80.1      89.2      91.5
 PointR + TAPAS      80.1      89.5      91.4
-- row heads         78.3      87.7      90.3
 
 Cost and status
                            Examples        Wall   Peak
@@ -43,7 +42,7 @@ tapas2     2  failed  ValueError: NaN
 Hits@1.
 Best of each column with a star (*).
 Median ± half the interquartile range over n finished seeds.
-More, test figures among it: sections=all, or the page.
+Test figures, settings and more: sections=all, or the page.
 """
 
 
@@ -80,7 +79,7 @@ def test_one_system_is_a_table_of_scores_and_its_cost(tmp_path):
 
 def test_without_a_score_on_dev_it_says_that_rows_are_not_ranked(tmp_path):
     build_run(tmp_path / "run", metrics={"test/em": 0.5})
-    assert "Not ranked, as no run has a score on dev." in printed(build_report([tmp_path]), brief=True)
+    assert "Not ranked, as no run has a score on dev." in printed(build_report([tmp_path]), 120, brief=True)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
