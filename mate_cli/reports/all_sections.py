@@ -11,6 +11,7 @@ from mate_cli.reports.sections import (
     attention_flow,
     best_cells,
     cost,
+    difference,
     errors,
     growth,
     pruning,
@@ -31,6 +32,7 @@ class BuildSection(Protocol):
 SECTIONS: tuple[BuildSection, ...] = (
     results.report_section,
     significance.report_section,
+    difference.report_section,
     bars.report_section,
     subsets.report_section,
     best_cells.report_section,

@@ -121,6 +121,15 @@ class Compare(Section):
     latex: str | None
 
 
+class Diff(Section):
+    """`mate diff`."""
+
+    paths: Paths
+    runs: list[str] | str
+    questions: NonNegativeInt
+    html: str | None
+
+
 class Benchmark(Section):
     """`mate benchmark`."""
 
@@ -163,6 +172,7 @@ class Inspect(Train):
 
 
 SCHEMAS: dict[str, type[Section]] = {
-    schema.__name__.lower(): schema for schema in (Train, Evaluate, Predict, Compare, Benchmark, Data, Inspect, Export)
+    schema.__name__.lower(): schema
+    for schema in (Train, Evaluate, Predict, Compare, Diff, Benchmark, Data, Inspect, Export)
 }
 """The schema of each primary configuration in `conf/`."""

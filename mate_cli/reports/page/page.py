@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from mate_cli.files.atomic import write_text
@@ -14,6 +16,7 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.format import plural
 from mate_cli.reports.html_page import render_template
 from mate_cli.reports.page.cards import summary_cards
+from mate_cli.reports.runs.load import LoadedRuns
 from mate_cli.reports.view import ReportSection
 
 CHARTS = ("chart.js", "curve_lines.js", "curve_chart.js", "curves.js", "cost.js")
@@ -33,8 +36,9 @@ def render_page(report: Report, folder: Path) -> str:
     """Render the page; links to the runs are relative to the folder it will lie in."""
     return render_sections(
         list(report_sections(report)),
-        report,
+        LoadedRuns(report.runs, report.warnings, tuple(map(Path, report.folders))),
         folder,
+        report.created,
         title=f"{plural(len(report.runs), 'run')} compared",
         eyebrow="MATE · comparison",
         heading=page_title(report),
@@ -43,15 +47,33 @@ def render_page(report: Report, folder: Path) -> str:
     )
 
 
+def write_difference(section: ReportSection, loaded: LoadedRuns, file: Path) -> Path:
+    """Write the page of two runs in one step and return its place.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    now = datetime.now(timezone.utc)
+    words: dict[str, Any] = {"title": "Two runs", "eyebrow": "MATE · difference", "heading": section.title, "cards": ()}
+    return write_text(file, render_sections([section], loaded, file.parent, now, command="mate diff", **words))
+
+
 def render_sections(
-    sections: Sequence[ReportSection], report: Report, folder: Path, *, command: str, **words: object
+    sections: Sequence[ReportSection],
+    loaded: LoadedRuns,
+    folder: Path,
+    created: datetime,
+    *,
+    command: str,
+    **words: object,
 ) -> str:
     """Render a page of sections, those without content left out.
 
     Args:
         sections: in the order shown.
-        report: what they are of.
+        loaded: the runs that they are of.
         folder: where the page will lie.
+        created: when the runs were read.
         command: what writes it.
         **words: its title and heading, and what stands above the sections.
     """
@@ -59,10 +81,10 @@ def render_sections(
     return render_template(
         "compare.html",
         parts=[(one, {"note": "", **content}) for one, content in parts],
-        folders=report.folders,
-        created=f"{report.created:%d %B %Y, %H:%M %Z}",
-        warnings=report.warnings,
-        footer=f"Written by {command} on {report.created:%Y-%m-%d}.",
+        folders=loaded.folders,
+        created=f"{created:%d %B %Y, %H:%M %Z}",
+        warnings=loaded.warnings,
+        footer=f"Written by {command} on {created:%Y-%m-%d}.",
         style="compare.css",
         scripts=SCRIPTS,
         link=partial(run_link, folder=folder),

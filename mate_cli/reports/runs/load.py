@@ -6,7 +6,7 @@ import glob
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -108,6 +108,23 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     if not found:
         raise RunError(nothing_found(asked, warnings), remedy="Start one with `mate train experiment=<name>`")
     return LoadedRuns(tuple(found.values()), tuple(warnings), tuple(asked))
+
+
+def open_runs(folders: Sequence[Path]) -> LoadedRuns:
+    """Read the runs in some folders, not those below them.
+
+    Raises:
+        RunError: there is no readable run in one of them.
+    """
+    warnings: list[str] = []
+    runs = []
+    for folder in folders:
+        if not (folder / "record.json").is_file():
+            raise RunError("no run here", where=str(folder), remedy="Give a folder that holds a record.json")
+        if (run := read_run(folder, None, warnings)) is None:
+            raise RunError(warnings[-1], remedy="Give another run")
+        runs.append(run)
+    return LoadedRuns(tuple(runs), tuple(warnings), tuple(folders))
 
 
 def matching_folders(asked: str, warnings: list[str]) -> list[Path]:

@@ -38,8 +38,7 @@ def report_console() -> Console:
 
 def print_report(report: Report, console: Console, *, brief: bool = False) -> None:
     """Print a comparison: all of it, or in brief one table of scores per data set, tests asked for, and costs."""
-    for warning in report.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+    print_warnings(report.warnings, console)
     for section in report_sections(report):
         if not brief:
             print_views(section.tables, console, section.said)
@@ -50,6 +49,12 @@ def print_report(report: Report, console: Console, *, brief: bool = False) -> No
     if report.unfinished:
         console.print(unfinished_view(report, MOST_BRIEF if brief else MOST_ROWS), "")
     console.print(Text("\n".join(footer(report, console, brief=brief)), style="dim"))
+
+
+def print_warnings(warnings: Sequence[str], console: Console) -> None:
+    """Print what could not be read."""
+    for warning in warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
 
 def main_views(section: ReportSection, report: Report) -> Sequence[View]:
