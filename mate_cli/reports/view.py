@@ -163,8 +163,8 @@ class View:
 
     @property
     def is_short(self) -> bool:
-        """Whether it is a single line, so that another table has room beside it."""
-        return len(self.rows) == 1
+        """Whether it is a single line of few cells, so that another table has room beside it."""
+        return len(self.rows) == 1 and len(self.columns) <= 4
 
     def drawn(self) -> Sequence[Figure]:
         """Draw its figures."""

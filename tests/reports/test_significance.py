@@ -259,7 +259,7 @@ def test_the_table_in_the_terminal(tested, capsys):
     print_report(tested, Console(width=100))
     lines = (
         capsys.readouterr()
-        .out.partition("Against mate: Dev Hits@1")[2]
+        .out.partition("Difference from mate: Dev Hits@1")[2]
         .partition("by cells of the table")[0]
         .splitlines()
     )

@@ -43,7 +43,8 @@ def references(report: Report, metric: str, dataset: str) -> list[PublishedFigur
     spec = MetricName.parse(metric).spec
     found = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
     models = {run.setting("model") for run in report.runs}
-    own = [one for one in found if one.model in models][:MOST_LINES] or found[:1]
+    best = {one.model: one for one in reversed(found) if one.model in models}  # of a model the best, not its ablations
+    own = [one for one in found if best.get(one.model) is one][:MOST_LINES] or found[:1]
     return [PublishedFigure(one.label, (value := one.metrics[metric]), spec.text(value), one.source) for one in own]
 
 

@@ -19,5 +19,5 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     frame = growth_frame(report)
     if frame is None:
         return None
-    view = View("Growth with data", figures=lambda: [growth_figure(frame)])
-    return ReportSection("growth", "Growth with data", "Growth", (view,), NOTES)
+    view = View("Score by number of training questions", figures=lambda: [growth_figure(frame)])
+    return ReportSection("growth", "Score by number of training questions", "Growth", (view,), NOTES)

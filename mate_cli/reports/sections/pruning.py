@@ -17,7 +17,8 @@ NOTES = (
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Returns the histograms of score margins, None where no network scores tokens."""
     views = tuple(margin_view(frame) for frame in margin_frames(report))
-    return ReportSection("pruning", "Score margins of answers", "Pruning", views, NOTES) if views else None
+    title = "Answers against the tokens that are kept"
+    return ReportSection("pruning", title, "Pruning", views, NOTES) if views else None
 
 
 def margin_view(frame: MarginFrame) -> View:

@@ -15,7 +15,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     found = report.significance
     if found is None or not (found.differences or found.notes):
         return None
-    title = f"Against {found.against}" + (f": {MetricName.parse(found.metric).title}" if found.metric else "")
+    title = f"Difference from {found.against}" + (f": {MetricName.parse(found.metric).title}" if found.metric else "")
     views = (View(title, COLUMNS, tuple(difference_row(one, found) for one in found.differences)),)
     return ReportSection("significance", title, "Significance", views if found.differences else (), found.notes)
 

@@ -41,7 +41,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     hint = f"best {MOST_ROWS} of {len(report.groups)}" if len(report.groups) > MOST_ROWS else ""
     spread = any(cell.spread for view in views for row in view.rows for cell in row.cells)
     notes = ("± is the spread over seeds; by cells of the table the standard error over n questions",) * spread
-    return ReportSection("subsets", "Parts of the questions", "Parts", tuple(views), notes, hint)
+    return ReportSection("subsets", "Scores on parts of the questions", "Parts", tuple(views), notes, hint)
 
 
 def first_table(report: Report, groups: Members, split: Way) -> View | None:
