@@ -188,8 +188,11 @@ def test_no_table_is_cut_on_a_desktop(browser, tmp_path):
         config = {"model": {"a_setting_with_a_long_name": f"a_value_that_is_no_shorter_{number}"}}
         run = build_run(tmp_path / f"{number}", model="row_column_transformer", config=config)
         answer_questions(run, 0.5, seed=number)
-    browser.open(write_page(build_report([tmp_path], against="shorter_0"), tmp_path / "compare.html"))
+    page = write_page(build_report([tmp_path], against="shorter_0"), tmp_path / "compare.html")
+    browser.open(page)
     assert browser.evaluate(cut) == 0
+    browser.open(page, width=390)
+    assert browser.evaluate("document.documentElement.scrollWidth") == 390
 
 
 @pytest.mark.long
