@@ -33,6 +33,7 @@ COMMANDS = {
     "predict": "Answer questions about your own tables, or a dataset's.",
     "export": "Make a folder of a finished run that others can load.",
     "compare": "Compare runs: a table here, curves and plots in one page.",
+    "diff": "Show the settings, data, scores and answers in which two runs differ.",
     "benchmark": "Measure speed, side by side with other libraries.",
     "data": "Check or download a dataset.",
     "explain": "Explain a key: what it means, may be, and who sets it.",

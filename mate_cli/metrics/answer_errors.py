@@ -14,12 +14,12 @@ from mate_cli.metrics.exact_match import exact_match, normalize_answer
 
 Kind = Literal["empty", "number_form", "too_many", "too_few", "wrong_number", "same_type", "other_type"]
 KINDS: dict[Kind, str] = {
-    "number_form": "near: number",
-    "too_many": "near: words too many",
-    "too_few": "near: words too few",
+    "number_form": "other form of the number",
+    "too_many": "too many words",
+    "too_few": "too few words",
     "wrong_number": "wrong number",
     "same_type": "other entity, same type",
-    "other_type": "other type",
+    "other_type": "other answer type",
     "empty": "no answer",
 }
 """What is wrong with an answer, for people, in the order shown."""
@@ -33,7 +33,12 @@ PLACES: dict[Place, str] = {
     "wrong_row": "wrong row",
 }
 """Where the answer was looked for, of questions of which some cell holds the answer or links to it."""
-PAPER = {"near misses": 0.55, "of these numbers": 0.30, "of these words": 0.58, "of the rest of the right type": 0.80}
+PAPER = {
+    "near misses": 0.55,
+    "numbers (% of near misses)": 0.30,
+    "words (% of near misses)": 0.58,
+    "right answer type (% of other errors)": 0.80,
+}
 """Shares in the MATE paper; of the last one it says that it is more."""
 
 _CARDINALS = (
@@ -91,9 +96,9 @@ class ErrorCounts:
         numbers, rest = self.kinds["number_form"], self.wrong - near
         parts = {
             "near misses": (near, self.wrong),
-            "of these numbers": (numbers, near),
-            "of these words": (near - numbers, near),
-            "of the rest of the right type": (same, rest),
+            "numbers (% of near misses)": (numbers, near),
+            "words (% of near misses)": (near - numbers, near),
+            "right answer type (% of other errors)": (same, rest),
         }
         return {name: part / whole for name, (part, whole) in parts.items() if whole}
 

@@ -1,21 +1,17 @@
-"""What a part of a report says, made once: terminal, page, LaTeX, Markdown and W&B only decide how it looks."""
+"""The content of a part of a report, made once: terminal, page, LaTeX, Markdown and W&B only decide how it looks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
+from functools import cached_property
 from itertools import groupby
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from mate_cli.reports import sections
 from mate_cli.reports.format import NOTHING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from mate_cli.reports.compare.report import Report
 
 Mark = Literal["best", "close", "better", "worse", ""]
 Kind = Literal["", "baseline", "published", "bound"]
@@ -99,6 +95,13 @@ class Row:
     short: str = ""
     place: int = 0
 
+    @property
+    def style(self) -> str:
+        """The class of its line on a page."""
+        if self.kind == "bound":
+            return "nothing"
+        return "significant" if any(cell.mark in ("better", "worse") for cell in self.cells) else self.kind
+
 
 @dataclass(frozen=True)
 class View:
@@ -146,6 +149,30 @@ class View:
         """How many lines of groups stand above the headings."""
         return max((len(column.groups) for column in self.columns), default=0)
 
+    @cached_property
+    def widest_ends(self) -> list[float]:
+        """How far from nothing any interval of each column reaches, 0 where it has none."""
+        reach = [[abs(end) for cell in cells for end in cell.ends or ()] for cells in self._by_column()]
+        return [(max(ends) or 1.0) if ends else 0.0 for ends in reach]
+
+    @cached_property
+    def highest(self) -> float:
+        """The value at the right end of its bars."""
+        cells = (cell for row in self.rows for cell in row.cells if cell.value)
+        return max((cell.value + (cell.spread_value or 0) for cell in cells if cell.value), default=1)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is a single line of few cells, so that another table has room beside it."""
+        return len(self.rows) == 1 and len(self.columns) <= 4
+
+    def drawn(self) -> Sequence[Figure]:
+        """Draw its figures."""
+        return self.figures() if self.figures else ()
+
+    def _by_column(self) -> list[tuple[ViewCell, ...]]:
+        return [tuple(row.cells[place] for row in self.rows) for place in range(len(self.columns))]
+
 
 @dataclass(frozen=True)
 class ReportSection:
@@ -158,39 +185,35 @@ class ReportSection:
         views: what it shows.
         notes: sentences that a reader must know.
         hint: what it is about, in small.
+        template: what draws it on a page.
+        content: what that template draws beside the views, made for a page alone; None leaves the section out there.
     """
 
     name: str
     title: str
     link: str
-    views: tuple[View, ...]
+    views: tuple[View, ...] = ()
     notes: tuple[str, ...] = ()
     hint: str = ""
+    template: str = "section.html"
+    content: Callable[[], Mapping[str, Any] | None] = dict
 
     @property
     def tables(self) -> tuple[View, ...]:
-        """What is shown where nothing can be drawn."""
+        """The tables, where nothing can be drawn."""
         return tuple(view for view in self.views if view.rows and not view.is_repeated)
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What must be known to read these tables, or why there are none."""
+        """Notes on these tables, or why there are none."""
         return self.notes if self.tables or not self.views else ()
 
-
-def report_sections(report: Report, *, wide: bool = False) -> Iterator[tuple[int, ReportSection]]:
-    """Yields the sections of a comparison with their places, in order: a file of `sections` each.
-
-    Args:
-        report: the comparison.
-        wide: put all splits beside each other, as papers do.
-    """
-    names = (f"{sections.__name__}.{found.name}" for found in iter_modules(sections.__path__))
-    for module in sorted(map(import_module, names), key=lambda one: one.PLACE):
-        if (section := module.report_section(report, wide=wide)) is not None:
-            yield module.PLACE, section
+    @property
+    def note(self) -> str:
+        """The notes as a paragraph."""
+        return sentences(self.notes)
 
 
 def sentences(notes: Sequence[str]) -> str:
-    """Writes notes as sentences; the p of a probability stays small."""
+    """Write notes as sentences; the p of a probability stays small."""
     return " ".join(f"{note if note.startswith('p ') else note[0].upper() + note[1:]}." for note in notes)

@@ -24,6 +24,7 @@ from mate_cli.runs.liveness import own_process
 SCHEMA = 1
 MAX_RECORD, MAX_PARTS = 1 << 22, 10_000
 """Bytes of a record, and entries or letters of a part of it."""
+UNREADABLE, REMEDY = "this is not a run folder with a readable record", "Give a folder below outputs/"
 PACKAGES = ("torch", "pytorch-lightning", "transformers", "datasets", "hydra-core", "wandb")
 
 
@@ -157,10 +158,17 @@ class RunFolder:
         Raises:
             RunError: it is missing or damaged.
         """
-        path, remedy = self.path / "record.json", "Give a folder below outputs/"
-        problem = "this is not a run folder with a readable record"
-        with reading(path, RunError, problem, remedy):
-            return _record(read_object(path, RunError, remedy, problem, largest=MAX_RECORD))
+        with reading(self.path / "record.json", RunError, UNREADABLE, REMEDY):
+            return _record(read_entries(self.path))
+
+
+def read_entries(folder: Path, problem: str = UNREADABLE, remedy: str = REMEDY) -> dict[str, Any]:
+    """Read record.json as it stands, whichever version wrote it.
+
+    Raises:
+        RunError: it is missing, damaged, too large, or holds something else.
+    """
+    return read_object(folder / "record.json", RunError, remedy, problem, largest=MAX_RECORD)
 
 
 def _record(values: Mapping[str, Any]) -> RunRecord:

@@ -43,7 +43,7 @@ def test_the_command_prints_tables_and_writes_the_page(tmp_path, monkeypatch, ca
     assert (tmp_path / "out puts" / "compare.html").read_text().startswith("<!DOCTYPE html>")
     assert len(json.loads((tmp_path / "r" / "x.json").read_text())["runs"]) == 11
     assert (tmp_path / "r" / "x.csv").read_text().count("\n") == 12
-    assert (tmp_path / "r" / "bars_test_hits_at_1.png").is_file()
+    assert (tmp_path / "r" / "bars_dev_hits_at_1.png").is_file()
 
 
 def test_the_page_can_be_left_out_or_put_elsewhere(tmp_path, monkeypatch):

@@ -62,9 +62,9 @@ def test_shares_are_those_that_the_paper_has():
     assert counts.shares() == pytest.approx(
         {
             "near misses": 2 / 5,
-            "of these numbers": 1 / 2,
-            "of these words": 1 / 2,
-            "of the rest of the right type": 1 / 3,
+            "numbers (% of near misses)": 1 / 2,
+            "words (% of near misses)": 1 / 2,
+            "right answer type (% of other errors)": 1 / 3,
         }
     )
     assert count_errors([]).shares() == {}

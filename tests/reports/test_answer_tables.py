@@ -11,8 +11,9 @@ from mate_cli.reports.compare import answer_tables
 from mate_cli.reports.compare.answer_tables import AnswerTable
 from mate_cli.reports.compare.disagreements import GivenAnswer, disagreements
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.question_table import question_table
-from mate_cli.reports.page.questions import questions_section, tables_of
+from mate_cli.reports.page.page import render_page
+from mate_cli.reports.page.question_table import QuestionTable
+from mate_cli.reports.page.questions import tables_of
 from mate_cli.tables.text import table_matches
 from tests.reports.answered import write_rows
 from tests.reports.runs import build_run
@@ -50,8 +51,13 @@ def build_answers(root, asked, data):
     return root
 
 
+def questions_of(root):
+    """The section of the page that shows questions."""
+    return render_page(build_report([root]), root).partition('<section id="questions">')[2].partition("</section>")[0]
+
+
 def test_right_and_chosen_cells_are_marked_and_a_linking_cell_is_said_to_be_one(tmp_path, asked):
-    page = str(questions_section(build_report([build_answers(tmp_path, asked, SAMPLE)])))
+    page = questions_of(build_answers(tmp_path, asked, SAMPLE))
     cards = {one.example_id: card for card in page.split("<li ")[1:] for one in asked if one.question in card}
     for example in asked:
         marks = dict(re.findall(r'<td class="(gold|chosen|gold chosen)">(.*?)</td>', cards[example.example_id]))
@@ -80,7 +86,7 @@ def test_without_the_data_set_the_page_says_so(tmp_path, asked, monkeypatch):
             ({"name": "x"}, "the runs do not say where their data set lies"),
         ]
     ):
-        page = str(questions_section(build_report([build_answers(tmp_path / str(number), asked, data)])))
+        page = questions_of(build_answers(tmp_path / str(number), asked, data))
         assert "<details" not in page
         assert reason in page.partition("Tables are not shown: ")[2]
 
@@ -99,8 +105,8 @@ def test_cells_outside_the_table_are_left_out_and_hidden_ones_are_counted():
     rows = [[f"{row}.{column}" for column in range(3)] for row in range(30)]
     table = AnswerTable(["a", "b", "c"], rows, [(row, 1) for row in range(0, 30, 3)], [(0, 1)])
     cells = ((-1, 0), (30, 0), (2, 3), (29, 2))
-    drawn = question_table(table, [GivenAnswer("mate", (("29.2", 1),), 0.0, cells)], {"mate": 0})
-    assert drawn.count("chosen by mate") == 2, "a name for the eye and one for the ear"
-    assert re.findall(r'<td class="chosen">.*?<span>(.*?)</span>', drawn) == ["29.2"]
-    shown = drawn.count('class="gold"')
-    assert f"{10 - shown} marked cells among them" in drawn
+    drawn = QuestionTable(table, [GivenAnswer("mate", (("29.2", 1),), 0.0, cells)])
+    shown = [(row, column) for row in drawn.shown.rows for column in drawn.shown.columns if row is not None]
+    assert [drawn.text(*cell) for cell in shown if drawn.chosen_by(*cell)] == ["29.2"]
+    right = sum(bool(drawn.sign(*cell)[0]) for cell in shown)
+    assert f"{10 - right} marked cells among them" in drawn.legend

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from mate_cli.errors import ConfigError
 from mate_cli.reports.answers.files import WRITERS, check_output, entry
-from mate_cli.reports.answers.page import answer_card
 from mate_cli.reports.answers.terminal import print_answered, print_session
 from mate_cli.reports.answers.window import answer_text, around, computed_text, confidence_text, numeric_columns, window
 from mate_cli.tables.answered import Session, TableQuestion
@@ -59,7 +58,8 @@ def test_an_answer_in_words(facts, text):
     ],
 )
 def test_an_answer_that_is_more_likely_wrong_does_not_look_right(facts, sure):
-    assert f'class="answer {sure}"' in str(answer_card(answered(cells=((0, 0),), probabilities=(0.9,), **facts)))
+    one = answered(cells=((0, 0),), probabilities=(0.9,), **facts)
+    assert f'class="answer {sure}"' in WRITERS[".html"](Session("model", [one]))
 
 
 def test_of_many_cells_a_few_are_named():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
@@ -10,9 +9,8 @@ import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.export.dashboard import labels, runs_sheet, send_report, sheets, view_sheet
+from mate_cli.reports.export.dashboard import labels, send_report, sheets, view_sheet
 from mate_cli.reports.sections.results import result_view
-from mate_cli.runs.names import configuration_name
 from tests.reports.answered import answer_questions
 from tests.reports.runs import build_run
 
@@ -28,7 +26,7 @@ def outputs(tmp_path):
     return tmp_path / "outputs"
 
 
-def test_the_offline_run_holds_tables_charts_and_the_page(outputs):
+def test_the_offline_run_holds_tables_and_the_page(outputs):
     report = build_report([outputs], metric="dev/hits@1", against="mate")
     place = send_report(report, OPTIONS, outputs)
     assert place.parent == outputs / "wandb"
@@ -38,22 +36,11 @@ def test_the_offline_run_holds_tables_charts_and_the_page(outputs):
         "results",
         "significance",
         "subsets",
-        "runs",
         "questions",
-        "scores",
         "cost",
-        "curves",
     }
     (page,) = media.glob("html/page/*.html")
     assert page.read_text().startswith("<!DOCTYPE html>")
-    (scores,) = media.glob("table/scores/*.json")
-    rows = json.loads(scores.read_text())["data"]
-    assert [name for name, _ in rows] == ["mate", "tapas"]
-    assert rows[0][1] == pytest.approx(100 * report.groups[0].summary("dev/hits@1").center)
-    (curves,) = media.glob("table/curves/Dev Hits@1*.json")
-    content = json.loads(curves.read_text())
-    key = content["columns"].index("lineKey")
-    assert {row[key] for row in content["data"]} == {"mate (1)", "mate (2)", "tapas (1)", "tapas (2)"}
 
 
 def test_the_run_can_be_read_back(outputs):
@@ -75,15 +62,6 @@ def test_the_comparison_is_found_by_group_job_type_and_tags(outputs):
     assert labels(build_report([outputs]), {**OPTIONS, "group": "mine"})["group"] == "mine"
 
 
-def test_runs_are_named_as_they_are_in_the_dashboard(outputs):
-    sheet = runs_sheet(build_report([outputs], metric="dev/hits@1"))
-    rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
-    assert [row["name"] for row in rows[:2]] == ["hybridqa_mate · seed 1", "hybridqa_mate · seed 2"]
-    record = json.loads((outputs / "mate1" / "record.json").read_text())
-    assert rows[0]["group"] == configuration_name(record["experiment"], record["overrides"])
-    assert rows[0]["Dev Hits@1"] == pytest.approx(100 * record["metrics"]["dev/hits@1"], abs=0.01)
-
-
 def test_results_are_in_percent_with_the_spread_apart(outputs):
     report = build_report([outputs], metric="dev/hits@1")
     sheet = view_sheet(result_view(report.tables[0]), "results")
@@ -98,7 +76,7 @@ def test_results_are_in_percent_with_the_spread_apart(outputs):
 def test_runs_without_a_result_are_tables_too(tmp_path):
     build_run(tmp_path / "run", status="failed", overrides=None)
     found = list(sheets(build_report([tmp_path])))
-    assert [sheet.name for sheet in found] == ["cost/Cost and status", "runs/all"]
+    assert [sheet.name for sheet in found] == ["cost/Cost and status"]
 
 
 def test_without_its_logger_it_is_refused(outputs, monkeypatch, capsys):

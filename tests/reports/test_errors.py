@@ -1,3 +1,4 @@
+import io
 import json
 
 import pytest
@@ -7,6 +8,7 @@ from mate_cli.reports.compare.errors import error_rows, print_errors
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.format import NOTHING
 from mate_cli.reports.sections.errors import report_section
+from mate_cli.reports.terminal.comparison import print_report
 from mate_cli.terminal.console import Console
 
 ROWS = [
@@ -43,6 +45,14 @@ def test_wrong_texts_are_sorted_for_each_configuration(root):
     assert shares["near misses"] == ["66.7", "55"]
     assert "> 80" in [cell.text for cell in view.rows[-1].cells], "the paper's share"
     assert report_section(build_report([root / "cells"]), wide=False) is None
+
+
+def test_they_fit_eighty_columns(root):
+    console = Console(file=io.StringIO(), width=80)
+    print_report(build_report([root], metric="test/em"), console)
+    lines = console.file.getvalue().splitlines()
+    assert [line.rstrip() for line in lines].count("Wrong answers") == 1, "in one part"
+    assert max(map(len, lines)) <= 80
 
 
 def test_an_evaluation_prints_them(root, capsys):

@@ -14,7 +14,7 @@ from tests.reports.runs import build_demo, build_run
 
 def test_json_holds_configurations_and_runs(tmp_path):
     content = json.loads(report_json(build_report([build_demo(tmp_path)])))
-    assert (len(content["configurations"]), len(content["runs"]), content["metric"]) == (6, 13, "test/hits@1")
+    assert (len(content["configurations"]), len(content["runs"]), content["metric"]) == (6, 13, "dev/hits@1")
     tapas = next(one for one in content["configurations"] if one["model"] == "tapas")
     runs = [run["metrics"]["dev/hits@1"] for run in content["runs"] if run["model"] == "tapas"]
     assert tapas["metrics"]["dev/hits@1"]["mean"] == pytest.approx(sum(runs) / 3)

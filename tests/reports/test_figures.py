@@ -72,7 +72,7 @@ def test_frames_of_a_study(tmp_path):
 def test_figures_are_written_as_png_and_svg(tmp_path):
     build_run(tmp_path / "outputs" / "run")
     files = write_figures(build_report([tmp_path / "outputs"]), tmp_path / "figures")
-    assert {file.name for file in files[:2]} == {"bars_test_hits_at_1.png", "bars_test_hits_at_1.svg"}
+    assert {file.name for file in files[:2]} == {"bars_dev_hits_at_1.png", "bars_dev_hits_at_1.svg"}
     assert all(file.stat().st_size > 1000 for file in files)
 
 

@@ -53,6 +53,22 @@ def test_first_weights_are_told_by_their_run_and_what_is_not_there_is_not_told(t
     assert "mate · first=false · kind=path · +1 more" in [group.label for group in groups_of(tmp_path)]
 
 
+@pytest.mark.parametrize("status", ["failed", "interrupted", "running"])
+def test_runs_without_a_result_rename_none_that_have_one(tmp_path, status):
+    build_run(tmp_path / "a", config={"optimizer": {"lr": 1}})
+    build_run(tmp_path / "b", model="sat", config={"optimizer": {"lr": 1}})
+    labels = [group.label for group in groups_of(tmp_path)]
+    build_run(tmp_path / "c", status=status, config={"optimizer": {"lr": 2}, "extra": {"depth": 3}})
+    build_run(tmp_path / "d", status=status, attention="eager", init="random", dataset="sqa")
+    build_run(tmp_path / "e", seed=2, status=status, config={"optimizer": {"lr": 1}})
+    groups = groups_of(tmp_path)
+    assert labels == ["mate", "sat"] == [group.label for group in groups if group.counted]
+    assert [len(group.runs) for group in groups if group.counted] == [2, 1], "one with the same settings joins its row"
+    others = [group.label for group in groups if not group.counted]
+    assert len({*labels, *others}) == 4
+    assert any("lr=2" in label for label in others)
+
+
 def test_machines_folders_and_loggers_do_not_part_repeats(tmp_path):
     build_run(tmp_path / "a", seed=1, config={"hardware": {"threads": 2}, "paths": {"outputs": "x"}})
     build_run(tmp_path / "b", seed=2, config={"hardware": {"threads": 8}, "paths": {"outputs": "y"}})

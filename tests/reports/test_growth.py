@@ -5,10 +5,9 @@ from runs import build_run
 
 from mate_cli.reports.compare.growth import growth_frame
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import section_element
+from mate_cli.reports.page.page import render_page
 from mate_cli.reports.plots.figures import write_figures
 from mate_cli.reports.plots.growth import growth_figure
-from mate_cli.reports.sections.growth import report_section
 
 SIZES = (1350, 3000, 12000)
 
@@ -53,7 +52,7 @@ def test_a_single_seed_has_no_error_bar(report):
 
 
 def test_it_is_on_the_page_and_among_the_figures(report, tmp_path):
-    assert "training questions" in section_element(report_section(report, wide=False), report)
+    assert "training questions" in render_page(report, tmp_path)
     assert "growth_test_hits_at_1.svg" in {file.name for file in write_figures(report, tmp_path)}
 
 

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 from rich.console import Console
 
 from mate_cli.errors import RunError
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.data_files import report_csv, report_json
-from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.page.page import SCRIPTS, asset, render_page, write_page
+from mate_cli.reports.html_page import asset, environment
+from mate_cli.reports.page.page import SCRIPTS, render_page, write_page
 from mate_cli.reports.plots.style import COLORS
 from mate_cli.reports.terminal.comparison import print_report
 from tests.reports.runs import build_demo, build_run
@@ -101,7 +102,14 @@ def test_each_run_is_there_and_linked(demo, page):
 
 def test_sections_numbers_and_reasons_are_there(page):
     text = " ".join(page.texts)
-    for expected in ("Learning curves", "What differs", "Hardware and versions", "OutOfMemoryError", "2.13.0", "lab-3"):
+    for expected in (
+        "Learning curves",
+        "Settings that differ",
+        "Hardware and versions",
+        "OutOfMemoryError",
+        "2.13.0",
+        "lab-3",
+    ):
         assert expected in text
     assert {"tfidf baseline", "Copy", "optimizer.lr", "73.6"} <= set(page.texts)
     assert "mate train experiment=hybridqa_sat seed=2" in page.values("data-text")
@@ -169,7 +177,7 @@ def test_one_run_without_anything(tmp_path):
 
 def test_many_configurations_are_limited_with_a_note(tmp_path):
     for number in range(35):
-        build_run(tmp_path / f"{number}", model=f"model{number}", metrics={"test/em": number / 100}, steps=4)
+        build_run(tmp_path / f"{number}", model=f"model{number}", metrics={"dev/em": number / 100}, steps=4)
     page = Page(render_page(build_report([tmp_path]), tmp_path))
     text = " ".join(page.texts)
     assert "best 24 of 35 configurations" in text
@@ -235,9 +243,10 @@ def test_the_colours_of_the_page_are_those_of_the_figures():
     assert len(dark) == len(COLORS)
 
 
-def test_elements_escape_what_is_not_markup():
-    assert element("a", "<b>", Markup("<i></i>"), ["&", None], class_='x"y', hidden=True, title=None) == (
-        '<a class="x&quot;y" hidden>&lt;b&gt;<i></i>&amp;</a>'
+def test_templates_escape_what_is_not_markup_and_leave_out_control_characters():
+    template = environment().from_string('<a title="{{ text }}">{{ text }}{{ markup }}{{ missing }}</a>')
+    assert template.render(text='<b>"\x1b\u202e', markup=Markup("<i></i>"), missing=None) == (
+        '<a title="&lt;b&gt;&#34;">&lt;b&gt;&#34;<i></i></a>'
     )
 
 

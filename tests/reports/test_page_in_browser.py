@@ -7,6 +7,8 @@ import pytest
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.page.page import write_page
+from mate_cli.reports.plots.style import COLORS
+from tests.reports.answered import answer_questions
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.runs import build_demo, build_run
 from tests.reports.study import build_study
@@ -180,6 +182,29 @@ def test_a_phone_scrolls_down_only(page, study, dark):
 
 
 @pytest.mark.long
+def test_no_table_is_cut_on_a_desktop(browser, tmp_path):
+    cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+    for number in range(12):
+        config = {"model": {"a_setting_with_a_long_name": f"a_value_that_is_no_shorter_{number}"}}
+        run = build_run(tmp_path / f"{number}", model="row_column_transformer", config=config)
+        answer_questions(run, 0.5, seed=number)
+    page = write_page(build_report([tmp_path], against="shorter_0"), tmp_path / "compare.html")
+    browser.open(page)
+    assert browser.evaluate(cut) == 0
+    browser.open(page, width=390)
+    assert browser.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.long
+def test_tables_of_one_row_stand_beside_each_other(browser, tmp_path):
+    build_run(tmp_path / "run", metrics={"dev/em": 0.5, "dev/loss": 1.0, "test/em": 0.4, "test/loss": 1.1})
+    browser.open(write_page(build_report([tmp_path], published=False), tmp_path / "compare.html"))
+    tops = "[...document.querySelectorAll('#results .short')].map((one) => one.getBoundingClientRect().top)"
+    first, second, *_ = browser.evaluate(tops)
+    assert first == second
+
+
+@pytest.mark.long
 def test_long_names_do_not_widen_a_phone(browser, tmp_path):
     for number in range(3):
         config = {"model": {"a_setting_with_a_very_long_name_indeed": f"{number}_and_its_value_is_no_shorter_at_all"}}
@@ -207,7 +232,7 @@ def test_paper_shows_what_was_folded_and_no_controls(page, study):
     page.open(study, dark=True)
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     page.send("Emulation.setEmulatedMedia", media="print", features=dark)
-    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--c0')") == "#2a3dcf"
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--c0')") == COLORS[0]
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("[...document.querySelectorAll('details:not(.runs-menu)')].every((one) => one.open)")
     assert page.evaluate("getComputedStyle(document.querySelector('.controls')).display") == "none"
@@ -289,4 +314,6 @@ def test_ticks_are_round(page):
     assert page.evaluate("roundTicks(0, 9780, 4)") == [0, 2500, 5000, 7500]
     assert page.evaluate("logTicks(0.4, 3)") == pytest.approx([0.5, 1, 2])
     assert page.evaluate("timeTicks(0, 16000, 5)") == [0, 3600, 7200, 10800, 14400]
-    assert page.evaluate("[950, 22700, 3.1e11, 0.42].map(count)") == ["950", "22.7K", "310G", "0.42"]
+    assert page.evaluate("[950, 22700, 3.1e11, 0.42].map((one) => count(one))") == ["950", "22.7K", "310G", "0.42"]
+    assert page.evaluate("tickTexts([0.7421, 0.7424, 0.7427], count)") == ["0.7421", "0.7424", "0.7427"]
+    assert page.evaluate("tickTexts([14401, 14402], duration)") == ["4 h", "4.001 h"]

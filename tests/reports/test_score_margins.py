@@ -29,7 +29,7 @@ def test_all_seeds_of_a_configuration_make_one_histogram(tmp_path):
     (index,) = (place for place, group in enumerate(report.groups) if group.label == "dot")
     assert frame == MarginFrame("hybridqa", "test", (Margins("dot", index, (*MARGINS[1], *MARGINS[2])),))
     page = render_page(report, tmp_path)
-    assert "Score margins of answers" in page
+    assert "Answers against the tokens that are kept" in page
     assert "mean +0.500, above 0 for 80.0%" in page
     assert 'href="#pruning"' in page
     names = [file.name for file in write_figures(report, tmp_path / "figures")]

@@ -1,4 +1,4 @@
-"""A section of a comparison is one file: every renderer shows what it returns."""
+"""A section of a comparison is one file and an entry of the list: every renderer shows what it returns."""
 
 from __future__ import annotations
 
@@ -8,43 +8,35 @@ import re
 import pytest
 from rich.console import Console
 
-from mate_cli.reports import sections
+from mate_cli.reports import all_sections
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.export.dashboard import sheets
 from mate_cli.reports.export.latex import headings, report_latex
 from mate_cli.reports.export.markdown import report_markdown
 from mate_cli.reports.page.page import render_page
 from mate_cli.reports.terminal.comparison import print_report
-from mate_cli.reports.view import Column, Row, View, ViewCell, report_sections
+from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from tests.reports.runs import build_run
 
-ADDED = """
-from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
-PLACE = 55
-
-
-def report_section(report, *, wide):
+def naps(report, *, wide):
     cells = (ViewCell("7 [s]", 7.0, "2", 2.0, "best"), ViewCell("-3 to 1", -1.0, ends=(-3.0, 1.0), mark="worse"))
     rows = (Row(report.groups[0].label, cells), Row("none", (ViewCell(), ViewCell()), "published"))
     view = View("Naps", (Column("length"), Column("change")), rows, notes=("short",))
     return ReportSection("naps", "Naps", "Naps", (view,), ("nobody was woken",))
-"""
 
 
 @pytest.fixture
 def report(tmp_path, monkeypatch):
-    (tmp_path / "naps.py").write_text(ADDED)
-    monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
+    first, *others = all_sections.SECTIONS
+    monkeypatch.setattr(all_sections, "SECTIONS", (first, naps, *others))
     build_run(tmp_path / "run", metrics={"test/em": 0.5}, steps=1)
     return build_report([tmp_path / "run"], published=False)
 
 
-def test_a_new_file_is_shown_everywhere(report, tmp_path):
-    names = [section.name for _, section in report_sections(report)]
-    assert names == ["results", "naps", "cost"]
+def test_a_new_section_is_shown_everywhere(report, tmp_path):
     page = render_page(report, tmp_path)
-    assert '<a href="#naps">Naps</a>' in page
+    assert '<a href="#results">Results</a><a href="#naps">Naps</a>' in page
     section = page.partition('<section id="naps">')[2].partition("</section>")[0]
     assert "<span>7 [s]<small> ±2</small></span>" in section
     assert "\u22123 to 1" in section

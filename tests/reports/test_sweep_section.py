@@ -9,9 +9,9 @@ from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.disagreements import GivenAnswer
 from mate_cli.reports.compare.questions import ScoredQuestion
 from mate_cli.reports.compare.report import build_report
-from mate_cli.reports.page.page import write_page
+from mate_cli.reports.page.page import render_page, write_page
 from mate_cli.reports.page.questions import is_link
-from mate_cli.reports.page.sweep import explained, panels, scored, sweep_section, x_places
+from mate_cli.reports.page.sweep import distinct_numbers, distinct_texts, explained, panels, scored, x_places
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.runs import build_run
 
@@ -42,7 +42,7 @@ def test_what_was_varied_is_told_apart_by_how_much_it_explains(swept):
     assert sorted(run.score for run in runs)[0] == pytest.approx(31.0)
     assert explained([0] * len(runs), runs) == 0
     assert panels(runs[:3]) == []
-    page = str(sweep_section(report))
+    page = render_page(report, swept).partition('<section id="sweep">')[2].partition("</section>")[0]
     assert page.count("<circle") == 16
     assert "optimizer.lr = optimizer.factor" in page
     assert "explained 0%" in page
@@ -55,6 +55,14 @@ def test_values_stand_where_they_belong():
         first, middle, last = places.values()
         assert middle - first == pytest.approx(last - middle)
     assert list(x_places(["b", "a"])) == ["a", "b"]
+
+
+def test_no_two_ticks_look_alike():
+    assert distinct_numbers((73.61, 73.64)) == ["73.61", "73.64"]
+    assert distinct_numbers((73.6, 73.6)) == ["73.6", "73.6"]
+    assert distinct_texts(["a", "b"]) == ["a", "b"]
+    assert distinct_texts(["a long value, cut", "b"]) == ["a long valu…", "b"]
+    assert distinct_texts(["data/of/mine/one", "data/of/mine/two"]) == ["…of/mine/one", "…of/mine/two"]
 
 
 def test_a_linking_cell_is_said_to_be_one():

@@ -21,10 +21,12 @@ def test_tables_of_a_study(tmp_path):
     assert titles == [
         "Cell selection on hybridqa",
         "Question answering on hybridqa · dev",
+        "Cell selection on hybridqa · test",
         "Question answering on hybridqa · test",
     ]
-    hits, answers, _ = report.tables
-    assert [column.full for column in hits.columns] == [f"{s}/hits@{k}" for s in ("dev", "test") for k in (1, 3, 5)]
+    hits, answers, *tests = report.tables
+    assert [column.full for column in hits.columns] == [f"dev/hits@{k}" for k in (1, 3, 5)]
+    assert [table.is_test for table in tests] == [True, True]
     assert [(c.part, c.score) for c in answers.columns] == [
         (p, s) for p in ("table", "passage", "") for s in ("em", "f1")
     ]
@@ -62,11 +64,31 @@ def test_ties_as_printed_are_all_best_and_one_row_is_never(tmp_path):
 
 
 def test_of_losses_the_lowest_is_best_and_ranks_first(tmp_path):
-    build_run(tmp_path / "a", metrics={"test/loss": 3.0})
-    build_run(tmp_path / "b", metrics={"test/loss": 2.0}, model="sat")
-    report = build_report([tmp_path], metric="test/loss")
+    build_run(tmp_path / "a", metrics={"dev/loss": 3.0})
+    build_run(tmp_path / "b", metrics={"dev/loss": 2.0}, model="sat")
+    report = build_report([tmp_path], metric="dev/loss")
     assert [group.label for group in report.groups] == ["sat", "mate"]
     assert report.tables[0].mark(0, report.tables[0].rows[0].cells[0]) == "best"
+
+
+@pytest.mark.parametrize("metric", [None, "test/em", "dev/em"])
+def test_rows_are_ranked_by_dev_and_never_by_test(tmp_path, metric):
+    for name, dev, test in (("a", 0.5, 0.9), ("b", 0.7, 0.1), ("c", 0.6, 0.8)):
+        build_run(tmp_path / name, model=name, metrics={"dev/em": dev, "test/em": test})
+    build_run(tmp_path / "d", model="d", metrics={"test/em": 0.95})
+    report = build_report([tmp_path], metric=metric, published=False)
+    assert [group.label for group in report.groups] == ["b", "c", "a", "d"]
+    assert (report.metric, report.ranked_by) == (metric or "dev/em", "dev/em")
+    dev, test = report.tables
+    assert [[row.label for row in table.rows] for table in (dev, test)] == [["b", "c", "a"], ["b", "c", "a", "d"]]
+
+
+def test_without_a_score_on_dev_rows_stand_as_found(tmp_path):
+    for name, test in (("a", 0.1), ("b", 0.9)):
+        build_run(tmp_path / name, model=name, metrics={"test/em": test})
+    report = build_report([tmp_path])
+    assert [group.label for group in report.groups] == ["a", "b"]
+    assert (report.metric, report.ranked_by) == ("test/em", None)
 
 
 def test_where_nobody_knows_what_is_better_nothing_is_best_and_tables_stay_narrow(tmp_path):
@@ -92,6 +114,8 @@ def test_rows_of_datasets_never_meet(tmp_path):
     assert [(table.title, len(table.rows)) for table in tables] == [
         ("Cell selection on hybridqa", 1),
         ("Cell selection on sqa", 1),
+        ("Cell selection on hybridqa · test", 1),
+        ("Cell selection on sqa · test", 1),
     ]
 
 
@@ -154,7 +178,8 @@ def test_fractions_are_told_from_other_numbers():
 
 
 def test_the_main_metric_is_the_one_most_have():
-    assert main_metric([["dev/em", "test/em"], ["test/hits@1", "test/em", "train/loss"]]) == "test/em"
+    assert main_metric([["dev/em", "test/em"], ["test/hits@1", "test/em", "train/loss"]]) == "dev/em"
+    assert main_metric([["test/em"], ["test/hits@1", "test/em", "train/loss"]]) == "test/em"
     assert main_metric([["test/hits@1", "dev/hits@1"], ["dev/hits@1"]]) == "dev/hits@1"
     assert main_metric([["train/loss"], []]) is None
 
@@ -178,8 +203,9 @@ def test_hits_by_place_of_the_answer_follow_the_totals(tmp_path):
     build_run(tmp_path / "a", metrics=dict.fromkeys(names, 0.5))
     tables = build_report([tmp_path]).tables
     assert [(table.title.partition(" · ")[2], len(table.columns), table.one_split) for table in tables] == [
-        ("", 6, False),
+        ("", 3, False),
         ("dev, by place of the answer", 6, True),
+        ("test", 3, False),
         ("test, by place of the answer", 6, True),
     ]
 
@@ -240,10 +266,10 @@ def test_a_stage_whose_figures_its_pipeline_repeats_is_one_row(tmp_path):
 
 def test_wide_tables_hold_both_splits_and_names_that_are_no_longer_than_they_must(tmp_path):
     report = build_report([build_demo(tmp_path)])
-    hits, answers = result_tables(report.groups, report.metric, wide=True)
+    hits, answers = result_tables(report.groups, wide=True)
     assert (answers.title, len(answers.columns)) == ("Question answering on hybridqa", 12)
     assert [column.split for column in answers.columns] == ["dev"] * 6 + ["test"] * 6
     assert "sat · cell selection" in {row.label for row in hits.rows}
     assert {row.short for row in answers.rows} == {"mate · pointr", "mate · span reading in pointr"}
-    (only,) = result_tables([group for group in report.groups if group.label.startswith("tapas")], None, wide=True)
+    (only,) = result_tables([group for group in report.groups if group.label.startswith("tapas")], wide=True)
     assert (only.rows[0].label, only.rows[0].short) == ("tapas · cell selection", "tapas")

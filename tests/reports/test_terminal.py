@@ -14,25 +14,17 @@ from tests.reports.runs import build_demo, build_run
 
 AT_80 = """\
 Cell selection on hybridqa
-                         Dev       Dev       Dev      Test      Test      Test
-Configuration         Hits@1    Hits@3    Hits@5    Hits@1    Hits@3    Hits@5 n
-────────────────────────────────────────────────────────────────────────────────
-mate               *74.4±0.1 *85.1±0.1 *88.3±0.1 *73.6±0.1 *84.3±0.1 *87.5±0.1 3
-tapas                   71.0      81.7      84.9      70.2      80.9      84.1 1
+                     Dev       Dev       Dev
+Configuration     Hits@1    Hits@3    Hits@5 n
+──────────────────────────────────────────────
+mate           *74.4±0.1 *85.1±0.1 *88.3±0.1 3
+tapas               71.0      81.7      84.9 1
 
-tfidf baseline          24.0      36.0      48.0      24.0      36.0      48.0
+tfidf baseline      24.0      36.0      48.0
 
 published
-PointR + MATE           80.1      89.2      91.5         –         –         –
-PointR + TAPAS          80.1      89.5      91.4         –         –         –
-PointR + SAT            77.9      87.4      90.3         –         –         –
-PointR + Linformer      77.1      86.5      90.0         –         –         –
-PointR + TableETC       51.1      72.0      78.9         –         –         –
-- row heads             78.3      87.7      90.3         –         –         –
-- col heads             77.8      87.1      90.0         –         –         –
-- ambiguous             76.7      84.2      86.6         –         –         –
-- sparse pretrain       75.5      86.5      89.9         –         –         –
-Hybrider (large)        68.5         –         –         –         –         –
+PointR + MATE       80.1      89.2      91.5
+PointR + TAPAS      80.1      89.5      91.4
 
 Cost and status
                            Examples        Wall   Peak
@@ -41,30 +33,22 @@ Configuration Parameters per second        time memory Status
 mate               22.7M       41.7 25 min 46 s 3.1 GB 3 finished
 tapas              22.7M       18.8 56 min 40 s 3.1 GB 1 finished, 1 failed
 
-Settings
-Dataset and task           In common, then what differs
-────────────────────────────────────────────────────────────────────────────────
-hybridqa · cell selection  62,613 training examples · init minilm · 5 epochs ·
-                           batch 32 · lr 5e-05 · on cpu (16 threads)
-
 Not finished
 Run     Seed  Status  Reason
 ──────────────────────────────────────
 tapas2     2  failed  ValueError: NaN
 
-2 configurations, 5 runs: 4 finished, 1 failed. Scores in percent. Ranked by
-Test Hits@1.
+2 configurations, 5 runs: 4 finished, 1 failed. Scores in percent. Ranked by Dev
+Hits@1.
 Best of each column with a star (*).
 Median ± half the interquartile range over n finished seeds.
-Published rows, never marked, come from other sizes of models, other amounts of
-training data and whole official splits: Eisenschlos et al. (2021), tables 5 and
-6.
-"""  # noqa: RUF001
+Test figures, settings and more: sections=all, or the page.
+"""
 
 
-def printed(report, width=80, **options) -> str:
+def printed(report, width=80, *, brief=False, **options) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False, **options)
-    print_report(report, console)
+    print_report(report, console, brief=brief)
     return console.file.getvalue()
 
 
@@ -78,7 +62,24 @@ def test_at_eighty_columns(tmp_path, monkeypatch):
     build_run(tmp_path / "tapas1", model="tapas")
     build_run(tmp_path / "tapas2", model="tapas", seed=2, status="failed", reason="ValueError: NaN")
     monkeypatch.chdir(tmp_path)
-    assert stripped(printed(build_report(["."]))) == AT_80
+    assert stripped(printed(build_report(["."]), brief=True)) == AT_80
+
+
+def test_one_system_is_a_table_of_scores_and_its_cost(tmp_path):
+    build_run(tmp_path / "run", task="pointr")
+    text = printed(build_report([tmp_path]), brief=True)
+    assert len(text.splitlines()) < 25, "with the page's path"
+    titles = [line for line in text.splitlines() if line.startswith(("Question answering", "Cost", "Settings"))]
+    assert [title.rstrip() for title in titles] == ["Question answering on hybridqa · dev", "Cost and status"]
+    assert "sections=all" in text
+    everything = printed(build_report([tmp_path]))
+    assert "Question answering on hybridqa · test" in everything
+    assert "Settings" in everything
+
+
+def test_without_a_score_on_dev_it_says_that_rows_are_not_ranked(tmp_path):
+    build_run(tmp_path / "run", metrics={"test/em": 0.5})
+    assert "Not ranked, as no run has a score on dev." in printed(build_report([tmp_path]), 120, brief=True)
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

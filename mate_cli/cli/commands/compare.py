@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,13 +28,11 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 def takes_word(word: str) -> bool:
     """Say whether `arguments` reads a word in its own way."""
-    return word == "--watch" or is_folder(word)
+    return is_folder(word)
 
 
 def spelled(word: str) -> str:
-    """Turn `--watch` into a key, and quote the label after `against=`, which Hydra's grammar would stumble over."""
-    if word == "--watch":
-        return "watch=true"
+    """Quote the label after `against=`, which Hydra's grammar would stumble over."""
     key, sign, label = word.partition("=")
     return f"{key}={quoted(label)}" if sign and key.lstrip("+") == "against" and not is_written(label) else word
 
@@ -53,8 +50,7 @@ def run(cfg: Compare) -> None:
     console = report_console()
     if cfg.wandb:
         check_wandb(cfg)
-    look = partial(
-        build_report,
+    report = build_report(
         as_texts(cfg.runs),
         metric=cfg.metric,
         by=as_texts(cfg.by),
@@ -65,16 +61,7 @@ def run(cfg: Compare) -> None:
         against=cfg.against,
         cache=Path(cfg.paths.cache).expanduser(),
     )
-    report: Report | None
-    if cfg.watch:
-        from mate_cli.reports.runs.watch import PAGE_SECONDS, watch
-
-        report = watch(look, lambda seen: write_files(cfg, seen, PAGE_SECONDS), console, cfg.watch_seconds)
-    else:
-        report = look()
-    if report is None:
-        return
-    print_report(report, console)
+    print_report(report, console, brief=cfg.sections == "brief")
     for name, file in write_files(cfg, report):
         console.print(f"{name}: {file}", soft_wrap=True)
     if cfg.wandb:
@@ -110,8 +97,8 @@ def as_texts(value: object) -> list[str]:
     return [value] if isinstance(value, str) else [str(one) for one in value]  # type: ignore[attr-defined]
 
 
-def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = None) -> list[tuple[str, Path]]:
-    """Write the files that the configuration wants, and return them; figures wait while a page loads itself again."""
+def write_files(cfg: Compare, report: Report) -> list[tuple[str, Path]]:
+    """Write the files that the configuration wants, and return them."""
     from mate_cli.files.atomic import write_text
     from mate_cli.reports.export.data_files import report_csv, report_json
     from mate_cli.reports.export.latex import report_latex
@@ -122,8 +109,8 @@ def write_files(cfg: Compare, report: Report, refresh_seconds: float | None = No
         from mate_cli.reports.page.page import write_page
 
         page = page_folder(cfg, report) / "compare.html" if cfg.html == "auto" else Path(cfg.html)
-        written.append(("page", write_page(report, page, refresh_seconds)))
-    if cfg.figures is not None and refresh_seconds is None:
+        written.append(("page", write_page(report, page)))
+    if cfg.figures is not None:
         from mate_cli.reports.plots.figures import write_figures
 
         written += [("figure", file) for file in write_figures(report, Path(cfg.figures))]

@@ -5,7 +5,7 @@ One class per command, one field per top-level key. A part with a `_target_` is 
 
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from mate_cli.pipelines.run_spec import After
 from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
@@ -110,8 +110,7 @@ class Compare(Section):
     statistic: Literal["median", "mean", "median_dev"]
     published: bool
     against: str | None
-    watch: bool
-    watch_seconds: PositiveFloat
+    sections: Literal["brief", "all"]
     wandb: bool
     logger: Logger
     html: str | None
@@ -120,6 +119,15 @@ class Compare(Section):
     csv: str | None
     markdown: str | None
     latex: str | None
+
+
+class Diff(Section):
+    """`mate diff`."""
+
+    paths: Paths
+    runs: list[str] | str
+    questions: NonNegativeInt
+    html: str | None
 
 
 class Benchmark(Section):
@@ -164,6 +172,7 @@ class Inspect(Train):
 
 
 SCHEMAS: dict[str, type[Section]] = {
-    schema.__name__.lower(): schema for schema in (Train, Evaluate, Predict, Compare, Benchmark, Data, Inspect, Export)
+    schema.__name__.lower(): schema
+    for schema in (Train, Evaluate, Predict, Compare, Diff, Benchmark, Data, Inspect, Export)
 }
 """The schema of each primary configuration in `conf/`."""

@@ -15,7 +15,7 @@ from mate_cli.files.plain import load_json, read_yaml
 from mate_cli.reports.format import plural
 from mate_cli.reports.terminal.comparison import report_console
 from mate_cli.reports.terminal.details import STATE_STYLES, frame
-from mate_cli.runs.record import MAX_RECORD
+from mate_cli.runs.record import read_entries
 from mate_cli.runs.result import MonitoredResult, result_of
 
 STYLES = {**STATE_STYLES, "killed": "red"}
@@ -65,11 +65,11 @@ def read_job(file: Path) -> SweepJob:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """A run's record; a damaged one is a failure."""
+    """Read a run's record; a damaged one is a failure."""
     try:
-        return dict(load_json(folder / "record.json", largest=MAX_RECORD))
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        return {"status": "failed", "reason": f"its record cannot be read: {error}"}
+        return read_entries(folder, "its record cannot be read", "")
+    except RunError as error:
+        return {"status": "failed", "reason": error.problem}
 
 
 def all_well(files: Sequence[Path]) -> bool:

@@ -32,7 +32,7 @@ class MetricTable:
 
     Args:
         title: of the table.
-        layout: "one" table, of the test split where there is one; a table per split, with the "splits"' subsets of
+        layout: "one" table, and another one of the test split; a table per split, with the "splits"' subsets of
             the questions beside each other; the whole, then a table per kind of "subsets"; or the same for
             "accuracies", of which papers print one per system: subsets are of one split, under their names alone.
     """

@@ -6,7 +6,7 @@ function svg(tag, attributes = {}, ...children) {
   return one;
 }
 
-// The same eight colours, seven shapes and four dashes as in the figures that are written to files.
+// The same eight colours, eight shapes and four dashes as in the figures that are written to files.
 const paint = (index) => `var(--c${index % 8})`;
 const dash = (index) => ["", "7 3", "2 3", "7 3 2 3"][Math.floor(index / 8) % 4];
 const SHAPES = [
@@ -16,10 +16,11 @@ const SHAPES = [
   (r) => `M0,${-1.35 * r}L${1.35 * r},0L0,${1.35 * r}L${-1.35 * r},0z`,
   (r) => `M0,${1.2 * r}L${1.2 * r},${-r}H${-1.2 * r}z`,
   (r) => `M${-r / 2.4},${-1.2 * r}h${r / 1.2}v${r * 0.8}h${r * 0.8}v${r / 1.2}h${-r * 0.8}v${r * 0.8}h${-r / 1.2}v${-r * 0.8}h${-r * 0.8}v${-r / 1.2}h${r * 0.8}z`,
-  (r) => `M${-r},${-r * 0.4}l${r * 0.6},${-r * 0.6}l${r * 0.4},${r * 0.4}l${r * 0.4},${-r * 0.4}l${r * 0.6},${r * 0.6}l${-r * 0.4},${r * 0.4}l${r * 0.4},${r * 0.4}l${-r * 0.6},${r * 0.6}l${-r * 0.4},${-r * 0.4}l${-r * 0.4},${r * 0.4}l${-r * 0.6},${-r * 0.6}l${r * 0.4},${-r * 0.4}z`,
+  (r) => `M${[...Array(10).keys()].map((i) => [(i % 2 ? 0.65 : 1.55) * r, (Math.PI * i) / 5]).map(([far, turn]) => `${far * Math.sin(turn)},${-far * Math.cos(turn)}`).join("L")}z`,
+  (r) => `M${1.2 * r},0L${-r},${1.2 * r}V${-1.2 * r}z`,
 ];
 const shape = (index, x, y, r = 3.5) => svg("path", {
-  d: SHAPES[index % 7](r), transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`, style: `fill:${paint(index)}`, class: "shape",
+  d: SHAPES[(index + Math.floor(index / 8)) % 8](r), transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`, style: `fill:${paint(index)}`, class: "shape",
 });
 function sample(index) {
   const line = svg("line", { x1: 0, x2: 26, y1: 6, y2: 6, style: `stroke:${paint(index)}`, "stroke-width": 2, "stroke-dasharray": dash(index) });
@@ -56,17 +57,24 @@ function scale(low, high, from, to, log = false) {
 }
 
 const trim = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
-function count(value) {
+function count(value, digits = 3) {
   for (const [size, unit] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "K"]]) {
-    if (Math.abs(value) >= size * 0.9995) return trim((value / size).toPrecision(3)) + unit;
+    if (Math.abs(value) >= size * 0.9995) return trim((value / size).toPrecision(digits)) + unit;
   }
-  return value && Math.abs(value) < 0.001 ? value.toExponential(0) : trim(value.toPrecision(3));
+  return value && Math.abs(value) < 0.001 ? value.toExponential(digits - 3) : trim(value.toPrecision(digits));
 }
-function duration(seconds) {
+function duration(seconds, digits = 3) {
   const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([one]) => seconds >= one) ?? [1, "s"];
-  return `${trim((seconds / size).toPrecision(seconds / size >= 100 ? 4 : 3))} ${unit}`;
+  return `${trim((seconds / size).toPrecision(seconds / size >= 100 ? digits + 1 : digits))} ${unit}`;
 }
-const gigabytes = (megabytes) => `${trim((megabytes / 1000).toPrecision(3))} GB`;
+const gigabytes = (megabytes, digits = 3) => `${trim((megabytes / 1000).toPrecision(digits))} GB`;
+// Numbers along an axis, with as few digits as tell them apart.
+function tickTexts(ticks, write) {
+  for (let digits = 3; ; digits += 1) {
+    const texts = ticks.map((tick) => write(tick, digits));
+    if (digits > 9 || new Set(texts).size === texts.length) return texts;
+  }
+}
 const WRITE = { count, duration, memory: gigabytes };
 // Wall time has ticks at whole minutes or hours, not at powers of ten of a second.
 function timeTicks(low, high, wanted) {
@@ -76,13 +84,12 @@ function timeTicks(low, high, wanted) {
 
 // Draws axes: lines across, numbers at both sides. `box` is what is left for the data.
 function axes(canvas, box, x, y, xTicks, yTicks, writeX, writeY, xTitle) {
-  for (const tick of yTicks) {
-    canvas.append(
-      svg("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "gridline" }),
-      svg("text", { x: box.left - 7, y: y(tick) + 4, "text-anchor": "end" }, writeY(tick)),
-    );
-  }
-  for (const tick of xTicks) canvas.append(svg("text", { x: x(tick), y: box.bottom + 17, "text-anchor": "middle" }, writeX(tick)));
+  const [xTexts, yTexts] = [tickTexts(xTicks, writeX), tickTexts(yTicks, writeY)];
+  yTicks.forEach((tick, place) => canvas.append(
+    svg("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "gridline" }),
+    svg("text", { x: box.left - 7, y: y(tick) + 4, "text-anchor": "end" }, yTexts[place]),
+  ));
+  xTicks.forEach((tick, place) => canvas.append(svg("text", { x: x(tick), y: box.bottom + 17, "text-anchor": "middle" }, xTexts[place])));
   canvas.append(svg("text", { x: box.right, y: box.bottom + 33, "text-anchor": "end", class: "axis" }, xTitle));
 }
 // Published figures: dashed lines, named at the left above or below the line, where no other line, name or point is.

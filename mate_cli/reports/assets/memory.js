@@ -1,4 +1,4 @@
-// What the reader chose stays for as long as the tab is open: a page that follows running jobs loads itself again.
+// The choices of a reader stay for as long as the tab is open.
 const memory = (() => {
   const key = `mate compare ${location.pathname}`;
   let kept = {};
@@ -17,7 +17,3 @@ document.querySelectorAll(".script select, .script input").forEach((control) => 
   if (kept !== undefined && !box && (!control.options || [...control.options].some((one) => one.value === kept))) control.value = kept;
   control.addEventListener("change", () => memory.set(control.id, box ? control.checked : control.value));
 });
-if (document.querySelector("meta[http-equiv=refresh]")) {
-  addEventListener("pagehide", () => memory.set("scroll", scrollY));
-  addEventListener("load", () => scrollTo({ top: memory.get("scroll", 0), behavior: "instant" }));
-}

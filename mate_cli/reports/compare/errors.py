@@ -84,4 +84,4 @@ def _percent(part: int, whole: int) -> str:
 def paper_text(name: str) -> str:
     """Writes a share of the paper."""
     value = f"{100 * PAPER[name]:.0f}"
-    return f"> {value}" if name.endswith("type") else value
+    return f"> {value}" if name == [*PAPER][-1] else value

@@ -127,7 +127,22 @@ def group_runs(
             )
             for apart, part in parts
         )
-    return with_labels(groups, keys, every_field=bool(by))
+    return with_labels(named_among_finished(groups), keys, every_field=bool(by))
+
+
+def named_among_finished(groups: Sequence[Configuration]) -> list[Configuration]:
+    """Keep of what sets finished configurations apart that in which they differ from finished ones."""
+    families: dict[tuple[str, ...], list[Configuration]] = {}
+    for group in groups:
+        if group.counted:
+            families.setdefault(tuple(group.fields.values()), []).append(group)
+    differing = {fields: differing_settings([one.differences for one in found]) for fields, found in families.items()}
+    return [
+        replace(group, differences={key: group.differences[key] for key in differing[tuple(group.fields.values())]})
+        if group.counted
+        else group
+        for group in groups
+    ]
 
 
 def split_by_settings(runs: list[LoadedRun], ignored: Sequence[str]) -> list[tuple[dict[str, str], list[LoadedRun]]]:
@@ -198,19 +213,29 @@ def short_labels(groups: Sequence[Configuration]) -> list[str]:
 
 
 def with_labels(groups: list[Configuration], keys: Sequence[str], *, every_field: bool) -> list[Configuration]:
-    """Names each configuration by its fields that tell it apart, its differences, and a number if need be."""
+    """Name each configuration by its fields that tell it apart, its differences, and a number if need be.
+
+    Runs that failed, or have not finished, rename none that have: configurations without a result are named after them.
+    """
+    finished = [group for group in groups if group.counted] or groups
+    names = dict(zip(map(id, groups), tell_apart(groups, keys, every_field=every_field), strict=True))
+    names |= dict(zip(map(id, finished), tell_apart(finished, keys, every_field=every_field), strict=True))
+    seen: dict[str, int] = {}
+    labels: dict[int, str] = {}
+    for group in sorted(groups, key=lambda group: not group.counted):
+        label = names[id(group)]
+        seen[label] = seen.get(label, 0) + 1
+        labels[id(group)] = label if seen[label] == 1 else f"{label} ({seen[label]})"
+    return [replace(group, label=labels[id(group)]) for group in groups]
+
+
+def tell_apart(groups: Sequence[Configuration], keys: Sequence[str], *, every_field: bool) -> list[str]:
+    """Name configurations by as few fields and differences as tell them apart, if these do."""
     varying = [key for key in keys if len({group.fields[key] for group in groups}) > 1]
     shown = (varying or keys[:1]) if every_field else telling_fields(groups, varying)
     numbers = range(SHOWN_DIFFERENCES, MOST_DIFFERENCES + 1)
     tried = [[name_of(group, shown, number) for group in groups] for number in numbers]
-    labels = next((names for names in tried if len(set(names)) == len(names)), tried[0])
-    seen: dict[str, int] = {}
-    labelled: list[Configuration] = []
-    for group, label in zip(groups, labels, strict=True):
-        seen[label] = seen.get(label, 0) + 1
-        unique = label if seen[label] == 1 else f"{label} ({seen[label]})"
-        labelled.append(replace(group, label=unique))
-    return labelled
+    return next((names for names in tried if len(set(names)) == len(names)), tried[0])
 
 
 def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
@@ -219,7 +244,7 @@ def name_of(group: Configuration, shown: Sequence[str], most: int) -> str:
     return BETWEEN.join([*names, *short_differences(group.differences, most)])
 
 
-def telling_fields(groups: list[Configuration], varying: Sequence[str]) -> list[str]:
+def telling_fields(groups: Sequence[Configuration], varying: Sequence[str]) -> list[str]:
     """Drops the fields that follow from the others (an attention that goes with its model); the model always stays."""
     shown = ["model", *(key for key in varying if key != "model")]
     for key in ("command", "attention", "dataset", "init", "task"):
@@ -229,7 +254,7 @@ def telling_fields(groups: list[Configuration], varying: Sequence[str]) -> list[
     return shown
 
 
-def distinct(groups: list[Configuration], keys: Sequence[str]) -> int:
+def distinct(groups: Sequence[Configuration], keys: Sequence[str]) -> int:
     """Counts the different values that the configurations have in some fields."""
     return len({tuple(group.fields[key] for key in keys) for group in groups})
 

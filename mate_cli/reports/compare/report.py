@@ -11,7 +11,7 @@ from pathlib import Path
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.reports.compare.config_difference import Comparison, comparisons
 from mate_cli.reports.compare.grouping import Configuration, group_runs
-from mate_cli.reports.compare.main_metric import main_metric
+from mate_cli.reports.compare.main_metric import main_metric, ranking_metric
 from mate_cli.reports.compare.notes import notes, published_notes
 from mate_cli.reports.compare.published import Published, published_for
 from mate_cli.reports.compare.significance import Significance, compare_with
@@ -31,7 +31,8 @@ class Report:
         runs: the selected runs, in order of their folders.
         groups: the configurations, best first.
         tables: the results.
-        metric: the metric that ranks, None when no run has any.
+        metric: the metric that is shown and plotted, None when no run has any.
+        ranked_by: the metric that orders the configurations, never one of test; None where they stand as found.
         statistic: how repeats are summed up; `SPREADS` says what stands behind ±.
         comparisons: what configurations have in common and where they differ, per dataset and task.
         published: what papers report on the datasets compared, empty when nobody wants it.
@@ -47,6 +48,7 @@ class Report:
     groups: tuple[Configuration, ...]
     tables: tuple[ResultTable, ...]
     metric: str | None
+    ranked_by: str | None
     statistic: Statistic
     comparisons: tuple[Comparison, ...]
     published: tuple[Published, ...]
@@ -79,7 +81,8 @@ def build_report(
 
     Args:
         folders: folders that hold runs, or are runs, or patterns of such folders.
-        metric: the metric to rank by; None picks the one most configurations have.
+        metric: the metric to show and to rank by, of one on test by the same on dev; None picks the one on dev that
+            most configurations have.
         by: what to group by, see `group_runs`.
         status: keep only the runs with one of these statuses, and count all of them; empty keeps every run
             and counts the finished ones.
@@ -100,8 +103,9 @@ def build_report(
     runs = selected(loaded.runs, status)
     groups = group_runs(runs, by=by, ignore=ignore, count_all=bool(status), statistic=statistic, ranked_by=metric)
     chosen = choose_metric(groups, metric)
-    ranked = by_metric(groups, chosen)
-    tables = result_tables(groups, chosen, published=published)
+    known = {name for group in groups for name in group.metric_names}
+    ranked = by_metric(groups, ranked_by := ranking_metric(chosen, known))
+    tables = result_tables(ranked, published=published)
     papers = published_on(runs) if published else ()
     return Report(
         folders=tuple(map(str, loaded.folders)),
@@ -109,6 +113,7 @@ def build_report(
         groups=tuple(ranked),
         tables=tuple(tables),
         metric=chosen,
+        ranked_by=ranked_by,
         statistic=statistic,
         comparisons=comparisons(ranked),
         published=papers,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mate_cli.metrics.specs.names import BASELINE, MetricName
+from mate_cli.metrics.specs.names import BASELINE, SPLITS, MetricName
 from mate_cli.metrics.specs.spec import OTHER, MetricTable, metric_specs
 from mate_cli.reports.compare.grouping import Configuration, short_labels
 from mate_cli.reports.compare.published import Published, published_for
@@ -41,6 +41,7 @@ class ResultTable:
 
     Args:
         title: what is measured, on what.
+        dataset: on what.
         columns: the metrics.
         rows: the configurations, best first.
         baselines: rows that runs recorded beside their own, never the best.
@@ -48,10 +49,16 @@ class ResultTable:
     """
 
     title: str
+    dataset: str
     columns: tuple[MetricName, ...]
     rows: tuple[ResultRow, ...]
     baselines: tuple[ResultRow, ...] = ()
     published: tuple[ResultRow, ...] = ()
+
+    @property
+    def is_test(self) -> bool:
+        """Whether all of its metrics are of the test split, by which nothing may be chosen."""
+        return {column.split for column in self.columns} == {"test"}
 
     @property
     def one_split(self) -> bool:
@@ -97,28 +104,24 @@ class ResultTable:
         return "close" if abs(best.center - cell.center) <= (best.spread or 0.0) + ROUNDING else ""
 
 
-def result_tables(
-    groups: Sequence[Configuration], main: str | None, *, published: bool = True, wide: bool = False
-) -> list[ResultTable]:
-    """Builds a table per dataset and kind of metrics, rows sorted by the main metric, best first.
+def result_tables(groups: Sequence[Configuration], *, published: bool = True, wide: bool = False) -> list[ResultTable]:
+    """Build a table per dataset and kind of metrics; those of the test split stand apart, after all others.
 
     Args:
-        groups: the configurations.
-        main: the metric to sort by.
+        groups: the configurations, in the order of the rows.
         published: add what papers report on the dataset.
         wide: put all splits beside each other, as papers do, rather than keep tables within a terminal's width.
     """
     tables: list[ResultTable] = []
     datasets = list(dict.fromkeys(dataset_of(group) for group in groups))
     for dataset in datasets:
-        members = by_metric([group for group in groups if dataset_of(group) == dataset], main)
+        members = [group for group in groups if dataset_of(group) == dataset]
         papers = published_for(dataset) if published else ()
         for table in metric_tables():
             name = table.title + (f" on {dataset}" if dataset else "")
-            tables.extend(
-                build(members, columns, title, papers) for title, columns in layout(members, table, name, wide=wide)
-            )
-    return tables
+            parts = layout(members, table, name, wide=wide)
+            tables.extend(build(members, columns, title, dataset, papers) for title, columns in parts)
+    return sorted(tables, key=lambda table: table.is_test)
 
 
 def units(tables: Sequence[ResultTable]) -> str:
@@ -159,16 +162,14 @@ def layout(
     """Yields title and columns of each table of some metrics: one per split where parts of questions make it wide."""
     names = {name for group in groups for name in group.metric_names}
     metrics = sorted((m for m in map(MetricName.parse, names) if m.spec.table == table), key=MetricName.rank)
-    if table.layout == "one":
-        metrics = [metric for metric in metrics if metric.split == "test"] or metrics
-    elif table.layout == "accuracies" and not wide:
+    if table.layout == "accuracies" and not wide:
         tested = {(metric.score, metric.part) for metric in metrics if metric.split == "test"}
         metrics = [m for m in metrics if m.split == "test" or not m.is_crowded or (m.score, m.part) not in tested]
     parts: dict[str, list[MetricName]] = {}
     for metric in metrics:
         parts.setdefault(part_title(metric, wide=wide), []).append(metric)
     most = 2 * MOST_COLUMNS if wide else MOST_COLUMNS
-    for part, columns in sorted(parts.items(), key=lambda item: item[0] != ""):
+    for part, columns in sorted(parts.items(), key=lambda item: item[0] not in ("", *SPLITS)):
         title = f"{name} · {part}" if part else name
         for number, start in enumerate(range(0, len(columns), most), 1):
             yield (f"{title} ({number})" if number > 1 else title), columns[start : start + most]
@@ -178,13 +179,13 @@ def part_title(metric: MetricName, *, wide: bool) -> str:
     """Says which table of its kind a metric belongs to, empty for the first."""
     layout = metric.spec.table.layout
     kind = metric.kind if layout in ("subsets", "accuracies") else ""
-    by_split = layout == "splits" or (kind and metric.is_crowded)
+    by_split = layout == "splits" or metric.split == "test" or (kind and metric.is_crowded)
     split = metric.split if not wide and by_split else ""
     return ", ".join(filter(None, (split, kind)))
 
 
 def build(
-    groups: Sequence[Configuration], columns: list[MetricName], title: str, papers: Sequence[Published]
+    groups: Sequence[Configuration], columns: list[MetricName], title: str, dataset: str, papers: Sequence[Published]
 ) -> ResultTable:
     """Fills one table with the configurations that have any of its metrics, recorded baselines and papers' figures."""
     cells = {group: tuple(group.summary(column.full) for column in columns) for group in groups}
@@ -193,9 +194,8 @@ def build(
         ResultRow(group.label, max(cell.count for cell in cells[group] if cell), cells[group], short)
         for group, short in zip(members, short_labels(members), strict=True)
     ]
-    return ResultTable(
-        title, tuple(columns), tuple(rows), tuple(baseline_rows(groups, columns)), tuple(paper_rows(papers, columns))
-    )
+    baselines, published = baseline_rows(groups, columns), paper_rows(papers, columns)
+    return ResultTable(title, dataset, tuple(columns), tuple(rows), tuple(baselines), tuple(published))
 
 
 def without_copies(cells: dict[Configuration, tuple[Summary | None, ...]]) -> list[Configuration]:

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs.names import MetricName
-from mate_cli.reports.compare.costs import recorded_costs
+from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.disagreements import disagreements
-from mate_cli.reports.compare.grouping import FIELDS
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.statistics import Summary
 from mate_cli.reports.format import plural
 from mate_cli.reports.page.page import render_page
-from mate_cli.reports.plots.figures import MOST_BARS, MOST_CURVES, curve_frames
-from mate_cli.reports.plots.learning_curves import CurveFrame
-from mate_cli.reports.view import View, report_sections
-from mate_cli.runs.names import configuration_name
+from mate_cli.reports.view import View
 from mate_cli.runs.tracking import open_wandb
 
 JOB_TYPE = "comparison"
@@ -33,7 +28,9 @@ class Sheet(NamedTuple):
 
 
 def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Path:
-    """Writes a comparison to W&B and returns the folder of its run.
+    """Write a comparison to W&B and return the folder of its run.
+
+    Bars, curves and the list of runs are W&B's own: it has the runs.
 
     Args:
         report: the comparison.
@@ -44,7 +41,7 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
     tables = {sheet.name: wandb.Table(columns=list(sheet.columns), data=sheet.rows) for sheet in sheets(report)}
     page = wandb.Html(render_page(report, folder), inject=False, data_is_not_path=True)
-    content = {**tables, **dict(charts(report)), "page/comparison": page}
+    content = {**tables, "page/comparison": page}
     with open_wandb(options, dir=str(folder), **labels(report, options)) as run:
         run.log(content)
         run.summary.update(best(report))
@@ -71,15 +68,14 @@ def labels(report: Report, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def best(report: Report) -> dict[str, Any]:
     """Returns who is first, and with how much, for the list of runs."""
-    summary = report.groups[0].summary(report.metric) if report.metric else None
-    return {"best": report.groups[0].label, f"best/{report.metric}": summary.center} if summary else {}
+    summary = report.groups[0].summary(report.ranked_by) if report.ranked_by else None
+    return {"best": report.groups[0].label, f"best/{report.ranked_by}": summary.center} if summary else {}
 
 
 def sheets(report: Report) -> Iterator[Sheet]:
-    """Yields the tables: those of every section, runs, and questions on which configurations disagree."""
-    for _, section in report_sections(report):
+    """Yield the tables: those of every section, and questions on which configurations disagree."""
+    for section in report_sections(report):
         yield from (view_sheet(view, section.name) for view in section.tables)
-    yield runs_sheet(report)
     if (asked := questions_sheet(report)).rows:
         yield asked
 
@@ -108,30 +104,6 @@ def rounded_figure(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def figure_text(value: float | None, metric: MetricName) -> float | None:
-    """Returns a value as it is shown: a share in percent."""
-    return rounded_figure(None if value is None else metric.scale * value)
-
-
-def runs_sheet(report: Report) -> Sheet:
-    """Returns every run with the group and name that it has in W&B, by which it is found there."""
-    metrics = sorted({name for run in report.runs for name in run.metrics if name == report.metric})
-    configurations = {id(run): group.label for group in report.groups for run in group.runs}
-    rows = []
-    for run in report.runs:
-        settings = run.record.get("settings")
-        overrides = run.record.get("overrides") if settings is None else settings
-        words = [str(word) for word in overrides] if isinstance(overrides, list) else []
-        group = configuration_name(run.text("experiment"), words)
-        seed = run.text("seed")
-        place = [configurations.get(id(run), ""), group, f"{group} · seed {seed}", seed, run.status]
-        values = [figure_text(run.metrics.get(name), MetricName.parse(name)) for name in metrics]
-        rows.append([*place, *values, run.number("wall_seconds"), *(run.setting(key) for key in FIELDS), run.name])
-    titles = [MetricName.parse(name).title for name in metrics]
-    columns = ["configuration", "group", "name", "seed", "status", *titles, "seconds", *FIELDS, "folder"]
-    return Sheet("runs/all", columns, rows)
-
-
 def questions_sheet(report: Report) -> Sheet:
     """Returns questions on which the best configurations disagree, a column with what each of them said."""
     groups = report.groups[:MOST_ASKED]
@@ -144,48 +116,3 @@ def questions_sheet(report: Report) -> Sheet:
         known = [question.text or question.question_id, " | ".join(question.answers), question.source]
         rows.append([*known, *(said.get(group.label, "") for group in groups)])
     return Sheet("questions/disagreements", ["question", "answer", "source", *(group.label for group in groups)], rows)
-
-
-def charts(report: Report) -> Iterator[tuple[str, Any]]:
-    """Yields W&B's own charts: bars of the main metric, it against each cost, and learning curves."""
-    if report.metric:
-        yield from score_charts(report, MetricName.parse(report.metric))
-    for frame in curve_frames(report):
-        yield f"curves/{frame.metric.title}", curve_chart(frame)
-
-
-def score_charts(report: Report, metric: MetricName) -> Iterator[tuple[str, Any]]:
-    """Yields a bar per configuration, and a chart of points for every cost."""
-    import wandb
-
-    scored = [(group, found) for group in report.groups[:MOST_BARS] if (found := group.summary(metric.full))]
-    table = wandb.Table(columns=["configuration", metric.title], data=[[g.label, value(s, metric)] for g, s in scored])
-    yield f"scores/{metric.title}", wandb.plot.bar(table, "configuration", metric.title, title=metric.title)
-    for cost in recorded_costs([group for group, _ in scored]):
-        points = [[g.label, spent.center, value(s, metric)] for g, s in scored if (spent := cost.of(g))]
-        table = wandb.Table(columns=["configuration", cost.name, metric.title], data=points)
-        title = f"{metric.title} against {cost.name}"
-        yield f"cost/{cost.name.replace('/', ' per ')}", wandb.plot.scatter(table, cost.name, metric.title, title=title)
-
-
-def value(summary: Summary, metric: MetricName) -> float | None:
-    """Returns the number that stands for a summary, as it is shown."""
-    return figure_text(summary.center, metric)
-
-
-def curve_chart(frame: CurveFrame) -> Any:  # noqa: ANN401 - a chart of W&B
-    """Returns the curves of one metric, a line per run."""
-    import wandb
-
-    lines = [
-        (label if len(curves) == 1 else f"{label} ({number})", curve)
-        for label, curves in list(zip(frame.labels, frame.lines, strict=True))[:MOST_CURVES]
-        for number, curve in enumerate(curves, start=1)
-    ]
-    return wandb.plot.line_series(
-        xs=[list(curve.steps) for _, curve in lines],
-        ys=[[figure_text(point, frame.metric) for point in curve.values] for _, curve in lines],
-        keys=[name for name, _ in lines],
-        title=frame.metric.title,
-        xname="step",
-    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import CENTERS, SPREADS
-from mate_cli.reports.view import Kind, Mark, Row, View, ViewCell, report_sections, sentences
+from mate_cli.reports.view import Kind, Mark, Row, View, ViewCell, sentences
 
 SPECIAL = str.maketrans(
     {
@@ -45,7 +46,7 @@ def report_latex(report: Report) -> str:
     """Writes the tables of every section, all splits beside each other; what must be known as comments."""
     notes = [f"% {sentences([note])}" for note in report.notes]
     parts = ["\n".join([r"% Needs \usepackage{booktabs,graphicx}.", *notes])]
-    for _, section in report_sections(report, wide=True):
+    for section in report_sections(report, wide=True):
         parts += [view_latex(view, report) for view in section.tables]
         parts += ["\n".join(f"% {sentences([note])}" for note in section.said)] if section.said else []
     return "\n\n".join(parts) + "\n"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mate_cli.reports.all_sections import report_sections
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import NOTHING
-from mate_cli.reports.view import Mark, ReportSection, View, ViewCell, report_sections, sentences
+from mate_cli.reports.view import Mark, ReportSection, View, ViewCell, sentences
 
 SPECIAL = str.maketrans({letter: f"\\{letter}" for letter in "\\`*_[]<>|#~"})
 BEFORE: dict[Mark, str] = {"best": "**", "better": "**", "worse": "**"}
@@ -22,7 +23,7 @@ SAID: dict[Mark, str] = {
 
 def report_markdown(report: Report) -> str:
     """Writes the tables of every section, the settings, and how to read them."""
-    parts = [part for _, section in report_sections(report, wide=True) for part in section_parts(section)]
+    parts = [part for section in report_sections(report, wide=True) for part in section_parts(section)]
     return "\n\n".join([*parts, settings_text(report), reading_text(report)]) + "\n"
 
 

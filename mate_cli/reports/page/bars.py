@@ -1,31 +1,43 @@
-"""Bars made of table cells: they need no script, grow with the window, and are read aloud as the numbers they are."""
+"""Scores as bars made of table cells: they need no script, grow with the window, and are read aloud as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report
-from mate_cli.reports.compare.statistics import Summary, is_finite
+from mate_cli.reports.compare.statistics import is_finite
 from mate_cli.reports.compare.tables import dataset_of
 from mate_cli.reports.format import center_text, spread_text
-from mate_cli.reports.html_elements import Markup, element, options
 from mate_cli.reports.page.page_data import PublishedFigure, datasets_of, references, score_names
 from mate_cli.reports.plots.figures import MOST_BARS
-from mate_cli.reports.plots.style import paint_of
+from mate_cli.reports.view import ReportSection, sentences
 
 
 @dataclass(frozen=True)
-class BarCell:
-    """One bar: its length, what is printed, its whisker (both ends) and its dots; all in the metric's own unit."""
+class ScoreBar:
+    """The bar of a configuration, in the metric's own unit.
 
+    Args:
+        label: of the configuration.
+        place: of the configuration among all, which is that of its colour.
+        value: its length.
+        text: the value as printed.
+        spread: of its whisker, to both sides.
+        dots: single runs.
+        detail: the spread as printed.
+    """
+
+    label: str
+    place: int
     value: float
     text: str
-    spread: float | None = None
-    dots: tuple[float, ...] = ()
-    detail: str = ""
+    spread: float | None
+    dots: tuple[float, ...]
+    detail: str
 
     @property
     def end(self) -> float:
@@ -33,113 +45,56 @@ class BarCell:
         return max(self.value + (self.spread or 0.0), *self.dots, 0.0)
 
 
-def bars_section(report: Report) -> Markup | None:
-    """Draws scores as bars; the reader chooses which, the main metric comes first."""
-    names = score_names(report)
-    if not names:
-        return None
-    blocks = [bar_block(report, name, hidden=name != names[0]) for name in names]
-    chooser = element("label", "Metric ", metric_select(names, "bar-metric"), class_="control script")
-    hint = f"best {MOST_BARS} of {len(report.groups)}" if len(report.groups) > MOST_BARS else None
-    heading = element("h2", "Scores", element("small", hint) if hint else None)
-    lines = ["Whiskers: the spread over seeds. Dots: single runs."] if "whisker" in "".join(blocks) else []
-    lines += ["Outlined bars and dashed lines: published figures."] if "hollow" in "".join(blocks) else []
-    note = element("p", " ".join(lines), class_="note") if lines else None
-    return element("section", element("div", heading, chooser, class_="bar"), blocks, note, id="chart")
+@dataclass(frozen=True)
+class BarList:
+    """The bars of one metric on one data set, with published figures below."""
+
+    title: str
+    metric: str
+    rows: tuple[ScoreBar, ...]
+    lines: tuple[PublishedFigure, ...]
+
+    @property
+    def top(self) -> float:
+        """The value at the right edge."""
+        return max([row.end for row in self.rows] + [line.value for line in self.lines] + [0.0]) or 1.0
 
 
-def metric_select(names: Sequence[str], name: str) -> Markup:
-    """Returns a menu of metrics."""
-    return element("select", options([(full, MetricName.parse(full).title) for full in names]), id=name)
+def report_section(report: Report, *, wide: bool) -> ReportSection:
+    """Draw scores as bars; the reader chooses which, the main metric comes first."""
+    hint = f"best {MOST_BARS} of {len(report.groups)}" if len(report.groups) > MOST_BARS else ""
+
+    def content() -> Mapping[str, Any] | None:
+        names = score_names(report)
+        blocks = [(name, list(bar_lists(report, MetricName.parse(name)))) for name in names]
+        lists = [one for _, found in blocks for one in found]
+        notes = ["whiskers: the spread over seeds", "dots: single runs"] * any(r.spread for b in lists for r in b.rows)
+        notes += ["outlined bars and dashed lines: published figures"] * any(one.lines for one in lists)
+        menu = [(name, MetricName.parse(name).title) for name in names]
+        return {"blocks": blocks, "menu": menu, "note": sentences(notes)} if names else None
+
+    return ReportSection("chart", "Scores", "Scores", hint=hint, template="scores.html", content=content)
 
 
-def bar_block(report: Report, name: str, *, hidden: bool) -> Markup:
-    """Returns the bars of one metric, a table per data set."""
-    tables = [bar_list(report, MetricName.parse(name), dataset) for dataset in datasets_of(report)]
-    return element("div", tables, data_metric=name, hidden=hidden)
+def bar_lists(report: Report, metric: MetricName) -> Iterator[BarList]:
+    """Yield the bars of one metric, a list per data set; best first, of a test split in the report's order."""
+    for dataset in datasets_of(report):
+        groups = enumerate(report.groups[:MOST_BARS])
+        bars = [score_bar(place, group, metric) for place, group in groups if dataset_of(group) == dataset]
+        known = [bar for bar in bars if bar is not None]
+        if not known:
+            continue
+        if metric.split != "test":
+            known.sort(key=lambda bar: -(metric.direction or 1) * bar.value)
+        title = metric.title_with_unit + (f" on {dataset}" if len(datasets_of(report)) > 1 else "")
+        yield BarList(title, metric.title, tuple(known), tuple(references(report, metric.full, dataset)))
 
 
-def bar_list(report: Report, metric: MetricName, dataset: str) -> Markup | None:
-    """Returns the bars of one metric on one data set, best first, with published figures below."""
-    cells = [
-        (index, group.label, bar_cell(group, metric))
-        for index, group in enumerate(report.groups[:MOST_BARS])
-        if dataset_of(group) == dataset
-    ]
-    known = [(index, label, cell) for index, label, cell in cells if cell is not None]
-    if not known:
-        return None
-    known.sort(key=lambda one: -(metric.direction or 1) * one[2].value)
-    lines = references(report, metric.full, dataset)
-    top = highest([cell for *_, cell in known], lines)
-    rows = [bar_row(label, cell, top, lines, paint_of(index)) for index, label, cell in known]
-    rows += [reference_row(line, metric, top, lines) for line in lines]
-    head = element("thead", element("tr", [element("th", text) for text in ("Configuration", metric.title, "Value")]))
-    place = f" on {dataset}" if len(datasets_of(report)) > 1 else ""
-    caption = element("caption", metric.title_with_unit, place)
-    return element("table", caption, head, element("tbody", rows), class_="bars")
-
-
-def highest(cells: Sequence[BarCell], lines: Sequence[PublishedFigure]) -> float:
-    """Returns the value at the right edge."""
-    return max([cell.end for cell in cells] + [line.value for line in lines] + [0.0]) or 1.0
-
-
-def bar_cell(group: Configuration, metric: MetricName) -> BarCell | None:
-    """Returns a configuration's bar, None when it lacks the metric."""
+def score_bar(place: int, group: Configuration, metric: MetricName) -> ScoreBar | None:
+    """Return the bar of a configuration, None when it lacks the metric."""
     if (summary := group.summary(metric.full)) is None:
         return None
     values = tuple(run.metrics[metric.full] for run in group.counted if metric.full in run.metrics)
     dots = tuple(filter(is_finite, values)) if summary.count > 1 else ()
-    return BarCell(summary.center, center_text(summary, metric), summary.spread, dots, spread_of(summary, metric))
-
-
-def spread_of(summary: Summary, metric: MetricName) -> str:
-    """Writes ` ±0.4`, empty for a single run."""
-    spread = spread_text(summary, metric)
-    return f" ±{spread}" if spread else ""
-
-
-def bar_row(label: str, cell: BarCell, top: float, lines: Sequence[PublishedFigure], paint: str) -> Markup:
-    """Returns one line: name, bar, number."""
-    return element(
-        "tr",
-        element("th", element("span", label), scope="row"),
-        element("td", track(cell, top, lines, paint), aria_hidden="true"),
-        element("td", cell.text, element("small", cell.detail), class_="number"),
-    )
-
-
-def reference_row(line: PublishedFigure, metric: MetricName, top: float, lines: Sequence[PublishedFigure]) -> Markup:
-    """Returns the line of a published figure."""
-    text = metric.spec.text(line.value)
-    return element(
-        "tr",
-        element("th", element("span", line.label, " ", element("small", "published")), scope="row"),
-        element("td", track(BarCell(line.value, text), top, lines, None), aria_hidden="true"),
-        element("td", text, class_="number"),
-        class_="published",
-        title=line.source,
-    )
-
-
-def track(cell: BarCell, top: float, lines: Sequence[PublishedFigure], paint: str | None) -> Markup:
-    """Returns a bar with its whisker, its dots and the lines of published figures; None paints an outline only."""
-    spread = cell.spread or 0.0
-    low, high = max(0.0, cell.value - spread), cell.value + spread
-    whisker = element("i", class_="whisker", style=f"left:{along_track(low, top)};width:{along_track(high - low, top)}")
-    return element(
-        "span",
-        element(
-            "i", class_="fill", style=f"width:{along_track(cell.value, top)}" + (f";--paint:{paint}" if paint else "")
-        ),
-        [element("i", class_="line", style=f"left:{along_track(line.value, top)}") for line in lines],
-        whisker if spread else None,
-        [element("i", class_="dot", style=f"left:{along_track(dot, top)}") for dot in cell.dots],
-        class_="track" if paint else "track hollow",
-    )
-
-
-def along_track(value: float, top: float) -> str:
-    """Writes how far along the track a value lies."""
-    return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"
+    detail = spread_text(summary, metric)
+    return ScoreBar(group.label, place, summary.center, center_text(summary, metric), summary.spread, dots, detail)

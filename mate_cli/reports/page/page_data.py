@@ -23,10 +23,11 @@ MOST_LINES, MOST_POINTS, MOST_SCORES = 3, 40, 12
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A published figure, a fraction, with the place it was read in."""
+    """A published figure, a fraction, as it is printed, and the place it was read in."""
 
     label: str
     value: float
+    text: str
     source: str
 
 
@@ -39,11 +40,12 @@ def datasets_of(report: Report) -> list[str]:
 def references(report: Report, metric: str, dataset: str) -> list[PublishedFigure]:
     """Returns published figures for a metric on a data set: of the models compared, else the best."""
     rows = published_for(dataset) if report.published else ()
-    sign = MetricName.parse(metric).direction or 1
-    found = sorted((one for one in rows if metric in one.metrics), key=lambda one: -sign * one.metrics[metric])
+    spec = MetricName.parse(metric).spec
+    found = sorted((o for o in rows if metric in o.metrics), key=lambda o: -(spec.direction or 1) * o.metrics[metric])
     models = {run.setting("model") for run in report.runs}
-    own = [one for one in found if one.model in models][:MOST_LINES] or found[:1]
-    return [PublishedFigure(one.label, one.metrics[metric], one.source) for one in own]
+    best = {one.model: one for one in reversed(found) if one.model in models}  # of a model the best, not its ablations
+    own = [one for one in found if best.get(one.model) is one][:MOST_LINES] or found[:1]
+    return [PublishedFigure(one.label, (value := one.metrics[metric]), spec.text(value), one.source) for one in own]
 
 
 def curve_data(report: Report, drawn: Sequence[Drawn]) -> dict[str, Any]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mate_cli.reports.answers.page import window_element
 from mate_cli.reports.answers.terminal import hidden_text
 from mate_cli.reports.answers.window import cell_window, shorten
 from mate_cli.reports.compare.answer_tables import AnswerTable
 from mate_cli.reports.compare.disagreements import GivenAnswer
 from mate_cli.reports.compare.questions import Cell
-from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.plots.style import paint_of
 
 MOST_ROWS, MOST_COLUMNS, LONGEST = 6, 4, 80
 HOLDS, LINKS = "●", "○"
@@ -21,57 +18,58 @@ MEANINGS = {
 }
 
 
-def question_table(table: AnswerTable, answers: Sequence[GivenAnswer], places: Mapping[str, int]) -> Markup:
-    """Returns the part of a table that tells a question's story, and what the marks in it mean.
+class QuestionTable:
+    """The part of a table that tells a question's story.
 
     Args:
         table: the table.
         answers: what configurations answered.
-        places: the place of each configuration among all, which is that of its colour.
     """
-    shape = len(table.rows), len(table.header)
-    chosen: dict[Cell, list[str]] = {}
-    for answer in answers:
-        for place in answer.cells:
-            if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
-                chosen.setdefault(place, []).append(answer.label)
-    shown = cell_window(by_importance(table, chosen), shape, MOST_ROWS, MOST_COLUMNS)
-    names = {place: element("th", shorten(name, LONGEST), scope="col") for place, name in enumerate(table.header)}
 
-    def cell(row: int, column: int) -> Markup:
-        return table_cell(table, (row, column), chosen.get((row, column), ()), places)
+    def __init__(self, table: AnswerTable, answers: Sequence[GivenAnswer]) -> None:
+        self._table = table
+        shape = len(table.rows), len(table.header)
+        self._chosen: dict[Cell, list[str]] = {}
+        for answer in answers:
+            for place in answer.cells:
+                if all(0 <= at < size for at, size in zip(place, shape, strict=True)):
+                    self._chosen.setdefault(place, []).append(answer.label)
+        self.shown = cell_window(by_importance(table, self._chosen), shape, MOST_ROWS, MOST_COLUMNS)
+        self.names = {place: (shorten(name, LONGEST), False) for place, name in enumerate(table.header)}
 
-    drawn = window_element(shown, names, cell, lambda row: str(row + 1))
-    said = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if f">{mark}<" in drawn]
-    said += ["coloured squares: the cells that each configuration chose"] * bool(chosen)
-    legend = element("p", "; ".join(filter(None, [*said, hidden_text(shown, "marked cell")])), class_="note")
-    return element("details", element("summary", "The table"), drawn, legend, open=True, class_="about")
+    def number(self, row: int) -> str:
+        """Return the number of a row."""
+        return str(row + 1)
+
+    def sign(self, row: int, column: int) -> tuple[str, str]:
+        """Return the mark of a cell that is right, and its meaning; empty for another."""
+        if (row, column) not in self._table.gold:
+            return "", ""
+        sign = LINKS if (row, column) in self._table.linking else HOLDS
+        return sign, MEANINGS[sign]
+
+    def chosen_by(self, row: int, column: int) -> Sequence[str]:
+        """Return the configurations that chose a cell."""
+        return self._chosen.get((row, column), ())
+
+    def text(self, row: int, column: int) -> str:
+        """Return the text of a cell, shortened."""
+        return shorten(self._table.rows[row][column], LONGEST)
+
+    @property
+    def legend(self) -> str:
+        """The meaning of the marks in it, and how much is not shown."""
+        cells = [(row, column) for row in self.shown.rows for column in self.shown.columns]
+        signs = {self.sign(row, column)[0] for row, column in cells if row is not None and column is not None}
+        said = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if mark in signs]
+        said += ["coloured squares: the cells that each configuration chose"] * bool(self._chosen)
+        return "; ".join(filter(None, [*said, hidden_text(self.shown, "marked cell")]))
 
 
 def by_importance(table: AnswerTable, chosen: Mapping[Cell, Sequence[str]]) -> list[Cell]:
-    """Orders the cells to show: those both right and chosen, then by turns one that is right and one that is chosen."""
+    """Order the cells to show: those both right and chosen, then by turns one that is right and one that is chosen."""
     gold = [cell for cell in table.gold if cell not in chosen]
     wrong = [cell for cell in chosen if cell not in table.gold]
     turns = [cell for pair in zip(gold, wrong, strict=False) for cell in pair]
     both = [cell for cell in chosen if cell in table.gold]
     return list(dict.fromkeys([*both, *turns, *gold, *wrong]))
-
-
-def table_cell(table: AnswerTable, place: Cell, labels: Sequence[str], places: Mapping[str, int]) -> Markup:
-    """Returns one cell: a mark where it is right, and a square in the colour of each configuration that chose it."""
-    sign = (LINKS if place in table.linking else HOLDS) if place in table.gold else None
-    mark = sign and element("span", sign, class_="mark", role="img", aria_label=MEANINGS[sign], title=MEANINGS[sign])
-    squares = [
-        element(
-            "i",
-            class_="swatch",
-            style=f"--paint:{paint_of(places[label])}",
-            role="img",
-            aria_label=f"chosen by {label}",
-            title=f"chosen by {label}",
-        )
-        for label in labels
-    ]
-    kind = " ".join(filter(None, ["gold" if sign else "", "chosen" if labels else ""]))
-    text = shorten(table.rows[place[0]][place[1]], LONGEST)
-    return element("td", mark, squares, element("span", text), class_=kind or None)

@@ -1,21 +1,26 @@
-"""What a sweep says of its settings: the score of every run against each of them, and how much each tells."""
+"""The settings of a sweep: the score of every run against each of them, and how much each explains."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.grouping import IGNORED, TARGET, Configuration, differing_settings, settings
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.tables import dataset_of
-from mate_cli.reports.html_elements import Markup, element
-from mate_cli.reports.plots.style import paint_of
+from mate_cli.reports.view import ReportSection, sentences
 
 FEWEST_RUNS, MOST_PANELS, MOST_VALUES, FAR = 4, 6, 8, 10
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 440, 200, 40, 428, 10, 165
+NOTES = (
+    "each point is a run, in the colour of its configuration; the line joins the means",
+    "explained: the share of the variance of scores that lies between the values of a setting; with few runs, much of "
+    "it is chance",
+)
 
 
 class Scored(NamedTuple):
@@ -35,31 +40,50 @@ class SettingPanel(NamedTuple):
     importance: float
 
 
-def sweep_section(report: Report) -> Markup | None:
-    """Returns a plot for each setting that was varied, the most telling first; None where too few runs are scored."""
+@dataclass(frozen=True)
+class Plot:
+    """One plot, in pixels.
+
+    Args:
+        name: the settings that it is of.
+        explained: how much they tell.
+        heights: y and text of each line across.
+        ticks: x, text and value of each tick.
+        means: the points of the line that joins the means.
+        points: x, y, place of the configuration and words of each run.
+    """
+
+    name: str
+    explained: str
+    heights: Sequence[tuple[float, str]]
+    ticks: Sequence[tuple[float, str, str]]
+    means: str
+    points: Sequence[tuple[float, float, int, str]]
+    box = f"0 0 {WIDTH} {HEIGHT}"
+    left, right, bottom = LEFT, RIGHT, BOTTOM
+
+
+def report_section(report: Report, *, wide: bool) -> ReportSection | None:
+    """Return a plot for each setting that was varied, the most telling first; None where too few runs are scored."""
     if not report.metric:
         return None
-    metric = MetricName.parse(report.metric)
+
+    def content() -> Mapping[str, Any] | None:
+        parts = list(dataset_plots(report, MetricName.parse(report.metric or "")))
+        return {"parts": parts, "note": sentences(NOTES)} if parts else None
+
+    return ReportSection("sweep", "Scores by setting", "Sweep", template="sweep.html", content=content)
+
+
+def dataset_plots(report: Report, metric: MetricName) -> Iterator[tuple[str, list[Plot]]]:
+    """Yield a title and the plots of each data set."""
     datasets = dict.fromkeys(map(dataset_of, report.groups))
-    parts = [part for name in datasets if (part := of_dataset(report, name, metric, len(datasets) > 1)) is not None]
-    if not parts:
-        return None
-    note = "Each point is a run, in the colour of its configuration; the line joins the means. Explained: the share of"
-    note += " the variance of scores that lies between the values of a setting; with few runs, much of it is chance."
-    return element(
-        "section", element("h2", "Settings and scores"), parts, element("p", note, class_="note"), id="sweep"
-    )
-
-
-def of_dataset(report: Report, dataset: str, metric: MetricName, named: bool) -> Markup | None:
-    """Returns the plots of one data set."""
-    groups = [(index, group) for index, group in enumerate(report.groups) if dataset_of(group) == dataset]
-    runs = [one for index, group in groups for one in scored(index, group, metric)]
-    found = panels(runs)
-    if not found:
-        return None
-    title = element("h3", f"{metric.title_with_unit} on {dataset}" if named else metric.title_with_unit)
-    return element("div", title, element("div", [drawn(one, runs) for one in found], class_="charts"))
+    for dataset in datasets:
+        groups = [(index, group) for index, group in enumerate(report.groups) if dataset_of(group) == dataset]
+        runs = [one for index, group in groups for one in scored(index, group, metric)]
+        if found := panels(runs):
+            title = f"{metric.title_with_unit} on {dataset}" if len(datasets) > 1 else metric.title_with_unit
+            yield title, [draw_panel(one, runs) for one in found]
 
 
 def scored(place: int, group: Configuration, metric: MetricName) -> list[Scored]:
@@ -100,54 +124,40 @@ def explained(places: Sequence[int], runs: Sequence[Scored]) -> float:
     return between / whole if whole else 0.0
 
 
-def drawn(panel: SettingPanel, runs: Sequence[Scored]) -> Markup:
-    """Returns one plot."""
-    ticks = x_places(panel.values)
+def draw_panel(panel: SettingPanel, runs: Sequence[Scored]) -> Plot:
+    """Place the runs of one panel."""
+    places = x_places(panel.values)
     low, high = min(run.score for run in runs), max(run.score for run in runs)
     room = 0.08 * (high - low or 1)
 
     def y(score: float) -> float:
-        return BOTTOM - (score - low + room) / (high - low + 2 * room) * (BOTTOM - TOP)
+        return round(BOTTOM - (score - low + room) / (high - low + 2 * room) * (BOTTOM - TOP), 1)
 
-    lines = [
-        element("g", grid_line(y(score)), svg_text(LEFT - 6, y(score) + 4, f"{score:.1f}", "end"))
-        for score in dict.fromkeys((low, high))
-    ]
-    lines += [svg_text(x, BOTTOM + 18, value, "middle") for value, x in ticks.items()]
-    means = {
-        value: statistics.fmean(run.score for run, own in zip(runs, panel.values, strict=True) if own == value)
-        for value in ticks
-    }
-    path = " ".join(f"{ticks[value]:.1f},{y(mean):.1f}" for value, mean in means.items())
-    dots = [
-        element(
-            "circle",
-            element("title", f"{value}: {run.score:.1f}, {run.label}"),
-            cx=f"{ticks[value]:.1f}",
-            cy=f"{y(run.score):.1f}",
-            r=4,
-            style=f"fill:{paint_of(run.place)}",
-            class_="shape",
-        )
-        for run, value in zip(runs, panel.values, strict=True)
-    ]
+    pairs = list(zip(runs, panel.values, strict=True))
+    means = {value: statistics.fmean(run.score for run, own in pairs if own == value) for value in places}
     name = " = ".join(panel.keys[:2]) + (f" and {len(panel.keys) - 2} more" if len(panel.keys) > 2 else "")
-    said = f"explained {100 * panel.importance:.0f}%"
-    line = element("polyline", points=path, class_="range-line")
-    box = f"0 0 {WIDTH} {HEIGHT}"
-    picture = element("svg", lines, line, dots, viewBox=box, role="img", aria_label=f"{name}, {said}")
-    return element("figure", element("figcaption", name, element("small", f" {said}")), picture, class_="chart")
+    return Plot(
+        name,
+        f"explained {100 * panel.importance:.0f}%",
+        list(zip(map(y, (low, high)), distinct_numbers((low, high)), strict=True))[: 1 + (high > low)],
+        list(zip(places.values(), distinct_texts(list(places)), places, strict=True)),
+        " ".join(f"{places[value]},{y(mean)}" for value, mean in means.items()),
+        [(places[v], y(run.score), run.place, f"{v}: {run.score:.1f}, {run.label}") for run, v in pairs],
+    )
 
 
-def grid_line(y: float) -> Markup:
-    """Returns a horizontal line."""
-    return element("line", x1=LEFT, x2=RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="gridline")
+def distinct_numbers(numbers: Sequence[float]) -> list[str]:
+    """Write numbers with as few digits as tell them apart."""
+    written = [[f"{number:.{digits}f}" for number in numbers] for digits in range(1, 8)]
+    return next((texts for texts in written if len(set(texts)) == len(set(numbers))), written[-1])
 
 
-def svg_text(x: float, y: float, content: str, anchor: str) -> Markup:
-    """Returns words in a plot, shortened to what has room."""
-    shown = content if len(content) <= 12 else f"{content[:11]}…"
-    return element("text", shown, element("title", content), x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)
+def distinct_texts(texts: Sequence[str], most: int = 12) -> list[str]:
+    """Shorten texts to so many letters: at the end, or at the beginning where only this tells them apart."""
+    ends = [text if len(text) <= most else f"{text[: most - 1]}…" for text in texts]
+    if len(set(ends)) == len(texts):
+        return ends
+    return [text if len(text) <= most else f"…{text[1 - most :]}" for text in texts]
 
 
 def x_places(values: Sequence[str]) -> dict[str, float]:
@@ -165,4 +175,5 @@ def x_places(values: Sequence[str]) -> dict[str, float]:
         low, high = math.log(low), math.log(high)
     inner = (LEFT + 24, RIGHT - 24)
     ordered = sorted(numbers.items(), key=lambda one: one[1])
-    return {kind: inner[0] + (number - low) / (high - low or 1) * (inner[1] - inner[0]) for kind, number in ordered}
+    scale = (inner[1] - inner[0]) / (high - low or 1)
+    return {kind: round(inner[0] + (number - low) * scale, 1) for kind, number in ordered}

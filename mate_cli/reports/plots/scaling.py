@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, new_panels
+from mate_cli.reports.plots.style import INK, color_of, dash_of, literal_text, mark_of, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +90,7 @@ def draw_panel(axes: Axes, panel: Panel, frame: ScalingFrame) -> None:
     for index, name in enumerate(frame.variants):
         points = panel.lines.get(name)
         if points:
-            (line,) = axes.plot(*zip(*points, strict=True), linewidth=1.5, marker="o", markersize=3.2)
+            (line,) = axes.plot(*zip(*points, strict=True), linewidth=1.5, marker=mark_of(index), markersize=4)
             line.set_label(literal_text(name))
             line.set_gid(f"{frame.name}-{panel.title}-{name}".replace(" ", "_"))
             line.set(color=color_of(index), linestyle=dash_of(index))

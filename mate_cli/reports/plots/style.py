@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 # Eight colours that stay apart for colour-blind eyes and on paper; `compare.css` has them as --c0 to --c7, with their
 # counterparts for dark pages.
-COLORS = ("#2a3dcf", "#df7a01", "#0ba490", "#aa346f", "#9b81ff", "#794215", "#716eba", "#1d2a63")
+COLORS = ("#2928fd", "#c78500", "#0ca48f", "#a41179", "#9674e0", "#5e2d26", "#676d00", "#0a0813")
 DASHES = ("-", "--", ":", "-.")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
-"""Shapes of points; seven, so that a colour that comes again has another shape."""
+MARKS = ("o", "s", "^", "D", "v", "P", "*", ">")
+"""Shapes of points; a colour that comes again has the next one."""
 # On the page these two become CSS variables, so that one figure serves light and dark.
 INK, GRID = "#3b4150", "#d9dce3"
 FONT = {"font.family": "sans-serif", "font.size": 9, "svg.fonttype": "none", "path.simplify": False}
@@ -41,7 +41,7 @@ def dash_of(index: int) -> str:
 
 def mark_of(index: int) -> str:
     """Returns the shape of the points that tells configurations apart without any colour."""
-    return MARKS[index % len(MARKS)]
+    return MARKS[(index + index // len(COLORS)) % len(MARKS)]
 
 
 def paint_of(index: int) -> str:

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -15,8 +15,8 @@ from typing import Any, TypeGuard
 
 from mate_cli.errors import RunError
 from mate_cli.files.door import short_reason
-from mate_cli.files.plain import MAX_SIZE, open_file, read_object, read_yaml
-from mate_cli.runs.record import MAX_RECORD
+from mate_cli.files.plain import MAX_SIZE, open_file, read_yaml
+from mate_cli.runs.record import read_entries
 
 STATUSES = ("finished", "running", "interrupted", "failed")
 LARGEST = 10**300
@@ -110,6 +110,23 @@ def load_runs(folders: Iterable[str | os.PathLike[str]]) -> LoadedRuns:
     return LoadedRuns(tuple(found.values()), tuple(warnings), tuple(asked))
 
 
+def open_runs(folders: Sequence[Path]) -> LoadedRuns:
+    """Read the runs in some folders, not those below them.
+
+    Raises:
+        RunError: there is no readable run in one of them.
+    """
+    warnings: list[str] = []
+    runs = []
+    for folder in folders:
+        if not (folder / "record.json").is_file():
+            raise RunError("no run here", where=str(folder), remedy="Give a folder that holds a record.json")
+        if (run := read_run(folder, None, warnings)) is None:
+            raise RunError(warnings[-1], remedy="Give another run")
+        runs.append(run)
+    return LoadedRuns(tuple(runs), tuple(warnings), tuple(folders))
+
+
 def matching_folders(asked: str, warnings: list[str]) -> list[Path]:
     """Returns the folder asked for, or those that match a pattern; a file goes to warnings, as a shell's `*` has many.
 
@@ -166,7 +183,7 @@ def read_run(folder: Path, parent: LoadedRun | None, warnings: list[str]) -> Loa
     """Reads one folder; what is damaged goes to warnings, and a run without a readable record is None."""
     record_file = folder / "record.json"
     try:
-        record = load_record(record_file, warnings)
+        record = load_record(folder, warnings)
     except RunError as error:
         warnings.append(f"{clean(record_file)}: left out, {clean(error.problem)}")
         return None
@@ -191,13 +208,13 @@ def unreadable(folder: Path) -> Iterator[str]:
             yield f"{clean(file)}: left out, {short_reason(error)}"
 
 
-def load_record(file: Path, warnings: list[str]) -> dict[str, Any]:
-    """Reads record.json; of what no run writes, as a name of a million letters, the field is named and the rest shown.
+def load_record(folder: Path, warnings: list[str]) -> dict[str, Any]:
+    """Read record.json; of what no run writes, as a name of a million letters, the field is named and the rest shown.
 
     Raises:
         RunError: the file is missing, damaged, too large, or holds something else.
     """
-    content = read_object(file, RunError, "", "cannot be read", largest=MAX_RECORD)
+    content = read_entries(folder, "cannot be read", "")
     record: dict[str, Any] = {}
     odd: list[str] = []
     for key, value in content.items():
@@ -205,7 +222,9 @@ def load_record(file: Path, warnings: list[str]) -> dict[str, Any]:
             record[key], wrong = tidied(value)
             odd += [f"{clean(key)} {wrong}"] * bool(wrong)
     if odd:
-        warnings.append(f"{clean(file)}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}")
+        warnings.append(
+            f"{clean(folder / 'record.json')}: {'; '.join(odd[:MAX_NAMED])}{' ...' * (len(odd) > MAX_NAMED)}"
+        )
     return record
 
 

@@ -10,7 +10,6 @@ from mate_cli.reports.compare.grouping import Configuration
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import ReportSection, View
 
-PLACE = 80
 MOST_SHOWN = 6
 
 

@@ -14,9 +14,8 @@ from mate_cli.reports.compare.statistics import summarize
 from mate_cli.reports.sections.results import result_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
-PLACE = 45
-TITLE = "Row and column of the best cell"
-COLUMNS = tuple(map(Column, ("Right row", "Right column", "Questions")))
+TITLE = "Row and column of the top-ranked cell"
+COLUMNS = tuple(map(Column, ("In a right row", "In a right column", "Questions")))
 BEST = MetricName.parse(f"dev/{HITS[0].name}")
 """Runs with this score rank cells; shares are written as it is."""
 NOTES = (

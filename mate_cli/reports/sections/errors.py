@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 
 from mate_cli.metrics.answer_errors import KINDS, PAPER, PLACES
@@ -9,12 +10,14 @@ from mate_cli.reports.compare.errors import ErrorRow, error_rows, error_shares, 
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
-PLACE = 60
 MOST_ROWS = 30
+SHORT = ("near\nmisses", "numbers\n% of near", "words\n% of near", "right type\n% of others")
+HEADINGS = dict(zip(PAPER, SHORT, strict=True))
+NARROW = 12
 NOTES = (
     "percent of the wrong answers, all seeds together",
-    "a near miss is within the answer or holds it, or is the same number; the next two are shares of the near misses, "
-    "then of all others",
+    "a near miss is within the answer or holds it, or is the same number; % of near: of the near misses; % of others: "
+    "of all other wrong answers",
     "cells are those that were read, of questions of which some cell has the answer",
     "the paper sorted its errors by hand (section 7), here rules do it",
 )
@@ -25,12 +28,18 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     rows = error_rows(report)[:MOST_ROWS]
     if not rows:
         return None
-    names = {name: Column(name, minor=name not in PAPER) for name in (*PAPER, *PLACES.values(), *KINDS.values())}
+    names = {name: error_column(name) for name in (*PAPER, *PLACES.values(), *KINDS.values())}
     lines = [Row(row.label, (ViewCell(f"{row.counts.wrong:,}", row.counts.wrong), *shares(row, names))) for row in rows]
     theirs = [ViewCell(paper_text(name)) if name in PAPER else ViewCell() for name in names]
     columns = (Column("Wrong"), *names.values())
     view = View("Wrong answers", columns, (*lines, Row("MATE paper", (ViewCell(), *theirs), "published")))
     return ReportSection("errors", "Wrong answers", "Errors", (view,), NOTES, hint=rows[0].split)
+
+
+def error_column(name: str) -> Column:
+    """Return the column of a kind, its heading in lines that are no longer than they must be."""
+    heading = HEADINGS.get(name) or "\n".join(textwrap.wrap(name, NARROW))
+    return Column(name, short=heading, stacked=heading, minor=name not in PAPER)
 
 
 def shares(row: ErrorRow, names: Iterable[str]) -> list[ViewCell]:

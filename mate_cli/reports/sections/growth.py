@@ -7,7 +7,6 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.plots.growth import growth_figure
 from mate_cli.reports.view import ReportSection, View
 
-PLACE = 50
 NOTES = (
     "configurations that differ only in how many examples they learnt from are one line: the mean over seeds, bars are "
     "the standard deviation",
@@ -20,5 +19,5 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     frame = growth_frame(report)
     if frame is None:
         return None
-    view = View("Growth with data", figures=lambda: [growth_figure(frame)])
-    return ReportSection("growth", "Growth with data", "Growth", (view,), NOTES)
+    view = View("Score by number of training questions", figures=lambda: [growth_figure(frame)])
+    return ReportSection("growth", "Score by number of training questions", "Growth", (view,), NOTES)

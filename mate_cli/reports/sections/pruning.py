@@ -7,7 +7,6 @@ from mate_cli.reports.plots.figures import margin_frames
 from mate_cli.reports.plots.score_margins import MarginFrame, score_margins
 from mate_cli.reports.view import ReportSection, View
 
-PLACE = 70
 NOTES = (
     "each question's answer against the tokens of its table that are kept, by what the pruning network says of them",
     "to the right of 0 answers are told from the rest",
@@ -18,7 +17,8 @@ NOTES = (
 def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     """Returns the histograms of score margins, None where no network scores tokens."""
     views = tuple(margin_view(frame) for frame in margin_frames(report))
-    return ReportSection("pruning", "Score margins of answers", "Pruning", views, NOTES) if views else None
+    title = "Answers against the tokens that are kept"
+    return ReportSection("pruning", title, "Pruning", views, NOTES) if views else None
 
 
 def margin_view(frame: MarginFrame) -> View:

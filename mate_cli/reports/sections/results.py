@@ -5,19 +5,25 @@ from __future__ import annotations
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.statistics import Summary
-from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables
+from mate_cli.reports.compare.tables import ResultRow, ResultTable, result_tables, units
 from mate_cli.reports.format import center_text, spread_text
-from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell
-
-PLACE = 10
+from mate_cli.reports.view import Column, Kind, Mark, ReportSection, Row, View, ViewCell, sentences
 
 
 def report_section(report: Report, *, wide: bool) -> ReportSection:
     """Returns the tables; without any, a section that says nothing yet."""
     tables = report.tables
     if wide:
-        tables = tuple(result_tables(report.groups, report.metric, published=bool(report.published), wide=True))
-    return ReportSection("results", "Results", "Results", tuple(result_view(table, wide=wide) for table in tables))
+        tables = tuple(result_tables(report.groups, published=bool(report.published), wide=True))
+    views = tuple(result_view(table, wide=wide) for table in tables)
+    return ReportSection("results", "Results", "Results", views, content=lambda: {"note": reading_notes(report)})
+
+
+def reading_notes(report: Report) -> str:
+    """Say how to read the tables."""
+    how = (units(report.tables), "the best of each column in bold, what is within its error underlined")
+    lines = [sentences(["; ".join(filter(None, how))])] if report.tables else ["No run has recorded a metric yet."]
+    return " ".join([*lines, sentences(report.notes)]).strip()
 
 
 def result_view(table: ResultTable, *, wide: bool = False) -> View:

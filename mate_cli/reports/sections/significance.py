@@ -7,7 +7,6 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.compare.significance import Difference, Significance
 from mate_cli.reports.view import Column, Mark, ReportSection, Row, View, ViewCell
 
-PLACE = 20
 COLUMNS = tuple(map(Column, ("Score", "Difference", "95 % interval", "p", "p of runs", "Questions", "Runs")))
 
 
@@ -16,7 +15,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     found = report.significance
     if found is None or not (found.differences or found.notes):
         return None
-    title = f"Against {found.against}" + (f": {MetricName.parse(found.metric).title}" if found.metric else "")
+    title = f"Difference from {found.against}" + (f": {MetricName.parse(found.metric).title}" if found.metric else "")
     views = (View(title, COLUMNS, tuple(difference_row(one, found) for one in found.differences)),)
     return ReportSection("significance", title, "Significance", views if found.differences else (), found.notes)
 

@@ -17,7 +17,6 @@ from mate_cli.reports.page.page_data import datasets_of, score_names
 from mate_cli.reports.sections.results import result_cell
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
-PLACE = 40
 MOST_ROWS = 12
 Members = Sequence[tuple[int, Configuration]]
 """Configurations of one data set, each with its place among all."""
@@ -42,7 +41,7 @@ def report_section(report: Report, *, wide: bool) -> ReportSection | None:
     hint = f"best {MOST_ROWS} of {len(report.groups)}" if len(report.groups) > MOST_ROWS else ""
     spread = any(cell.spread for view in views for row in view.rows for cell in row.cells)
     notes = ("± is the spread over seeds; by cells of the table the standard error over n questions",) * spread
-    return ReportSection("subsets", "Parts of the questions", "Parts", tuple(views), notes, hint)
+    return ReportSection("subsets", "Scores on parts of the questions", "Parts", tuple(views), notes, hint)
 
 
 def first_table(report: Report, groups: Members, split: Way) -> View | None:

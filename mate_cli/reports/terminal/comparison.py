@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.all_sections import report_sections
+from mate_cli.reports.compare.notes import published_notes
 from mate_cli.reports.compare.report import Report, state_text
 from mate_cli.reports.compare.tables import units
 from mate_cli.reports.format import plural
-from mate_cli.reports.terminal.details import settings_view, unfinished_view
+from mate_cli.reports.terminal.details import MOST_ROWS, settings_view, unfinished_view
 from mate_cli.reports.terminal.views import print_views
-from mate_cli.reports.view import Mark, report_sections, sentences
+from mate_cli.reports.view import Mark, ReportSection, View, sentences
 from mate_cli.terminal.console import Console
 
 WIDEST = 120
+BRIEF = ("results", "significance", "cost")
+"""The sections that are printed where no others are asked for."""
+MOST_PAPERS, MOST_BRIEF = 3, 5
+"""Rows of papers, and of runs that have not finished, in brief."""
+UNRANKED = "Not ranked, as no run has a score on dev"
 
 
 def report_console() -> Console:
@@ -27,28 +36,63 @@ def report_console() -> Console:
     return console
 
 
-def print_report(report: Report, console: Console) -> None:
-    """Prints a whole comparison."""
-    for warning in report.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
-    for _, section in report_sections(report):
-        print_views(section.tables, console, section.said)
-    console.print(settings_view(report), "")
+def print_report(report: Report, console: Console, *, brief: bool = False) -> None:
+    """Print a comparison: all of it, or in brief one table of scores per data set, tests asked for, and costs."""
+    print_warnings(report.warnings, console)
+    for section in report_sections(report):
+        if not brief:
+            print_views(section.tables, console, section.said)
+        elif section.name in BRIEF:
+            print_views([brief_view(view, report) for view in main_views(section, report)], console, section.said)
+    if not brief:
+        console.print(settings_view(report), "")
     if report.unfinished:
-        console.print(unfinished_view(report), "")
-    console.print(Text("\n".join(footer(report, console)), style="dim"))
+        console.print(unfinished_view(report, MOST_BRIEF if brief else MOST_ROWS), "")
+    console.print(Text("\n".join(footer(report, console, brief=brief)), style="dim"))
 
 
-def footer(report: Report, console: Console) -> list[str]:
-    """Lists the notes below the tables."""
+def print_warnings(warnings: Sequence[str], console: Console) -> None:
+    """Print what could not be read."""
+    for warning in warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def main_views(section: ReportSection, report: Report) -> Sequence[View]:
+    """Return of the results the table of the main metric on each data set, of other sections all."""
+    if section.name != "results":
+        return section.tables
+    chosen: dict[str, View] = {}
+    for table, view in zip(report.tables, section.views, strict=True):
+        is_main = report.metric in [column.full for column in table.columns]
+        if is_main or table.dataset not in chosen:
+            chosen[table.dataset] = view
+    return list(chosen.values())
+
+
+def brief_view(view: View, report: Report) -> View:
+    """Return a table with a few rows of papers: of the same models where there are any."""
+    models = {run.setting("model") for run in report.runs}
+    papers = [row for row in view.rows if row.kind == "published"]
+    named = {row.label: row.model for row in reversed(report.published) if row.model in models}
+    first = {model: label for label, model in named.items()}.values()  # the files list the best of each model first
+    kept = [row for row in papers if row.label in first][:MOST_PAPERS] or papers[:1]
+    return replace(view, rows=tuple(row for row in view.rows if row.kind != "published" or row in kept))
+
+
+def footer(report: Report, console: Console, *, brief: bool) -> list[str]:
+    """List the notes below the tables."""
     counts = f"{plural(len(report.groups), 'configuration')}, {plural(len(report.runs), 'run')}"
     lines = [". ".join(filter(None, [f"{counts}: {state_text(report.runs)}", units(report.tables)])) + "."]
     if report.metric:
-        lines[0] += f" Ranked by {MetricName.parse(report.metric).title}."
+        ranked = f"Ranked by {MetricName.parse(report.ranked_by).title}" if report.ranked_by else UNRANKED
+        lines[0] += f" {ranked}."
     marks = frozenset[Mark]().union(*(table.marks for table in report.tables))
     if "best" in marks:
         lines.append(f"Best of each column {'in bold' if console.is_terminal else 'with a star (*)'}.")
     if "close" in marks:
         how = "Underlined" if console.is_terminal else "With a dagger (†)"
         lines[-1] += f" {how}: no further from the best than the best's own ±."
-    return [*lines, *(sentences([note]) for note in report.notes)]
+    papers = published_notes(report.tables, report.published) if brief else []
+    lines += [sentences([note]) for note in report.notes if note not in papers]
+    more = "Test figures, settings" if any(table.is_test for table in report.tables) else "Settings"
+    return [*lines, *[f"{more} and more: sections=all, or the page."] * brief]

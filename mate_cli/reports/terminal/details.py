@@ -50,17 +50,17 @@ def add_settings(view: Table, comparison: Comparison) -> None:
         view.add_row(Text(f"  {rest} more", style="dim"), Text("on the page", style="dim"))
 
 
-def unfinished_view(report: Report) -> Table:
-    """Draws the runs that have not finished, and why."""
+def unfinished_view(report: Report, most: int = MOST_ROWS) -> Table:
+    """Draw the first runs that have not finished, and why."""
     view = frame("Not finished")
     view.add_column("Run", overflow="fold", ratio=3)
     view.add_column("Seed", justify="right", no_wrap=True)
     view.add_column("Status", no_wrap=True)
     view.add_column("Reason", overflow="fold", ratio=2)
-    for run in report.unfinished[:MOST_ROWS]:
+    for run in report.unfinished[:most]:
         view.add_row(*unfinished_texts(run, report))
-    if len(report.unfinished) > MOST_ROWS:
-        view.caption = f"{len(report.unfinished) - MOST_ROWS} more on the page"
+    if len(report.unfinished) > most:
+        view.caption = f"{len(report.unfinished) - most} more on the page"
     return view
 
 

@@ -1,0 +1,62 @@
+"""The sections of a comparison in their order: a file each, shown by every renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.page import bars, curves, environment, questions, runs, settings, sweep
+from mate_cli.reports.sections import (
+    attention_flow,
+    best_cells,
+    cost,
+    difference,
+    errors,
+    growth,
+    pruning,
+    results,
+    significance,
+    subsets,
+)
+from mate_cli.reports.view import ReportSection
+
+
+class BuildSection(Protocol):
+    """Makes a section of a comparison; `wide` puts all splits beside each other, as papers do."""
+
+    def __call__(self, report: Report, *, wide: bool) -> ReportSection | None:
+        """Return the section, None where there is nothing to show."""
+
+
+SECTIONS: tuple[BuildSection, ...] = (
+    results.report_section,
+    significance.report_section,
+    difference.report_section,
+    bars.report_section,
+    subsets.report_section,
+    best_cells.report_section,
+    growth.report_section,
+    errors.report_section,
+    pruning.report_section,
+    attention_flow.report_section,
+    curves.report_section,
+    cost.report_section,
+    settings.report_section,
+    sweep.report_section,
+    questions.report_section,
+    runs.report_section,
+    environment.report_section,
+)
+
+
+def report_sections(report: Report, *, wide: bool = False) -> Iterator[ReportSection]:
+    """Yield the sections of a comparison that have something to show, in order.
+
+    Args:
+        report: the comparison.
+        wide: put all splits beside each other, as papers do.
+    """
+    for build in SECTIONS:
+        if (section := build(report, wide=wide)) is not None:
+            yield section

@@ -1,0 +1,65 @@
+"""Pages from the templates in `templates/`: all that is not markup is escaped and rid of control characters."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from mate_cli.reports.plots.style import as_svg, paint_of
+from mate_cli.terminal.streams import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+
+
+def render_template(name: str, **values: object) -> str:
+    """Render a template to a page that needs no other file and may load none."""
+    return environment().get_template(name).render(values)
+
+
+@cache
+def environment() -> Environment:
+    """Build the environment of all templates."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("mate_cli.reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=clean_output,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+    made.globals |= {"asset": asset, "paint": paint_of, "along": along_track}
+    made.filters["svg"] = svg_markup
+    return made
+
+
+def clean_output(value: object) -> object:
+    """Return what a template writes for a value: markup as it is, nothing for None, else printable text."""
+    if value is None:
+        return ""
+    return value if hasattr(value, "__html__") else printable(str(value))
+
+
+def asset(name: str) -> Markup:
+    """Read a style sheet or script that is part of the package."""
+    from markupsafe import Markup
+
+    return Markup(resources.files("mate_cli.reports").joinpath("assets", name).read_text(encoding="utf-8"))
+
+
+def svg_markup(figure: Figure, salt: str) -> Markup:
+    """Draw a figure into the page; `salt` makes its ids unique."""
+    from markupsafe import Markup
+
+    return Markup(as_svg(figure, salt))
+
+
+def along_track(value: float, top: float) -> str:
+    """Write how far along a track from 0 to `top` a value lies, in percent."""
+    return f"{max(0.0, min(100.0, 100 * value / top)):.2f}%"

@@ -1,0 +1,53 @@
+"""Learning curves, which the page's scripts draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mate_cli.metrics.specs.names import MetricName
+from mate_cli.reports.compare.report import Report
+from mate_cli.reports.page.page_data import curve_data
+from mate_cli.reports.plots.figures import MOST_FIGURES, MOST_REPEATS, Drawn, curve_frame, curve_names, read_logs
+from mate_cli.reports.plots.learning_curves import learning_curves
+from mate_cli.reports.view import ReportSection, sentences
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_CURVES = 24
+STILL_CURVES = 8
+"""Configurations that are drawn where no script runs, and shown at first where one does."""
+NOTES = (
+    f"at most {MOST_FIGURES} metrics and {MOST_REPEATS} runs of a configuration",
+    "numbers appear under the pointer, or with the arrow keys on a chart",
+)
+
+
+def report_section(report: Report, *, wide: bool) -> ReportSection:
+    """Return the learning curves, for the scripts to draw; without them one picture remains."""
+    total = len(report.groups)
+    hint = f"best {MOST_CURVES} of {total} configurations" if total > MOST_CURVES else ""
+
+    def content() -> Mapping[str, Any] | None:
+        drawn = read_logs(report, most=MOST_CURVES)
+        names = curve_names(drawn)
+        if not names:
+            return None
+        data = curve_data(report, drawn)
+        return {
+            "data": data,
+            "datasets": list(enumerate(data["datasets"])),
+            "published": any(any(metric["lines"]) for metric in data["metrics"]),
+            "first": STILL_CURVES,
+            "note": sentences(NOTES),
+            "still": lambda: still_figure(drawn, names),
+        }
+
+    return ReportSection("curves", "Learning curves", "Curves", hint=hint, template="curves.html", content=content)
+
+
+def still_figure(drawn: Sequence[Drawn], names: Sequence[str]) -> Figure:
+    """Draw the most telling score, or the loss without one, for pages without scripts."""
+    name = next((one for one in names if MetricName.parse(one).is_score), names[0])
+    return learning_curves(curve_frame(drawn[:STILL_CURVES], name))
