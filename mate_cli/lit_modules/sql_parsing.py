@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
-from pytorch_lightning.trainer.states import TrainerFn
 
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.losses.actions import derivation_loss
@@ -106,8 +105,14 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
         """The best derivation of each example."""
-        fitting = self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
-        search = replace(self.greedy if fitting else self.search, runnable=self.runnable)
+        return self._derived(output, self.search)
+
+    def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
+        """The derivation of the best action at each step, in a fraction of the time."""
+        return self._derived(output, self.greedy)
+
+    def _derived(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
+        search = replace(search, runnable=self.runnable)
         head = self.head
         assert isinstance(head, SqlHead)
         found = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)

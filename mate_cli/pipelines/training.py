@@ -10,8 +10,9 @@ from hydra.utils import instantiate
 
 from mate_cli.data.loading.batching import check_shares, plan_schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
-from mate_cli.lit_modules.base import Optimization
+from mate_cli.lit_modules.lit_task import LitData, LitTask
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
+from mate_cli.lit_modules.optimization.recipe import Optimization
 from mate_cli.lit_modules.processes import load_whole
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -67,7 +68,8 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
     development = ranks.first_then_all(lambda: data.encodings("dev"))
     done = (last_step(checkpoint) or 0) * schedule.accumulate
     data.follow(schedule, first_batch=done)
-    task.fit_with(
+    module = LitTask(
+        task,
         Optimization(
             optimizer_recipe(cfg.optimizer, pretrained(parts)), schedule_recipe(cfg.scheduler), schedule.total_steps
         ),
@@ -102,14 +104,14 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
                 explain_memory_errors(lambda: advice(needed, schedule.micro_batch, device_memory())),
                 continuing(checkpoint, lambda: follow.steps > 0),
             ):
-                trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+                trainer.fit(module, datamodule=LitData(data), ckpt_path=checkpoint, weights_only=True)
             flops = training_flops(task.encoder, data)
             run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
         elif checkpoint:
             with continuing(checkpoint, lambda: False):
                 state = read_state(checkpoint)
                 load_whole(task, state["state_dict"])
-                task.on_load_checkpoint(state)
+                module.on_load_checkpoint(state)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))

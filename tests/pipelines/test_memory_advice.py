@@ -92,7 +92,7 @@ def test_training_ends_in_one_line(tmp_path, monkeypatch, capsys):
     def full(*_):
         raise FULL
 
-    monkeypatch.setattr("mate_cli.lit_modules.base.TableTask.training_step", full)
+    monkeypatch.setattr("mate_cli.lit_modules.lit_task.LitTask.training_step", full)
     monkeypatch.setattr(training, "device_memory", lambda: 16e9)
     words = ["experiment=quickstart_cells", "logger=none", "trainer.max_steps=2"]
     assert main(["train", *words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]) == 2

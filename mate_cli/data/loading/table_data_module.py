@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
-import pytorch_lightning as pl
 from torch.utils.data import DataLoader, Dataset
 
 from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule
@@ -126,7 +125,7 @@ class Batches(Dataset[TableBatch]):
         return self.loading.batch([self.encodings[index] for index in indices])
 
 
-class TableDataModule(pl.LightningDataModule):
+class TableDataModule:
     """Encode the splits of a dataset once and serve them in batches of similar length.
 
     Args:
@@ -145,7 +144,6 @@ class TableDataModule(pl.LightningDataModule):
         training_examples: Selector,
         evaluation_examples: Selector,
     ) -> None:
-        super().__init__()
         self.dataset, self.serializer, self.loading = dataset, serializer, loading
         self.training_examples, self.evaluation_examples = training_examples, evaluation_examples
         self._schedule: Schedule | None = None
@@ -233,10 +231,6 @@ class TableDataModule(pl.LightningDataModule):
         lengths, first = encodings.lengths.tolist(), self._first_batch
         order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
         return self._batches(Batches(encodings, own), order)
-
-    def val_dataloader(self) -> DataLoader[TableBatch]:
-        """The development split."""
-        return self.loader("dev")
 
     def loader(self, split: str) -> DataLoader[TableBatch]:
         """A split for evaluation, longest examples first, so that memory runs out at once or never."""

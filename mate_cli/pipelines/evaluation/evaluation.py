@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytorch_lightning as pl
+import torch
 from torch.utils.data import DataLoader
 
 from mate_cli.lit_modules.base import TableTask
@@ -15,8 +15,8 @@ from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.machine import device_of, fill_in
 from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
-from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder
@@ -124,13 +124,23 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
-    """All predictions of a loader.
+    """All predictions of a loader, by all processes; the network is on the device of the run for so long.
 
     Raises:
         RunError: a GPU has too little memory for them.
     """
-    with quiet_lightning(), explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)):
-        pl.Trainer(**placement(cfg.hardware)).predict(task, loader, return_predictions=False)
+    device, precision = device_of(cfg.hardware), fill_in(cfg.hardware, moved=True).precision
+    lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
+    was_training = task.training
+    task.to(device).eval()
+    with (
+        explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)),
+        torch.inference_mode(),
+        torch.autocast(device.type, lower, enabled=precision.endswith("-mixed"), cache_enabled=False),
+    ):
+        for batch in loader:
+            task.keep_predictions(batch.to(device))
+    task.to("cpu").train(was_training)
     return task.collected()
 
 
