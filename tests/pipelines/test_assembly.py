@@ -11,7 +11,8 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.stages import add_up_stages, joint_throughput
+from mate_cli.pipelines.stages import add_up_stages
+from mate_cli.pipelines.systems.answering import joint_throughput
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.serializers.serializer import LABELLED
 

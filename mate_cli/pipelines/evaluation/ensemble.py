@@ -13,8 +13,8 @@ from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluation import judge, save_result
 from mate_cli.pipelines.evaluation.finished import Here, open_stages
 from mate_cli.pipelines.run import Run, recorded
-from mate_cli.pipelines.stages import answer_split, joint_throughput
 from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.systems.answering import answer_split, joint_throughput
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run

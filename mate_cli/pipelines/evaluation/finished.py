@@ -16,8 +16,8 @@ from mate_cli.files.atomic import write_text
 from mate_cli.files.plain import read_object, to_json
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
-from mate_cli.pipelines.stages import LEARNT, answer_split
 from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.systems.answering import LEARNT, answer_split
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
