@@ -4,7 +4,7 @@ What is saved does not tell in how many processes, or by which strategy, it was 
 what they can do, as torch takes a second to import their class.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar
 
@@ -19,8 +19,8 @@ def whole(state: Any) -> Any:  # noqa: ANN401 - any nest of tensors
 
 
 def _gather(tensor: Tensor) -> Tensor:
-    full: Tensor = tensor.full_tensor() if is_cut(tensor) else tensor  # type: ignore[operator]
-    return full
+    whole_tensor: Callable[[], Tensor] | None = getattr(tensor, "full_tensor", None)
+    return whole_tensor() if whole_tensor else tensor
 
 
 def is_cut(tensor: Tensor) -> bool:

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
+from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
 from mate_cli.metrics.parts import parts_by_tokens
@@ -102,9 +101,9 @@ def predict_in_turn(
         asked = [example for example in examples if len(example.history) == turn]
         before = [found.get(names.get((example.conversation, turn - 1), "")) for example in asked]
         asked = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(asked, before, strict=True)]
-        with TemporaryDirectory() as folder:  # these encodings depend on the weights: nobody wants them again
-            loader = parts.data.loader_of(asked, f"question {turn + 1}", Path(folder))
-            found |= {prediction.example_id: prediction for prediction in predict(parts.task, loader, cfg)}
+        encodings = EncodedExamples(asked, parts.serializer)  # not cached, as they depend on the weights
+        predictions = predict(parts.task, parts.data.loader_encoded(encodings), cfg)
+        found |= {prediction.example_id: prediction for prediction in predictions}
     return list(found.values())
 
 

@@ -8,7 +8,6 @@ from textwrap import shorten
 from typing import Any
 
 from torch import Tensor
-from transformers import TapasConfig
 
 from mate_cli.errors import CheckpointError
 from mate_cli.files.plain import read_object
@@ -135,6 +134,8 @@ def tapas_parts(folder: Path, bundle: Path | None = None) -> dict[str, Any]:
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
     """config.json, or what stands for it, with the values that it leaves to transformers."""
+    from transformers import TapasConfig  # no other weights need it, and it takes a while
+
     config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
     try:
