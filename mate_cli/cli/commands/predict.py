@@ -119,7 +119,8 @@ def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
     from mate_cli.pipelines.inference.asking import check_model
 
-    check_model(cfg.run, cfg.checkpoint)
+    if cfg.question or cfg.questions:  # else nothing is asked, which is told below
+        check_model(cfg.run, cfg.checkpoint)
     with progress() as say:
         answer = read_inputs(cfg, say)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.pipelines.evaluation.evaluation import predict
