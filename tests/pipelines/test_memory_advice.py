@@ -6,6 +6,7 @@ import pytest
 import torch
 from configurations import run_config
 from finished_runs import SMALL
+from hydra.utils import instantiate
 from pretended_gpu import pretended_gpu
 
 from mate_cli.attention.backends.sdpa import Sdpa
@@ -15,6 +16,7 @@ from mate_cli.models.base.memory import TrainingMemory
 from mate_cli.models.base.sizes import SIZES
 from mate_cli.models.mate import Mate
 from mate_cli.pipelines import memory, training
+from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.memory import advice, explain_memory_errors, is_out_of_memory, prediction_advice, step_memory
 
@@ -107,9 +109,11 @@ def test_predictions_end_in_one_line(monkeypatch):
     def full(*_, **__):
         raise FULL
 
-    monkeypatch.setattr("pytorch_lightning.Trainer.predict", full)
+    config = run_config(SMALL)
+    parts = assemble(config, instantiate(config.data))
+    monkeypatch.setattr(parts.task, "keep_predictions", full)
     with pytest.raises(RunError, match=r"batches of 16 examples.*hardware.micro_batch=4"):
-        predict(None, None, run_config(SMALL))
+        predict(parts.task, parts.data.loader("dev"), config)
 
 
 def test_the_memory_of_a_card_is_asked_of_the_card():

@@ -165,7 +165,7 @@ def test_what_is_asked_wrongly(capsys, database, tmp_path):
     for words, says in (
         ([f"database={database}", "table=x.csv", "question=what?"], "excludes table"),
         ([f"database={database}"], "nothing is asked"),
-        (["database=nowhere.sqlite", "question=what?"], "there is no such file"),
+        (["database=nowhere.sqlite", "question=what?", "checkpoint=x"], "there is no such file"),
         ([f"database={database}", "question=what?"], "run: needs a value"),
     ):
         assert main(["predict", *words]) == 2

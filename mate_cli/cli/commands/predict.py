@@ -119,18 +119,20 @@ def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
     from mate_cli.pipelines.inference.asking import check_model
 
+    if cfg.output is not None:
+        from mate_cli.reports.answers.files import check_output, write_answers
+
+        check_output(cfg.output)
     if cfg.question or cfg.questions:  # else nothing is asked, which is told below
         check_model(cfg.run, cfg.checkpoint)
     with progress() as say:
         answer = read_inputs(cfg, say)
-
-        from mate_cli.reports.answers.files import check_output, write_answers
-        from mate_cli.reports.answers.terminal import print_session
-        from mate_cli.reports.terminal.comparison import report_console
-
-        check_output(cfg.output)
         say("starting")
         session = answer()
+
+    from mate_cli.reports.answers.terminal import print_session
+    from mate_cli.reports.terminal.comparison import report_console
+
     console = report_console()
     print_session(session, console)
     if cfg.output is not None:

@@ -116,10 +116,9 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
         names = [f"{prefix}{name}.{leaf}" for name in PROJECTIONS]
         if all(name in state for name in names):
             joined, own = torch.cat([state.pop(name) for name in names]), module.get_parameter(f"projections.{leaf}")
-            if hasattr(joined, "placements") and hasattr(
-                own, "placements"
-            ):  # each process holds a shard of the product
-                joined = joined.redistribute(placements=own.placements)
+            redistribute = getattr(joined, "redistribute", None)  # of a tensor of which each process holds a shard
+            if redistribute and hasattr(own, "placements"):
+                joined = redistribute(placements=own.placements)
             state[f"{prefix}projections.{leaf}"] = joined
 
 
