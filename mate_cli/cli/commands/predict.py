@@ -81,14 +81,17 @@ def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
     from mate_cli.cli.config.schema import as_list
     from mate_cli.files.atomic import check_writable
+    from mate_cli.pipelines.inference.asking import find_questions
     from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
-    open_run(cfg.run)  # quick; what follows loads torch
+    open_run(cfg.run)
+    find_questions(str(cfg.input))
     output = Path(cfg.output or "predictions.json").expanduser()
     check_writable(output, f"output={output}")
 
+    # What follows loads torch.
     from mate_cli.pipelines.evaluation.finished import Here, predict_file
 
     here = Here(cfg.hardware, cfg.paths, cfg.data, trust=as_list(cfg.trust))

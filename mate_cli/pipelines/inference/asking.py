@@ -82,6 +82,18 @@ def check_model(run: str | None, checkpoint: str | None) -> None:
         )
 
 
+def find_questions(path: str) -> Path:
+    """The file of questions about a dataset's tables, or with tables of their own.
+
+    Raises:
+        DataError: it is not there.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise DataError("there is no such file of questions", where=path, remedy="Check the path")
+    return file
+
+
 def open_tables(asking: Asking, say: Callable[[str], None] = lambda text: None) -> OpenTables:
     """Read the questions and the tables; of several tables those that cannot be read are left out.
 
