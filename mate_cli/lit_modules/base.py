@@ -15,6 +15,7 @@ from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.tables.example import Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
@@ -56,43 +57,50 @@ class AboutTables:
     verdict: bool = False
 
 
+@dataclass(frozen=True)
+class TaskSpec:
+    """What a task is to those that run it, known before any network is built.
+
+    Args:
+        monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
+            better.
+        label: what an encoding must mark for it (`Serializer.marks`); None where it learns from no mark.
+        about_tables: how it answers about any table; None where its predictions say nothing that people could look up
+            in one.
+        transformers_class: the class of transformers that does the same with a TAPAS.
+        auto_class: what transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it.
+        pools: the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is.
+    """
+
+    monitor: str
+    label: Label | None = None
+    about_tables: AboutTables | None = None
+    transformers_class: str | None = None
+    auto_class: str | None = None
+    pools: bool = False
+
+
 class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     """A head on a network, a loss and metrics; which network it is makes no difference.
+
+    Args:
+        context: the network, and what else a task may need.
 
     Attributes:
         pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
             that keeps all tokens.
     """
 
-    def __init__(self, encoder: TableEncoder) -> None:
+    def __init__(self, context: TaskContext) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.train_poolers(self.pools)
+        self.encoder = context.encoder
+        self.train_poolers(self.spec.pools)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
         self.pruned: dict[str, Pruning] = {}
 
-    takes: ClassVar[tuple[str, ...]] = ()
-    """What its constructor is given by name beside the network and its own options: `serializer`, which encodes its
-    examples, or `cache`, a folder for what is worked out of them."""
-
-    label: ClassVar[Label | None] = None
-    """What an encoding must mark for it (`Serializer.marks`); None where it learns from no mark."""
-
-    about_tables: ClassVar[AboutTables | None] = None
-    """How it answers about any table; None where its predictions say nothing that people could look up in one."""
-
-    transformers_class: ClassVar[str | None] = None
-    """The class of transformers that does the same with a TAPAS."""
-
-    auto_class: ClassVar[str | None] = None
-    """What transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it."""
-
-    pools: ClassVar[bool] = False
-    """Whether the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is."""
-
-    monitor: str
-    """The validation metric that chooses the best weights; its `MetricSpec` says whether more or less is better."""
+    spec: ClassVar[TaskSpec]
+    """What it is to those that run it."""
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
@@ -202,7 +210,7 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
         output: EncoderOutput = self.encoder(batch)
         predict = self.validation_predictions if validating else self.predictions
         self._predictions.append(predict(output, batch))
-        self._prunings.append(prunings(batch, output, of_answers=self.label in OF_ANSWERS))
+        self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
     def collected(self) -> list[Prediction]:
         """The predictions kept since the last call, by all processes; `pruned` is then of their examples too."""

@@ -47,7 +47,7 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     run.folder.write_record(run.record)
     check_shares(cfg.trainer.batch_size, ranks.world_size())
     parts = assemble(cfg, instantiate(cfg.data))
-    run.record.monitor = parts.task.monitor
+    run.record.monitor = parts.task.spec.monitor
     run.open_trackers(cfg.logger, config, last_step(checkpoint))
     _fit(run, cfg, parts, checkpoint)
     _score(run, cfg, parts)
@@ -148,7 +148,7 @@ def build_trainer(
 ) -> pl.Trainer:
     """A Lightning trainer that sees the whole run as one epoch, so that resuming always happens inside it."""
     every, patience = cfg.trainer.checkpoint_every, cfg.trainer.early_stopping
-    checkpoints = Checkpoints(run.folder, task.monitor, every, patience, run.record.started)
+    checkpoints = Checkpoints(run.folder, task.spec.monitor, every, patience, run.record.started)
     return pl.Trainer(
         max_epochs=1,
         max_steps=total_steps,

@@ -1,7 +1,7 @@
 """One part of each kind, as somebody would add it outside the package; what they compute is of no use to anyone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -76,11 +76,11 @@ class DeepHead(nn.Module):
 class Guess(CellSelection):
     """A task with a head, a loss and a metric of its own, of which less is better."""
 
-    monitor = "dev/ranking_error"
+    spec = replace(CellSelection.spec, monitor="dev/ranking_error")
 
-    def __init__(self, encoder, sharpness: float = 1.0):
-        super().__init__(encoder)
-        self.head, self.sharpness = DeepHead(encoder.size.hidden_size), sharpness
+    def __init__(self, context, sharpness: float = 1.0):
+        super().__init__(context)
+        self.head, self.sharpness = DeepHead(self.encoder.size.hidden_size), sharpness
 
     def loss(self, batch):
         return self.sharpness * super().loss(batch)

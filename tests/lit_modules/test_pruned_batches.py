@@ -66,7 +66,9 @@ def test_every_task_tells_what_is_kept(kind, first):
     assert list(pruned) == list(examples)
     scores = pruning_scores(pruned.values())
     assert scores["kept_tokens"] == batch.attention_mask.sum().item() / len(examples)
-    assert scores.get("kept") == (1.0 if task.label in OF_ANSWERS else None), "all tokens are kept, so are all answers"
+    assert scores.get("kept") == (1.0 if task.spec.label in OF_ANSWERS else None), (
+        "all tokens are kept, so are all answers"
+    )
     assert math.isfinite(scores.get("score_margin", 0.0))
     if first or kind is Entailment:
         assert "score_margin" not in scores

@@ -80,7 +80,7 @@ def test_labels_of_a_later_stage_are_checked_before_any_is_trained(capsys):
 
 def test_every_label_that_a_task_needs_has_an_encoding():
     classes = [get_class(name) for name in targets(config_dir()) if ".lit_modules." in name and "optimiz" not in name]
-    needed = {task.label for task in classes} - {None}
+    needed = {task.spec.label for task in classes} - {None}
     assert needed == set(LABELLED)
     for label, typed in LABELLED.items():
         encoding = run_config([typed, "data=sample", "init.tokenizer=sample"]).encoding

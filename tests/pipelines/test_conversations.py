@@ -9,7 +9,7 @@ import pytest
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
-from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.models.initialization.base import LoadReport
 from mate_cli.models.initialization.initial_weights import InitialWeights
@@ -37,7 +37,7 @@ class Next:
 class NextRow(TableTask[TableExample, Next]):
     """Answers with the row after the previous answer's, and with row 1 where there is none."""
 
-    monitor = "dev/accuracy"
+    spec = TaskSpec("dev/accuracy")
 
     def output_loss(self, output, head, encoder):
         raise NotImplementedError

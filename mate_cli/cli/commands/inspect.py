@@ -158,7 +158,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
     kept = np.zeros(len(encoding), bool)
     kept[output.batch.places[0].numpy()] = True
     scores = None if output.scores is None else output.scores[0].float().numpy()
-    in_answer = (encoding.label_ids > 0) & (reader.task.label in OF_ANSWERS)
+    in_answer = (encoding.label_ids > 0) & (reader.task.spec.label in OF_ANSWERS)
     place = encoding.kinds, encoding.row_ids, encoding.cells
     return KeptTokens(*place, kept, scores, encoding.column_ids > 0, in_answer)
 

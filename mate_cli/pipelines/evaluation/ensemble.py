@@ -36,7 +36,7 @@ class Ensemble(Trained):
             ConfigError: they do not read the same, so that their spans are of different tokens.
         """
         first = members[0]
-        by_token = first.parts.task.label == "span"  # cells are the table's own, whatever is read of it
+        by_token = first.parts.task.spec.label == "span"  # cells are the table's own, whatever is read of it
         if by_token and any(_reading(one) != _reading(first) for one in members):
             raise ConfigError("they do not encode alike", where="run", remedy="Name runs that differ by their seed")
         return cls(first.name, first.parts, first.config, members)

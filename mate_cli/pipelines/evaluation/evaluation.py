@@ -76,7 +76,7 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
     """A result with the metrics of its parts by the tokens of an input before it is cut, where its answer is known."""
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
-    told = (MetricName.parse(result.task.monitor).score, KEPT.name)
+    told = (MetricName.parse(result.task.spec.monitor).score, KEPT.name)
     metrics = dict(result.metrics)
     for part, names in parts_by_tokens(known).items():
         chosen = {name: result.examples[name] for name in names}

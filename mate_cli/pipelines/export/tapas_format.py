@@ -40,7 +40,7 @@ def tapas_class(task: TableTask[Any, Any]) -> str | None:
     encoder = task.encoder
     if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
         return None
-    return task.transformers_class
+    return task.spec.transformers_class
 
 
 def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
@@ -77,7 +77,7 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
         "layer_norm_eps": LAYER_NORM_EPSILON,
         "pad_token_id": serializer.tokenizer.pad_id,
         "reset_position_index_per_cell": serializer.reset_positions,
-        **(_questions(settings["task"]) if task.transformers_class == QUESTIONS else _statements()),
+        **(_questions(settings["task"]) if task.spec.transformers_class == QUESTIONS else _statements()),
     }
 
 

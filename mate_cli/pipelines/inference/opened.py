@@ -57,11 +57,11 @@ def open_model(
     model = _of_checkpoint(str(checkpoint), here) if run is None else _of_run(run, here)
     task = model.parts.task
     if about == "databases":
-        if task.label != "sql":
+        if task.spec.label != "sql":
             problem = f"{type(task).__name__} does not answer with SQL"
             raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
         return model
-    if task.about_tables is None:
+    if task.spec.about_tables is None:
         raise RunError(
             f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",
             where=model.name,

@@ -102,7 +102,7 @@ def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking)
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(found, by_name)
     predictions = {prediction.example_id: prediction for prediction in found}
-    answers, about = [], parts.task.about_tables
+    answers, about = [], parts.task.spec.about_tables
     verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id
