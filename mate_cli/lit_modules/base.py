@@ -13,6 +13,7 @@ from mate_cli.lit_modules.processes import Named, gathered
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -85,15 +86,21 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
 
     Args:
         context: the network, and what else a task may need.
+        metrics: scores beside those of the task.
+
+    Raises:
+        ConfigError: one of the metrics is none.
 
     Attributes:
         pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
             that keeps all tokens.
     """
 
-    def __init__(self, context: TaskContext) -> None:
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__()
-        self.encoder = context.encoder
+        self.encoder, self.metrics = context.encoder, tuple(metrics)
+        if wrong := [type(one).__name__ for one in self.metrics if not isinstance(one, Metric)]:
+            raise ConfigError(f"{wrong[0]} is no Metric", where="task.metrics", remedy="See docs/own_code.md")
         self.train_poolers(self.spec.pools)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
@@ -117,6 +124,20 @@ class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
         """Metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
+
+    def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
+        """Metrics of a split: those of the task, and those that its configuration adds.
+
+        Raises:
+            ConfigError: an added one has the name of one of the task.
+        """
+        scores = self.score(predictions, examples)
+        for metric in self.metrics:
+            if metric.spec.name in scores:
+                problem = f"{type(self).__name__} has a score of the name {metric.spec.name} already"
+                raise ConfigError(problem, where="task.metrics", remedy="Give its spec another name")
+            scores[metric.spec.name] = metric.compute(self.answers(predictions, examples), examples)
+        return scores
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from mate_cli.lit_modules.base import ExampleT, TableTask, by_source
 from mate_cli.lit_modules.losses.candidates import soft_cross_entropy
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -64,8 +65,8 @@ class CandidateChoice(Choosing[LinkedExample]):
     side_vocabularies: ClassVar[tuple[int, ...]] = ()
     """How many values each side feature of a candidate has."""
 
-    def __init__(self, context: TaskContext) -> None:
-        super().__init__(context)
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
         self.links = context.cache_dir and context.cache_dir / "links"
         self.add_heads(lambda one: CandidateHead(one.size.hidden_size, self.side_vocabularies))
 

@@ -22,6 +22,7 @@ from mate_cli.lit_modules.base import (
 from mate_cli.lit_modules.losses.candidates import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.parts import by_subset
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -68,8 +69,10 @@ class CellSelection(TableTask[TableExample, CellRanking]):
         drop_ambiguous: bool = False,
         dropout: Dropout = 0.1,
         keep: Annotated[int, Field(ge=5)] = 10,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, metrics=metrics)
         self.dropout = torch.nn.Dropout(dropout)
         self.add_heads(self.build_head)
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep

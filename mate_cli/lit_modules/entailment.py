@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from mate_cli.data.guesses import majority_label
 from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
 from mate_cli.metrics.parts import by_parts
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -52,8 +53,8 @@ class Entailment(TableTask[TableExample, Verdict]):
         pools=True,
     )
 
-    def __init__(self, context: TaskContext) -> None:
-        super().__init__(context)
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
         self.add_heads(_class_head)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:

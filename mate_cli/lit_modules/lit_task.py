@@ -97,7 +97,7 @@ class LitTask(pl.LightningModule):
     def on_validation_epoch_end(self) -> None:
         """Log the metrics of the whole split under `dev/`."""
         predictions = self.task.collected()
-        metrics = self.task.score(predictions, self.development)
+        metrics = self.task.all_scores(predictions, self.development)
         metrics |= pruning_scores(self.task.pruned_of(predictions).values())
         self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
 

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from mate_cli.lit_modules.base import TableTask, TaskSpec
 from mate_cli.metrics.masked_pieces import masked_scores
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -46,8 +47,8 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
 
     spec = TaskSpec("dev/masked_accuracy", label="pieces", auto_class="MaskedLM")
 
-    def __init__(self, context: TaskContext) -> None:
-        super().__init__(context)
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
         words = self.encoder.embeddings.word_embeddings.num_embeddings
         self.add_heads(lambda one: MaskedLMHead(one.size.hidden_size, words, one.activation))
 

@@ -6,6 +6,7 @@ from mate_cli.data.guesses import majority_label
 from mate_cli.lit_modules.base import Selection, TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import Choice, Choosing
 from mate_cli.metrics.parts import by_parts
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.candidates import OptionHead
 from mate_cli.models.layers.encoder import Dropout
@@ -24,8 +25,8 @@ class OptionChoice(Choosing[ChoiceExample]):
 
     spec = TaskSpec("dev/accuracy", label="options")
 
-    def __init__(self, context: TaskContext, *, dropout: Dropout = 0.1) -> None:
-        super().__init__(context)
+    def __init__(self, context: TaskContext, *, dropout: Dropout = 0.1, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
         self.add_heads(lambda one: OptionHead(one.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:

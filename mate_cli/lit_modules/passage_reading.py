@@ -8,6 +8,7 @@ from pydantic import Field
 
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.references import exact_match_of_any, score_reading
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
@@ -31,8 +32,10 @@ class PassageReading(SpanReading):
         max_span_length: Annotated[int, Field(gt=0)] = 30,
         no_answer: bool = False,
         dropout: Dropout = 0.1,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context, max_span_length, None, dropout, no_answer)
+        super().__init__(context, max_span_length, None, dropout, no_answer, metrics=metrics)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """The questions with an answer, and with `no_answer` those that are known to have none."""

@@ -14,6 +14,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.base import TableTask, TaskSpec, by_source
 from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -58,8 +59,10 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
         dropout: Dropout = 0.1,
         no_answer: bool = False,
         negatives: Annotated[int, Field(ge=0)] = 0,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, metrics=metrics)
         if negatives and not no_answer:
             problem = "of a cell without the answer only a reader can learn that may say so"
             raise ConfigError(problem, where="task.negatives", remedy="Set task.no_answer=true")

@@ -13,6 +13,7 @@ from pydantic import Field
 from mate_cli.lit_modules.base import TableTask, TaskSpec
 from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.metrics.exact_set_match import score_queries
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -79,8 +80,10 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         heads: Annotated[int, Field(gt=0)] = 8,
         dropout: Dropout = 0.6,
         runnable: bool = False,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, metrics=metrics)
         size = DecoderSize(action_width, type_width, state_width, attention_width, heads, readout_width, dropout)
         self.add_heads(lambda one: SqlHead(one.states_size, size))
         self.smoothing = smoothing

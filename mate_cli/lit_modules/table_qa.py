@@ -15,6 +15,7 @@ from mate_cli.lit_modules.losses.table_answer import AverageApproximation, Label
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -117,8 +118,10 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         max_rows: Annotated[int, Field(gt=1)] = 64,
         max_columns: Annotated[int, Field(gt=1)] = 32,
         dropout: Dropout = 0.1,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, metrics=metrics)
         self.train_poolers(aggregation != "none")
         self.options = HeadOptions(
             temperature=temperature,

@@ -10,6 +10,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Work
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.metrics.specs.spec import Metric, MetricSpec
 from mate_cli.models.base.sizes import encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellSelectionHead
@@ -78,8 +79,8 @@ class Guess(CellSelection):
 
     spec = replace(CellSelection.spec, monitor="dev/ranking_error")
 
-    def __init__(self, context, sharpness: float = 1.0):
-        super().__init__(context)
+    def __init__(self, context, sharpness: float = 1.0, **options):
+        super().__init__(context, **options)
         self.head, self.sharpness = DeepHead(self.encoder.size.hidden_size), sharpness
 
     def loss(self, batch):
@@ -88,6 +89,15 @@ class Guess(CellSelection):
     def score(self, predictions, examples):
         found = super().score(predictions, examples)
         return {**found, "ranking_error": 1 - found["hits@5"]} if found else {}
+
+
+class AnswerLength(Metric):
+    """A metric of any task, which a configuration names: letters of an answer."""
+
+    spec = MetricSpec("answer_length", "Letters", 0, ".1f")
+
+    def compute(self, answers, examples):
+        return sum(map(len, answers.values())) / len(examples)
 
 
 class Surer(System):

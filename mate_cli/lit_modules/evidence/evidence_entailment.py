@@ -14,6 +14,7 @@ from torch.nn.functional import cross_entropy, nll_loss
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES, Entailment, Verdict
 from mate_cli.lit_modules.losses.candidates import binary
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.base.task_context import TaskContext
@@ -44,8 +45,10 @@ class EvidenceEntailment(Entailment):
         double_softmax: bool = False,
         dropout: Dropout = 0.1,
         keep: Annotated[int, Field(ge=1)] = 5,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        TableTask.__init__(self, context)
+        TableTask.__init__(self, context, metrics=metrics)
         self.add_heads(lambda one: MixtureHead(one.size.hidden_size, len(CLASSES), dropout))
         self.double_softmax, self.keep = double_softmax, keep
 

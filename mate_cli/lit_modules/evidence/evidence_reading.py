@@ -17,6 +17,7 @@ from mate_cli.lit_modules.losses.candidates import binary
 from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.parts import by_subset
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -63,8 +64,10 @@ class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
         answer_kinds: bool = True,
         supporting_sentences: bool = True,
         dropout: Dropout = 0.1,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, metrics=metrics)
         self.add_heads(lambda one: ReadingHead(one.size.hidden_size, len(ANSWER_KINDS), dropout))
         self.head.kind.requires_grad_(answer_kinds)
         self.head.sentence.requires_grad_(supporting_sentences)

@@ -8,6 +8,7 @@ from pydantic import Field
 from mate_cli.data.links import link_examples
 from mate_cli.data.page_reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
@@ -26,8 +27,10 @@ class PageReading(SpanReading):
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
         dropout: Dropout = 0.1,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context, max_span_length, cells_per_question, dropout)
+        super().__init__(context, max_span_length, cells_per_question, dropout, metrics=metrics)
         self.links = context.cache_dir and context.cache_dir / "links"
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from mate_cli.lit_modules.base import TaskSpec
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.task_context import TaskContext
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample
@@ -27,8 +28,10 @@ class RowHopping(CandidateChoice):
         self,
         context: TaskContext,
         nodes_per_question: Annotated[int, Field(gt=0)] | None = None,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(context)
+        super().__init__(context, metrics=metrics)
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:

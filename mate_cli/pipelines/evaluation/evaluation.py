@@ -81,7 +81,7 @@ def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
     for part, names in parts_by_tokens(known).items():
         chosen = {name: result.examples[name] for name in names}
         predictions = [prediction for prediction in result.predictions if prediction.example_id in chosen]
-        scores = result.task.score(predictions, chosen)
+        scores = result.task.all_scores(predictions, chosen)
         scores |= pruning_scores(result.pruned[name] for name in names if name in result.pruned)
         metrics |= {f"{name}/{part}": scores[name] for name in told if name in scores}
     return replace(result, metrics=metrics)
@@ -118,7 +118,7 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
     known = {name: example for name, example in by_name.items() if example.answer}
     scored = [prediction for prediction in predictions if prediction.example_id in known]
     pruned = task.pruned_of(scored)
-    metrics = task.score(scored, known) | pruning_scores(pruned.values()) if known else {}
+    metrics = task.all_scores(scored, known) | pruning_scores(pruned.values()) if known else {}
     return SplitResult(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
 
 
@@ -173,7 +173,7 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
     def score(example: TableExample) -> dict[str, float]:
         name = example.example_id
         left = [result.pruned[name]] if name in result.pruned else []
-        return result.task.score([own[name]] if name in own else [], {name: example}) | pruning_scores(left)
+        return result.task.all_scores([own[name]] if name in own else [], {name: example}) | pruning_scores(left)
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)

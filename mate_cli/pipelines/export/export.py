@@ -110,6 +110,7 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
     settings["data"] = {"name": settings["data"].get("name")}
     if settings["encoding"].get("ranked_by"):  # another run, which is not exported
         settings["encoding"] |= {"best_rows": None, "ranked_by": None}
+    settings["task"].pop("metrics", None)  # they may be of modules that nobody else has
     settings["init"] = FOUND_BESIDE
     return settings
 
