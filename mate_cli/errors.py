@@ -43,6 +43,10 @@ class MissingDependencyError(MateError):
     """An optional package is needed."""
 
 
+class Interrupted(BaseException):
+    """The user or the scheduler asked the run to stop; its state is saved."""
+
+
 def known_cause(error: BaseException) -> MateError | None:
     """The error of ours that this is, or that a library has wrapped into its own, if any."""
     cause: BaseException | None = error

@@ -98,6 +98,10 @@ def test_a_run_records_them(run):
     assert ours["facts"]["faint"] == "after 8 examples"
     assert int(ours["facts"]["counting"].split()[0]) > 2
     assert 0 <= ours["metrics"]["dev/ranking_error"] <= 1
+    predicted = json.loads((run / "predictions" / "dev.json").read_text())
+    letters = [len(row["pred"]) for row in predicted if "scores" in row]
+    assert ours["metrics"]["dev/answer_length"] == pytest.approx(sum(letters) / len(letters))
+    assert [row["scores"]["answer_length"] for row in predicted if "scores" in row] == letters
     assert (run / "checkpoints" / "best.safetensors").is_file()
 
 
@@ -119,7 +123,8 @@ def test_flops_are_counted_as_the_backend_says(run):
 def test_evaluate_and_compare_know_them(run, ordinary, capsys):
     assert main(["evaluate", f"run={run}", "split=dev", "hardware.threads=1", *TYPED]) == 0
     again = json.loads((run / "evaluation" / "dev.json").read_text())
-    assert again["dev/ranking_error"] == record(run)["metrics"]["dev/ranking_error"]
+    for name in ("dev/ranking_error", "dev/answer_length"):
+        assert again[name] == record(run)["metrics"][name]
     capsys.readouterr()
     assert main(["compare", f"runs=[{run},{ordinary}]", "html=null"]) == 0
     shown = capsys.readouterr().out

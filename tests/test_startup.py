@@ -9,10 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from finished_runs import finished_run
 
 from mate_cli.cli import app
 
 HEAVY = {"torch", "pytorch_lightning", "transformers", "datasets", "wandb", "sklearn", "matplotlib"}
+LIGHTNING = {"pytorch_lightning", "lightning_fabric", "torchmetrics"}
+FOR_OWN_TABLES = LIGHTNING | (HEAVY - {"torch"})
+"""What a run that answers about one's own tables does not wait for."""
 MOST_FILES = 155
 """Of this package, beside those of its folders, that the quick start loads, one stage of it or both."""
 PROGRAM = """
@@ -54,6 +58,34 @@ def test_missing_data_are_named_before_anything_heavy(tmp_path):
     code, _, modules = fresh_interpreter(["train", *words])
     assert code == 2
     assert "pytorch_lightning" not in modules
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return finished_run(tmp_path_factory.mktemp("runs") / "run", ["task=cell_selection"])
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "needless"),
+    [
+        ("predict", ["table={here}/sales.csv", "question=which region sold most?"], FOR_OWN_TABLES),
+        pytest.param("evaluate", ["split=dev"], LIGHTNING, marks=pytest.mark.long),
+        pytest.param("export", ["to={here}/exported"], LIGHTNING, marks=pytest.mark.long),
+    ],
+)
+def test_a_finished_run_works_without_lightning(run, tmp_path, command, words, needless):
+    (tmp_path / "sales.csv").write_text("region,sold\nnorth,3\nsouth,12\n")
+    code, length, modules = fresh_interpreter([command, f"run={run}", *(word.format(here=tmp_path) for word in words)])
+    assert (code, length > 5) == (0, True)
+    assert "torch" in modules
+    assert needless.isdisjoint(modules)
+
+
+@pytest.mark.parametrize("words", [["table=nowhere.csv", "question=a"], ["input=nowhere.jsonl"]], ids=" ".join)
+def test_what_is_asked_is_read_before_the_network(run, words):
+    code, _, modules = fresh_interpreter(["predict", f"run={run}", *words])
+    assert code == 2
+    assert HEAVY.isdisjoint(modules)
 
 
 @pytest.mark.long

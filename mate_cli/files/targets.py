@@ -20,7 +20,7 @@ PACKAGES = {
     "init": ("mate_cli.models.initialization",),
     "model": ("mate_cli.models",),
     "attention": ("mate_cli.attention",),
-    "task": ("mate_cli.lit_modules",),
+    "task": ("mate_cli.lit_modules", "mate_cli.metrics"),
     "data": ("mate_cli.data",),
     "optimizer": OPTIMIZATION,
     "scheduler": OPTIMIZATION,

@@ -1,20 +1,22 @@
-"""What all tasks share: the optimizer, the loss of a step, and metrics at the end of a validation."""
+"""The base of all tasks: a head on a network, its loss, its predictions and their scores; torch alone."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-import pytorch_lightning as pl
 import torch
+from torch import nn
 
-from mate_cli.errors import ConfigError, RunError
-from mate_cli.lit_modules.processes import Named, gathered, shard
+from mate_cli.errors import ConfigError
+from mate_cli.lit_modules.processes import Named, gathered
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
-from mate_cli.metrics.pruning import Pruning, pruning_scores
+from mate_cli.metrics.pruning import Pruning
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.tables.example import NOT_GIVEN, UNUSABLE, Coordinates, Example
 from mate_cli.tokenization.layout import TableBatch
 from mate_cli.tokenization.serializers.serializer import OF_ANSWERS, Label
@@ -25,31 +27,6 @@ ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction", bound=Named)
 Training = Callable[[], Sequence[ExampleT]]
 """Reads the examples that may be learnt from."""
-COUNTS = "attention"
-"""Of a checkpoint: what the backends have counted."""
-
-
-class OptimizerRecipe(Protocol):
-    """Builds an optimizer for a module."""
-
-    def build(self, module: torch.nn.Module, *, fused: bool = True) -> torch.optim.Optimizer:
-        """Return the optimizer; one that is not `fused` leaves the scaling of gradients to others."""
-
-
-class ScheduleRecipe(Protocol):
-    """Builds a learning-rate schedule for an optimizer."""
-
-    def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return the schedule."""
-
-
-@dataclass(frozen=True)
-class Optimization:
-    """How the weights of a run are moved, in `total_steps` optimizer steps."""
-
-    optimizer: OptimizerRecipe
-    schedule: ScheduleRecipe
-    total_steps: int
 
 
 @dataclass(frozen=True)
@@ -81,46 +58,56 @@ class AboutTables:
     verdict: bool = False
 
 
-class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
+@dataclass(frozen=True)
+class TaskSpec:
+    """What a task is to those that run it, known before any network is built.
+
+    Args:
+        monitor: the validation metric that chooses the best weights; its `MetricSpec` says whether more or less is
+            better.
+        label: what an encoding must mark for it (`Serializer.marks`); None where it learns from no mark.
+        about_tables: how it answers about any table; None where its predictions say nothing that people could look up
+            in one.
+        transformers_class: the class of transformers that does the same with a TAPAS.
+        auto_class: what transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it.
+        pools: the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is.
+    """
+
+    monitor: str
+    label: Label | None = None
+    about_tables: AboutTables | None = None
+    transformers_class: str | None = None
+    auto_class: str | None = None
+    pools: bool = False
+
+
+class TableTask(nn.Module, Generic[ExampleT, Prediction]):
     """A head on a network, a loss and metrics; which network it is makes no difference.
+
+    Args:
+        context: the network, and what else a task may need.
+        metrics: scores beside those of the task.
+
+    Raises:
+        ConfigError: one of the metrics is none.
 
     Attributes:
         pruned: what the network left of the inputs of examples, by name, when they were last predicted; nothing of one
             that keeps all tokens.
     """
 
-    def __init__(self, encoder: TableEncoder) -> None:
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.train_poolers(self.pools)
-        self._optimization: Optimization | None = None
-        self._development: Mapping[str, ExampleT] = {}
-        self._losses: list[torch.Tensor] = []
+        self.encoder, self.metrics = context.encoder, tuple(metrics)
+        if wrong := [type(one).__name__ for one in self.metrics if not isinstance(one, Metric)]:
+            raise ConfigError(f"{wrong[0]} is no Metric", where="task.metrics", remedy="See docs/own_code.md")
+        self.train_poolers(self.spec.pools)
         self._predictions: list[list[Prediction]] = []
         self._prunings: list[list[Pruning]] = []
         self.pruned: dict[str, Pruning] = {}
 
-    takes: ClassVar[tuple[str, ...]] = ()
-    """What its constructor is given by name beside the network and its own options: `serializer`, which encodes its
-    examples, or `cache`, a folder for what is worked out of them."""
-
-    label: ClassVar[Label | None] = None
-    """What an encoding must mark for it (`Serializer.marks`); None where it learns from no mark."""
-
-    about_tables: ClassVar[AboutTables | None] = None
-    """How it answers about any table; None where its predictions say nothing that people could look up in one."""
-
-    transformers_class: ClassVar[str | None] = None
-    """The class of transformers that does the same with a TAPAS."""
-
-    auto_class: ClassVar[str | None] = None
-    """What transformers calls such a task, as in `AutoModelForMaskedLM`; None where it has no name for it."""
-
-    pools: ClassVar[bool] = False
-    """Whether the loss sees `EncoderOutput.pooled`; if not, the pooler stays as it is."""
-
-    monitor: str
-    """The validation metric that chooses the best weights; its `MetricSpec` says whether more or less is better."""
+    spec: ClassVar[TaskSpec]
+    """What it is to those that run it."""
 
     @abstractmethod
     def output_loss(self, output: EncoderOutput, head: Any, encoder: TableEncoder) -> torch.Tensor:  # noqa: ANN401
@@ -130,9 +117,27 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
         """One prediction per example, from what the network makes of the batch that it was given."""
 
+    def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[Prediction]:
+        """As `predictions`, of a validation during training, where a task may take a quicker way."""
+        return self.predictions(output, given)
+
     @abstractmethod
     def score(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
         """Metrics of a split: fractions by name; every example with an answer counts, predicted or not."""
+
+    def all_scores(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, float]:
+        """Metrics of a split: those of the task, and those that its configuration adds.
+
+        Raises:
+            ConfigError: an added one has the name of one of the task.
+        """
+        scores = self.score(predictions, examples)
+        for metric in self.metrics:
+            if metric.spec.name in scores:
+                problem = f"{type(self).__name__} has a score of the name {metric.spec.name} already"
+                raise ConfigError(problem, where="task.metrics", remedy="Give its spec another name")
+            scores[metric.spec.name] = metric.compute(self.answers(predictions, examples), examples)
+        return scores
 
     @abstractmethod
     def answers(self, predictions: Sequence[Prediction], examples: Mapping[str, ExampleT]) -> dict[str, str]:
@@ -147,7 +152,7 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         for encoder in self.encoder.encoders.values():
             encoder.pooler.requires_grad_(needed)
 
-    def add_heads(self, build: Callable[[TableEncoder], torch.nn.Module]) -> None:
+    def add_heads(self, build: Callable[[TableEncoder], nn.Module]) -> None:
         """Make the head, and one of the same kind for an encoder inside the network that learns the task itself."""
         self.head, self.early_head = build(self.encoder), None
         learner = self.encoder.early_learner
@@ -221,81 +226,12 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """The examples to predict and score."""
         return list(examples)
 
-    def fit_with(self, optimization: Optimization, development: Mapping[str, ExampleT]) -> None:
-        """Say how the weights are moved, and which examples validations score, by name; comes before any training."""
-        self._optimization, self._development = optimization, development
-
-    def configure_model(self) -> None:
-        """Cut the weights in shards where the strategy is made for it; Lightning calls this before training."""
-        if self.device_mesh is not None:
-            shard(self, self.encoder.layers, self.device_mesh["data_parallel"])
-
-    def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
-        """Build the optimizer and the schedule of this run."""
-        if self._optimization is None:
-            raise RuntimeError("nothing says how to train: call `fit_with` first")
-        # Under 16-mixed Lightning unscales the gradients before they are clipped, which a fused optimizer prevents.
-        optimizer = self._optimization.optimizer.build(self, fused=self.trainer.precision != "16-mixed")
-        schedule = self._optimization.schedule.build(optimizer, self._optimization.total_steps)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def configure_gradient_clipping(
-        self,
-        optimizer: torch.optim.Optimizer,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        """Clip the norm of the whole gradient; Lightning itself refuses to for a fused optimizer under bf16-mixed."""
-        if gradient_clip_val:
-            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
-
-    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Refuse a step whose losses are no numbers; asked once a step, as a GPU is waited for.
-
-        Raises:
-            RunError: the loss of one of its micro-batches is not a number.
-        """
-        losses, self._losses = torch.stack(self._losses), []
-        if not bool(losses.isfinite().all()):
-            wrong = losses[~losses.isfinite()][0].item()
-            raise RunError(
-                f"the loss is {wrong} at step {self.global_step}",
-                remedy="Lower optimizer.lr, raise scheduler.warmup, or set hardware.precision=32-true",
-            )
-
-    def training_step(self, batch: TableBatch, batch_index: int) -> torch.Tensor:
-        """The loss of one micro-batch."""
-        loss = self.loss(batch)
-        self._losses.append(loss.detach())
-        return loss
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep what the backends have counted."""
-        checkpoint[COUNTS] = [backend.counts() for backend in self.encoder.backends]
-
-    def on_load_checkpoint(self, checkpoint: Mapping[str, Any]) -> None:
-        """Let the backends count on."""
-        for backend, counts in zip(self.encoder.backends, checkpoint[COUNTS], strict=True):
-            backend.count_on(counts)
-
-    def validation_step(self, batch: TableBatch, batch_index: int) -> None:
-        """Keep the predictions of one batch."""
-        self._keep(batch)
-
-    def on_validation_epoch_end(self) -> None:
-        """Log the metrics of the whole split under `dev/`."""
-        predictions = self.collected()
-        metrics = self.score(predictions, self._development) | pruning_scores(self.pruned_of(predictions).values())
-        self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
-
-    def predict_step(self, batch: TableBatch, batch_index: int) -> None:
-        """Keep the predictions of one batch."""
-        self._keep(batch)
-
-    def _keep(self, batch: TableBatch) -> None:
+    def keep_predictions(self, batch: TableBatch, *, validating: bool = False) -> None:
+        """Predict a batch and keep the predictions until they are collected; with `validating` as training does."""
         output: EncoderOutput = self.encoder(batch)
-        self._predictions.append(self.predictions(output, batch))
-        self._prunings.append(prunings(batch, output, of_answers=self.label in OF_ANSWERS))
+        predict = self.validation_predictions if validating else self.predictions
+        self._predictions.append(predict(output, batch))
+        self._prunings.append(prunings(batch, output, of_answers=self.spec.label in OF_ANSWERS))
 
     def collected(self) -> list[Prediction]:
         """The predictions kept since the last call, by all processes; `pruned` is then of their examples too."""

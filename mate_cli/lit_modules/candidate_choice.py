@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -13,8 +12,10 @@ from mate_cli.lit_modules.base import ExampleT, TableTask, by_source
 from mate_cli.lit_modules.losses.candidates import soft_cross_entropy
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.specs.names import MetricName
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.candidates import CandidateHead, OptionHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample, Node
@@ -56,19 +57,17 @@ class CandidateChoice(Choosing[LinkedExample]):
     """Chooses of what a question is linked to.
 
     Args:
-        encoder: any network; `model=candidates` reads each candidate by itself.
+        context: of any network; `model=candidates` reads each candidate by itself.
 
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage12.py`.
     """
 
-    takes: ClassVar[tuple[str, ...]] = ("cache",)
-    pools: ClassVar[bool] = True
     side_vocabularies: ClassVar[tuple[int, ...]] = ()
     """How many values each side feature of a candidate has."""
 
-    def __init__(self, encoder: TableEncoder, *, cache: Path | None = None) -> None:
-        super().__init__(encoder)
-        self.links = cache and cache / "links"
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
+        self.links = context.cache_dir and context.cache_dir / "links"
         self.add_heads(lambda one: CandidateHead(one.size.hidden_size, self.side_vocabularies))
 
     @abstractmethod
@@ -79,7 +78,7 @@ class CandidateChoice(Choosing[LinkedExample]):
         """The share of questions with an answer whose choice is right."""
         right = [choice.example_id for choice in predictions if self.right(choice, examples[choice.example_id])]
         known = [name for name, example in examples.items() if example.answer]
-        return accuracy(MetricName.parse(self.monitor).score, right, known, by_source(examples))
+        return accuracy(MetricName.parse(self.spec.monitor).score, right, known, by_source(examples))
 
     def answers(self, predictions: Sequence[Choice], examples: Mapping[str, LinkedExample]) -> dict[str, str]:
         """The text of what is chosen, or the title of a page, by example."""

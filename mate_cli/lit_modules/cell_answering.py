@@ -16,7 +16,7 @@ class CellAnswering(CellSelection):
         is not released.
     """
 
-    monitor = "dev/f1"
+    spec = replace(CellSelection.spec, monitor="dev/f1")
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Examples with such a cell, which alone count as candidates."""

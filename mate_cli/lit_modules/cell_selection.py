@@ -4,23 +4,32 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training, by_source, with_probabilities
+from mate_cli.lit_modules.base import (
+    AboutTables,
+    Selection,
+    TableTask,
+    TaskSpec,
+    Training,
+    by_source,
+    with_probabilities,
+)
 from mate_cli.lit_modules.losses.candidates import binary, hard_em, marginal_likelihood
 from mate_cli.metrics.hits_at_k import hits_at_k
 from mate_cli.metrics.parts import by_subset
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT, CellLogits, CellSelectionHead, chosen_above_zero
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import Label
 
 LOSSES = {"marginal_likelihood": marginal_likelihood, "hard_em": hard_em, "binary": binary}
 
@@ -51,20 +60,19 @@ class CellSelection(TableTask[TableExample, CellRanking]):
     Source: MATE paper, section 4.1.
     """
 
-    monitor = "dev/hits@1"
-    label: ClassVar[Label | None] = "cells"
-    about_tables = AboutTables()
-    auto_class: ClassVar[str | None] = "TableQuestionAnswering"
+    spec = TaskSpec("dev/hits@1", label="cells", about_tables=AboutTables(), auto_class="TableQuestionAnswering")
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         loss: Literal["marginal_likelihood", "hard_em", "binary"] = "marginal_likelihood",
         drop_ambiguous: bool = False,
         dropout: Dropout = 0.1,
         keep: Annotated[int, Field(ge=5)] = 10,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(context, metrics=metrics)
         self.dropout = torch.nn.Dropout(dropout)
         self.add_heads(self.build_head)
         self.criterion, self.drop_ambiguous, self.keep = LOSSES[loss], drop_ambiguous, keep

@@ -3,16 +3,18 @@
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from mate_cli.data.guesses import majority_label
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
 from mate_cli.metrics.parts import by_parts
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.classification import ClassHead
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -43,14 +45,16 @@ class Entailment(TableTask[TableExample, Verdict]):
     Source: google-research/tapas, `models/tapas_classifier_model.py`; Eisenschlos et al. 2020, section 3.
     """
 
-    monitor = "dev/accuracy"
-    about_tables = AboutTables("the north sold most", verdict=True)
-    transformers_class: ClassVar[str | None] = "TapasForSequenceClassification"
-    auto_class: ClassVar[str | None] = "SequenceClassification"
-    pools: ClassVar[bool] = True
+    spec = TaskSpec(
+        "dev/accuracy",
+        about_tables=AboutTables("the north sold most", verdict=True),
+        transformers_class="TapasForSequenceClassification",
+        auto_class="SequenceClassification",
+        pools=True,
+    )
 
-    def __init__(self, encoder: TableEncoder) -> None:
-        super().__init__(encoder)
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
         self.add_heads(_class_head)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:

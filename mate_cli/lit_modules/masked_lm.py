@@ -3,16 +3,17 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.base import TableTask, TaskSpec
 from mate_cli.metrics.masked_pieces import masked_scores
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.masked_lm import MaskedLMHead
 from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
@@ -44,13 +45,11 @@ class MaskedLM(TableTask[Example, MaskedPieces]):
     has nothing to tell where no table is swapped.
     """
 
-    monitor = "dev/masked_accuracy"
-    label = "pieces"
-    auto_class: ClassVar[str | None] = "MaskedLM"
+    spec = TaskSpec("dev/masked_accuracy", label="pieces", auto_class="MaskedLM")
 
-    def __init__(self, encoder: TableEncoder) -> None:
-        super().__init__(encoder)
-        words = encoder.embeddings.word_embeddings.num_embeddings
+    def __init__(self, context: TaskContext, *, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
+        words = self.encoder.embeddings.word_embeddings.num_embeddings
         self.add_heads(lambda one: MaskedLMHead(one.size.hidden_size, words, one.activation))
 
     def training_examples(self, examples: Sequence[Example]) -> list[Example]:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from mate_cli.data.guesses import majority_label
-from mate_cli.lit_modules.base import Selection, Training
+from mate_cli.lit_modules.base import Selection, TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import Choice, Choosing
 from mate_cli.metrics.parts import by_parts
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.metrics.specs.spec import Metric
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.candidates import OptionHead
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import ChoiceExample
@@ -16,17 +17,16 @@ class OptionChoice(Choosing[ChoiceExample]):
     """Scores each option by its first token's state.
 
     Args:
-        encoder: any network; `model=deeper` or `model=candidates` reads each option by itself.
+        context: of any network; `model=deeper` or `model=candidates` reads each option by itself.
         dropout: the probability of dropping a number of that state.
 
     Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix D.
     """
 
-    monitor = "dev/accuracy"
-    label = "options"
+    spec = TaskSpec("dev/accuracy", label="options")
 
-    def __init__(self, encoder: TableEncoder, *, dropout: Dropout = 0.1) -> None:
-        super().__init__(encoder)
+    def __init__(self, context: TaskContext, *, dropout: Dropout = 0.1, metrics: Sequence[Metric] = ()) -> None:
+        super().__init__(context, metrics=metrics)
         self.add_heads(lambda one: OptionHead(one.size.hidden_size, dropout))
 
     def training_examples(self, examples: Sequence[ChoiceExample]) -> list[ChoiceExample]:

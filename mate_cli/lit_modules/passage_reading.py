@@ -1,16 +1,17 @@
 """Read the answer to a question in one passage: SQuAD and its kin, before a reader sees any table."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from mate_cli.lit_modules.span_reading import SpanPrediction, SpanReading
 from mate_cli.metrics.references import exact_match_of_any, score_reading
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.metrics.specs.spec import Metric
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 class PassageReading(SpanReading):
@@ -23,18 +24,18 @@ class PassageReading(SpanReading):
     Source: Devlin et al. 2019, "BERT", sections 4.2 and 4.3; the span's score is that of `SpanReading`.
     """
 
-    monitor = "dev/f1"
+    spec = replace(SpanReading.spec, monitor="dev/f1")
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         max_span_length: Annotated[int, Field(gt=0)] = 30,
         no_answer: bool = False,
         dropout: Dropout = 0.1,
         *,
-        serializer: SpanSerializer,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder, max_span_length, None, dropout, no_answer, serializer=serializer)
+        super().__init__(context, max_span_length, None, dropout, no_answer, metrics=metrics)
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """The questions with an answer, and with `no_answer` those that are known to have none."""

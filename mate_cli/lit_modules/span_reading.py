@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -11,17 +11,18 @@ from torch.nn.functional import pad
 
 from mate_cli.data.reading import negatives, reading_example
 from mate_cli.errors import ConfigError
-from mate_cli.lit_modules.base import TableTask, by_source
+from mate_cli.lit_modules.base import TableTask, TaskSpec, by_source
 from mate_cli.lit_modules.losses.span import span_loss
 from mate_cli.metrics.exact_match import exact_match, score_predictions
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.span import SpanHead
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import Example, TableExample
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 @dataclass(frozen=True)
@@ -48,30 +49,27 @@ class SpanReading(TableTask[TableExample, SpanPrediction]):
     Source: MATE paper, section 4.2; google-research/tapas, `utils/span_prediction_utils.py`.
     """
 
-    monitor = "dev/gold_f1"
-    label = "span"
-    auto_class: ClassVar[str | None] = "QuestionAnswering"
-    takes: ClassVar[tuple[str, ...]] = ("serializer",)
+    spec = TaskSpec("dev/gold_f1", label="span", auto_class="QuestionAnswering")
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
         dropout: Dropout = 0.1,
         no_answer: bool = False,
         negatives: Annotated[int, Field(ge=0)] = 0,
         *,
-        serializer: SpanSerializer,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(context, metrics=metrics)
         if negatives and not no_answer:
             problem = "of a cell without the answer only a reader can learn that may say so"
             raise ConfigError(problem, where="task.negatives", remedy="Set task.no_answer=true")
         self.add_heads(lambda one: SpanHead(one.size.hidden_size, max_length=max_span_length, no_answer=no_answer))
         self.dropout = torch.nn.Dropout(dropout)
         self.cells_per_question, self.no_answer, self.negatives = cells_per_question, no_answer, negatives
-        self.serializer = serializer
+        self.serializer = context.serializer
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Every candidate cell of every question, up to `cells_per_question` each, and `negatives` others."""

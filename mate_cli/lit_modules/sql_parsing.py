@@ -5,17 +5,18 @@ Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021,
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from pytorch_lightning.trainer.states import TrainerFn
 
-from mate_cli.lit_modules.base import TableTask
+from mate_cli.lit_modules.base import TableTask, TaskSpec
 from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.metrics.exact_set_match import score_queries
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.sql_head import SqlHead, schema_shapes
 from mate_cli.models.heads.tree_decoder import DecoderSize
 from mate_cli.models.heads.tree_search import Derived, Search, ranked_derivations
@@ -27,7 +28,6 @@ from mate_cli.sql.ir import Query
 from mate_cli.sql.tree import query_of
 from mate_cli.sql.write import write
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import Label
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,15 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
     """Scores every action of the known derivation, and searches for the best one.
 
     Args:
-        encoder: a network whose output is of nodes.
+        context: of a network whose output is of nodes.
         runnable: what SQLite refuses in any database is not searched for; see `Derivation`.
     """
 
-    monitor = "dev/exact_set_match"
-    label: ClassVar[Label | None] = "sql"
+    spec = TaskSpec("dev/exact_set_match", label="sql")
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.2,
         beam: Annotated[int, Field(gt=0)] = 5,
         steps: Annotated[int, Field(gt=0)] = 100,
@@ -81,8 +80,10 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
         heads: Annotated[int, Field(gt=0)] = 8,
         dropout: Dropout = 0.6,
         runnable: bool = False,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(context, metrics=metrics)
         size = DecoderSize(action_width, type_width, state_width, attention_width, heads, readout_width, dropout)
         self.add_heads(lambda one: SqlHead(one.states_size, size))
         self.smoothing = smoothing
@@ -106,8 +107,14 @@ class SqlParsing(TableTask[SchemaExample, SqlPrediction]):
 
     def predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
         """The best derivation of each example."""
-        fitting = self._trainer is not None and self.trainer.state.fn == TrainerFn.FITTING
-        search = replace(self.greedy if fitting else self.search, runnable=self.runnable)
+        return self._derived(output, self.search)
+
+    def validation_predictions(self, output: EncoderOutput, given: TableBatch) -> list[SqlPrediction]:
+        """The derivation of the best action at each step, in a fraction of the time."""
+        return self._derived(output, self.greedy)
+
+    def _derived(self, output: EncoderOutput, search: Search) -> list[SqlPrediction]:
+        search = replace(search, runnable=self.runnable)
         head = self.head
         assert isinstance(head, SqlHead)
         found = ranked_derivations(head.decoder, head.memory(output), schema_shapes(output.batch), search)

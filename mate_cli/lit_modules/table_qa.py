@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -10,14 +10,16 @@ from pydantic import Field
 from torch import Tensor
 
 from mate_cli.data.guesses import Guess, most_frequent_column, tfidf_cell
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, Training
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.table_answer import AverageApproximation, LabelWeighting, Supervision, TableAnswerLoss
 from mate_cli.metrics.denotation_accuracy import denotation_is_right, right_denotations, structure_accuracy
 from mate_cli.metrics.parts import by_parts
 from mate_cli.metrics.sequence_accuracy import place_accuracy, sequence_accuracy
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.wtq_official import official_accuracy
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.table_answer import AnswerLogits, HeadOptions, TableAnswerHead
 from mate_cli.models.layers.encoder import Dropout
@@ -85,15 +87,17 @@ class TableQA(TableTask[TableExample, TableAnswer]):
     Source: google-research/tapas, `models/tapas_classifier_model.py`; TAPAS paper, section 4.
     """
 
-    monitor = "dev/denotation_accuracy"
-    label = "cells"
-    about_tables = AboutTables()
-    transformers_class = "TapasForQuestionAnswering"
-    auto_class: ClassVar[str | None] = "TableQuestionAnswering"
+    spec = TaskSpec(
+        "dev/denotation_accuracy",
+        label="cells",
+        about_tables=AboutTables(),
+        transformers_class="TapasForQuestionAnswering",
+        auto_class="TableQuestionAnswering",
+    )
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         aggregation: Supervision = "none",
         temperature: Positive = 1.0,
         select_one_column: bool = True,
@@ -114,8 +118,10 @@ class TableQA(TableTask[TableExample, TableAnswer]):
         max_rows: Annotated[int, Field(gt=1)] = 64,
         max_columns: Annotated[int, Field(gt=1)] = 32,
         dropout: Dropout = 0.1,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(context, metrics=metrics)
         self.train_poolers(aggregation != "none")
         self.options = HeadOptions(
             temperature=temperature,

@@ -28,6 +28,7 @@ from transformers.models.tapas.modeling_tapas import TableQuestionAnsweringOutpu
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.models.auto_encoder import MateConfig, MateModel
 from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.base.traced import is_exported
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch
@@ -45,7 +46,7 @@ def auto_name(name: str) -> str:
 class Task(Protocol):
     """What a head is part of: see `lit_modules.base.TableTask`."""
 
-    auto_class: ClassVar[str | None]
+    spec: ClassVar[Any]
 
     def auto_scores(self, output: EncoderOutput, length: int) -> dict[str, Tensor]:
         """Scores by the names that transformers has for them."""
@@ -105,11 +106,10 @@ class MateForTask(MateModel):
         """Add the parts of the task by the names that they have there, so that weights have the names of a run's."""
         if not self.config.task:
             raise CheckpointError("has no head", where=self.config.name_or_path, remedy="Load it with AutoModel")
-        given = {"serializer": _WordsOnDemand(self.config), "cache": None}
-        build = instantiate(self.config.task, _partial_=True)
-        task = build(self.encoder, **{name: given[name] for name in build.func.takes})
-        if OURS + str(task.auto_class) != type(self).__name__:
-            wanted = auto_name(OURS + task.auto_class) if task.auto_class else "AutoModel"
+        task = instantiate(self.config.task, _partial_=True)(TaskContext(self.encoder, _WordsOnDemand(self.config)))
+        name = task.spec.auto_class
+        if OURS + str(name) != type(self).__name__:
+            wanted = auto_name(OURS + name) if name else "AutoModel"
             problem = f"{type(task).__name__} is no task for {type(self).__name__}"
             raise CheckpointError(problem, where=self.config.name_or_path, remedy=f"Load it with {wanted}")
         parts: dict[str, nn.Module] = {name: part for name, part in task.named_children() if name != "encoder"}

@@ -39,13 +39,10 @@ class RelationAware(TableEncoder):
     Args:
         extra: the layers over nodes, and what they begin with.
         frozen: learn nothing in the encoder of word pieces, whose states are then computed once for every input.
-        cache: a folder where the states of inputs whose queries are known are kept; None: they are computed each time.
 
     Raises:
         ConfigError: the layers over nodes have no width.
     """
-
-    takes = ("cache",)
 
     def __init__(
         self,
@@ -54,7 +51,6 @@ class RelationAware(TableEncoder):
         attention: AttentionBackend,
         extra: Extra,
         frozen: bool = False,
-        cache: Path | None = None,
         **options: Any,
     ) -> None:
         shape = encoder_size(size)
@@ -74,9 +70,13 @@ class RelationAware(TableEncoder):
         for new in (self.names, self.word_map, self.name_map):
             draw(new)
         self.frozen = frozen
-        self.kept = FrozenFeatures(cache / "features") if frozen and cache else None
+        self.kept: FrozenFeatures | None = None
         for module in (self.embeddings, self.encoder):
             module.requires_grad_(not frozen)
+
+    def use_cache(self, folder: Path) -> None:
+        """Keep the states of inputs whose queries are known, where nothing is learnt below them."""
+        self.kept = FrozenFeatures(folder / "features") if self.frozen else None
 
     @property
     def states_size(self) -> int:

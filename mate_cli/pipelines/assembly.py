@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from hydra.utils import get_class, instantiate
@@ -18,6 +18,7 @@ from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.checkpoints.heads import head_names
 from mate_cli.models.checkpoints.settings import (
     aggregation_names,
@@ -36,7 +37,7 @@ from mate_cli.runs.weights import load_module, sha256
 from mate_cli.tables.example import AGGREGATIONS, TableExample
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TOKEN_TYPES, TableEncoding
-from mate_cli.tokenization.serializers.serializer import LABELS, MAX_LINES, Serializer
+from mate_cli.tokenization.serializers.serializer import LABELS, MAX_LINES, Serializer, SpanSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
 
 
@@ -85,11 +86,11 @@ def assemble(cfg: ModelConfig, dataset: TableDataset, *, load: bool = True, move
     build_task = instantiate(cfg.task, _partial_=True)
     backend, replaced = _attention(cfg.attention, device.type, moved=moved)
     cache = Path(cfg.paths.cache).expanduser()
-    given = {"serializer": serializer, "cache": cache}
     build_encoder = instantiate(cfg.model, attention=backend, vocab_size=serializer.vocab_size, _partial_=True)
-    encoder: TableEncoder = build_encoder(**{name: given[name] for name in getattr(build_encoder.func, "takes", ())})
+    encoder: TableEncoder = build_encoder()
+    encoder.use_cache(cache)
     _check_attention(encoder, backend)
-    task: TableTask[Any, Any] = build_task(encoder, **{name: given[name] for name in build_task.func.takes})
+    task: TableTask[Any, Any] = build_task(TaskContext(encoder, cast(SpanSerializer, serializer), cache))
     initializer: Initializer = instantiate(cfg.init, _convert_="all")  # options of its parts are no containers of Hydra
     report = initializer.load(encoder, task) if load else LoadReport(new=tuple(encoder.state_dict()))
     report = compare_settings(report, serializer, task, cfg.task)
@@ -223,11 +224,12 @@ def check_label(cfg: ModelConfig) -> None:
     task: type[TableTask[Any, Any]] = get_class(cfg.task["_target_"])
     serializer: type[Serializer] = get_class(cfg.encoding["_target_"])
     marks = serializer.marks(cfg.encoding)
-    if task.label is not None and task.label != marks:
+    label = task.spec.label
+    if label is not None and label != marks:
         raise ConfigError(
-            f"{task.__name__} learns from labels of {task.label}, those of this encoding are of {marks}",
+            f"{task.__name__} learns from labels of {label}, those of this encoding are of {marks}",
             where="encoding",
-            remedy=f"Use {LABELS[task.label].encoding}" if task.label in LABELS else f"Use an encoding of {task.label}",
+            remedy=f"Use {LABELS[label].encoding}" if label in LABELS else f"Use an encoding of {label}",
         )
 
 

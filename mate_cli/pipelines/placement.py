@@ -11,7 +11,7 @@ import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
 from pytorch_lightning.strategies import DDPStrategy, Strategy
 
-from mate_cli.lit_modules.processes import Sharded
+from mate_cli.lit_modules.sharded import Sharded
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.machine import device_of, fill_in
 from mate_cli.runs import ranks

@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 
-from mate_cli.errors import MateError, known_cause
+from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.door import refusal
 from mate_cli.runs import ranks
 from mate_cli.runs.abort import leaving_on_abort
-from mate_cli.runs.callbacks.checkpoints import Interrupted
 from mate_cli.runs.configuration import Logger
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far

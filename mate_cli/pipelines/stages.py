@@ -16,24 +16,21 @@ from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
-from mate_cli.pipelines.evaluation.evaluation import save_predictions
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.summary import print_results, taken_table
-from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
+from mate_cli.pipelines.systems.answering import LEARNT, joint_throughput, save_answers
+from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.pipelines.training import train_run
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
 from mate_cli.runs.lock import release
 from mate_cli.runs.record import RunFolder, RunRecord, SeenFolder
 from mate_cli.runs.tracking import apart_from_agents
-from mate_cli.tables.example import TableExample
 from mate_cli.terminal.console import Console
 
 WEIGHTS = "checkpoints/final.safetensors"
 """What a stage hands on."""
-LEARNT = "system.json"
-"""What a system has learnt of the development split."""
 
 
 @dataclass
@@ -202,16 +199,6 @@ def add_up_stages(record: RunRecord, runs: Mapping[str, Run], answering: Sequenc
     record.throughput = joint_throughput([one.throughput for one in records])
 
 
-def joint_throughput(stages: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What an example costs that passes through all stages: seconds and operations add up, where all have them."""
-    joint: dict[str, float] = {}
-    if all(stage.get("examples_per_second") for stage in stages):
-        joint["examples_per_second"] = 1 / sum(1 / stage["examples_per_second"] for stage in stages)
-    if all("training_flops_per_example" in stage for stage in stages):
-        joint["training_flops_per_example"] = sum(stage["training_flops_per_example"] for stage in stages)
-    return joint
-
-
 def answer_all(run: Run, system: System, done: Finished) -> None:
     """Let a system answer the questions of the development and test splits."""
     stages = {
@@ -231,23 +218,3 @@ def answer_all(run: Run, system: System, done: Finished) -> None:
             save_answers(run.folder, split, system, examples, answered)
     if system.learnt:
         run.folder.write_json(LEARNT, dict(system.learnt))
-
-
-def answer_split(system: System, stages: Mapping[str, Trained], split: str, to: RunFolder) -> dict[str, float]:
-    """Let a system answer a split and score it; its predictions go into a folder."""
-    examples = stages[system.stages[0]].parts.data.questions(split)
-    answered = system.answer(stages, examples, split)
-    save_answers(to, split, system, examples, answered)
-    return system.score(answered, examples)
-
-
-def save_answers(
-    folder: RunFolder, split: str, system: System, examples: Sequence[TableExample], answered: SystemAnswers
-) -> None:
-    """Write predictions/<split>.json."""
-
-    def score(example: TableExample) -> dict[str, float]:
-        return system.score(replace(answered, metrics={}), [example])
-
-    details = {name: {"cells": [[*cell] for cell in cells]} for name, cells in answered.cells.items()}
-    save_predictions(folder, split, examples, answered.texts, score, details)

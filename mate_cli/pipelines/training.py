@@ -10,8 +10,9 @@ from hydra.utils import instantiate
 
 from mate_cli.data.loading.batching import check_shares, plan_schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
-from mate_cli.lit_modules.base import Optimization
+from mate_cli.lit_modules.lit_task import LitData, LitTask
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
+from mate_cli.lit_modules.optimization.recipe import Optimization
 from mate_cli.lit_modules.processes import load_whole
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
@@ -46,7 +47,7 @@ def train_run(run: Run, cfg: RunConfig, config: Mapping[str, Any]) -> None:
     run.folder.write_record(run.record)
     check_shares(cfg.trainer.batch_size, ranks.world_size())
     parts = assemble(cfg, instantiate(cfg.data))
-    run.record.monitor = parts.task.monitor
+    run.record.monitor = parts.task.spec.monitor
     _fit(run, cfg, parts, checkpoint, config)
     _score(run, cfg, parts)
     run.record.peak_memory_mb = ranks.total([peak_memory_mb()])[0]
@@ -66,7 +67,8 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     development = ranks.first_then_all(lambda: data.encodings("dev"))
     done = (last_step(checkpoint) or 0) * schedule.accumulate
     data.follow(schedule, first_batch=done)
-    task.fit_with(
+    module = LitTask(
+        task,
         Optimization(
             optimizer_recipe(cfg.optimizer, pretrained(parts)), schedule_recipe(cfg.scheduler), schedule.total_steps
         ),
@@ -102,14 +104,14 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
                 explain_memory_errors(lambda: advice(needed, schedule.micro_batch, device_memory())),
                 continuing(checkpoint, lambda: follow.steps > 0),
             ):
-                trainer.fit(task, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+                trainer.fit(module, datamodule=LitData(data), ckpt_path=checkpoint, weights_only=True)
             flops = training_flops(task.encoder, data)
             run.record.throughput = {**follow.throughput(), "training_flops_per_example": flops}
         elif checkpoint:
             with continuing(checkpoint, lambda: False):
                 state = read_state(checkpoint)
                 load_whole(task, state["state_dict"])
-                task.on_load_checkpoint(state)
+                module.on_load_checkpoint(state)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)
     run.record.weights_sha256 = ranks.from_first(lambda: sha256(final))
@@ -146,7 +148,7 @@ def build_trainer(
 ) -> pl.Trainer:
     """A Lightning trainer that sees the whole run as one epoch, so that resuming always happens inside it."""
     every, patience = cfg.trainer.checkpoint_every, cfg.trainer.early_stopping
-    checkpoints = Checkpoints(run.folder, task.monitor, every, patience, run.record.started)
+    checkpoints = Checkpoints(run.folder, task.spec.monitor, every, patience, run.record.started)
     return pl.Trainer(
         max_epochs=1,
         max_steps=total_steps,

@@ -10,8 +10,9 @@ from torch import nn
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.base import Work
 from mate_cli.attention.pattern import AttentionPattern, global_tokens
-from mate_cli.lit_modules.base import AboutTables, Selection, TableTask
+from mate_cli.lit_modules.base import AboutTables, Selection, TableTask, TaskSpec
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.metrics.specs.spec import Metric, MetricSpec
 from mate_cli.models.base.sizes import encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellSelectionHead
@@ -82,11 +83,11 @@ class DeepHead(nn.Module):
 class Guess(CellSelection):
     """A task with a head, a loss and a metric of its own, of which less is better."""
 
-    monitor = "dev/ranking_error"
+    spec = replace(CellSelection.spec, monitor="dev/ranking_error")
 
-    def __init__(self, encoder, sharpness: float = 1.0):
-        super().__init__(encoder)
-        self.head, self.sharpness = DeepHead(encoder.size.hidden_size), sharpness
+    def __init__(self, context, sharpness: float = 1.0, **options):
+        super().__init__(context, **options)
+        self.head, self.sharpness = DeepHead(self.encoder.size.hidden_size), sharpness
 
     def loss(self, batch):
         return self.sharpness * super().loss(batch)
@@ -94,6 +95,15 @@ class Guess(CellSelection):
     def score(self, predictions, examples):
         found = super().score(predictions, examples)
         return {**found, "ranking_error": 1 - found["hits@5"]} if found else {}
+
+
+class AnswerLength(Metric):
+    """A metric of any task, which a configuration names: letters of an answer."""
+
+    spec = MetricSpec("answer_length", "Letters", 0, ".1f")
+
+    def compute(self, answers, examples):
+        return sum(map(len, answers.values())) / len(examples)
 
 
 class Surer(System):
@@ -192,13 +202,15 @@ class Side:
 class SideChoice(TableTask[SideExample, Side]):
     """A task that learns from that label, and computes a metric of its own."""
 
-    monitor = "dev/side_error"
-    label = "side"
-    pools = True
-    about_tables = AboutTables("which side is larger?", verdict=True)
+    spec = TaskSpec(
+        "dev/side_error",
+        label="side",
+        about_tables=AboutTables("which side is larger?", verdict=True),
+        pools=True,
+    )
 
-    def __init__(self, encoder):
-        super().__init__(encoder)
+    def __init__(self, context, **options):
+        super().__init__(context, **options)
         self.add_heads(lambda one: nn.Linear(one.size.hidden_size, 1))
 
     def training_examples(self, examples):

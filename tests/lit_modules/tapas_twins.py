@@ -16,6 +16,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import AGGREGATIONS
@@ -43,7 +44,7 @@ def questions_twin(folder, config, options, activation="gelu"):
         config = {**config, "num_aggregation_labels": 4, "use_answer_as_supervision": aggregation == "weak"}
     theirs = TapasForQuestionAnswering(TapasConfig(**SHAPE, hidden_act=activation, **config))
     options = {"label_weighting": "intended", **options}
-    return _twin(folder, theirs, lambda encoder: TableQA(encoder, **options), activation)
+    return _twin(folder, theirs, lambda encoder: TableQA(TaskContext(encoder), **options), activation)
 
 
 def statements_twin(folder):

@@ -7,6 +7,7 @@ import pytest
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.lit_modules.cell_answering import CellAnswering
 from mate_cli.lit_modules.cell_selection import CellRanking, CellSelection
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -23,7 +24,7 @@ UNKNOWN = TableExample("unknown", "what ?", TABLE)
 
 
 def task(kind=CellAnswering, **options):
-    return kind(Tapas("tiny", attention=Sdpa(), vocab_size=100), **options)
+    return kind(TaskContext(Tapas("tiny", attention=Sdpa(), vocab_size=100)), **options)
 
 
 def ranking(name, *cells):

@@ -16,6 +16,7 @@ from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.masked_lm import MaskedLM
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.dot import Dot
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
@@ -34,10 +35,12 @@ def made(kind, keep=30, **options):
     reads = {"vocab_size": VOCABULARY.vocab_size, "lexical_features": bool(given.get("lexical_features"))}
     encoder = Dot(SIZE, attention=Sdpa(), pruner=partial(Tapas, PRUNER), keep=keep, **reads, **options)
     more = {"aggregation": "weak"} if kind is TableQA else {}
-    if "serializer" in kind.takes:
-        more["serializer"] = serializer
     batch = collate(serializer.encode(examples), reset_positions=False, max_positions=512)
-    return kind(encoder, **more).eval(), batch, {example.example_id: example for example in examples}
+    return (
+        kind(TaskContext(encoder, serializer), **more).eval(),
+        batch,
+        {example.example_id: example for example in examples},
+    )
 
 
 @KINDS
@@ -103,7 +106,7 @@ def test_the_pruner_begins_as_a_run_that_learnt_what_to_choose(kind, select, tmp
     task, _, _ = made(kind, select=select)
     reads = {"vocab_size": VOCABULARY.vocab_size, "lexical_features": task.encoder.embeddings.lexical is not None}
     more = {"aggregation": "weak", "select_one_column": True} if kind is TableQA else {}
-    run = kind(Tapas(PRUNER, attention=Sdpa(), **reads), **more)
+    run = kind(TaskContext(Tapas(PRUNER, attention=Sdpa(), **reads)), **more)
     save_file(run.state_dict(), tmp_path / "run.safetensors")
     first = InitialWeights("path", str(tmp_path / "run.safetensors"))
     InitialWeights(inner={"pruner": first}).load(task.encoder, task)

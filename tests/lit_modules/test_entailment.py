@@ -10,6 +10,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.mate import Mate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -32,7 +33,9 @@ def task(*, lexical_features):
     torch.manual_seed(0)
     size = EncoderSize(8, 2, 2, 16, 64)
     vocab_size = load_tokenizer("sample").vocab_size
-    return Entailment(Mate(size, attention=Sdpa(), vocab_size=vocab_size, lexical_features=lexical_features)).eval()
+    return Entailment(
+        TaskContext(Mate(size, attention=Sdpa(), vocab_size=vocab_size, lexical_features=lexical_features))
+    ).eval()
 
 
 def test_a_head_learns_from_lexical_features_with_any_network(batch):

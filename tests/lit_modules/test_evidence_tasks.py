@@ -14,6 +14,7 @@ from mate_cli.lit_modules.evidence.evidence_reading import EvidenceReading, best
 from mate_cli.lit_modules.losses.candidates import binary
 from mate_cli.lit_modules.losses.reading import reading_targets, sentence_losses, span_losses
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.evidence import MixtureHead
 from mate_cli.models.transformer_xh import TransformerXh
@@ -75,7 +76,7 @@ QUESTIONS = [documents("ann", "oslo"), documents("bob", "a novel"), documents("e
 def test_ranking_names_the_cells_that_nodes_are_of():
     examples = two_hops(2)
     batch = batch_of(EvidenceSerializer(TOKENIZER), examples)
-    task = EvidenceRanking(network()).eval()
+    task = EvidenceRanking(TaskContext(network())).eval()
     (first, _) = task.predict(batch)
     assert sorted(first.cells) == [(row, column) for row in range(4) for column in range(2)]
     cells = task.cell_logits(task.encoder(batch), task.head, task.encoder)
@@ -89,7 +90,7 @@ def test_a_cell_that_is_read_in_segments_is_ranked_once():
     maker = EvidenceSerializer(TOKENIZER, unit="segment", relations=["next"], node_tokens=16)
     batch = batch_of(maker, QUESTIONS[:1])
     assert batch.node_cells.tolist()[0].count([0, 0]) == 2
-    (ranking,) = EvidenceRanking(network()).eval().predict(batch)
+    (ranking,) = EvidenceRanking(TaskContext(network())).eval().predict(batch)
     assert sorted(ranking.cells) == [(0, 0), (1, 0), (2, 0)]
     assert list(ranking.probabilities) == sorted(ranking.probabilities, reverse=True)
 
@@ -105,7 +106,7 @@ def test_the_binary_loss_by_hand():
 def test_reading_losses_by_hand():
     """The cross entropies are of the texts with the answer alone, and within each of them."""
     batch = batch_of(READER, QUESTIONS)
-    task = EvidenceReading(network(), dropout=0.0, serializer=READER).eval()
+    task = EvidenceReading(TaskContext(network(), READER), dropout=0.0).eval()
     logits = task.head(task.encoder(batch), task.encoder.pooler)
     targets = reading_targets(batch, logits)
     assert targets.kinds.tolist() == [0, 0, 1, 0]
@@ -130,7 +131,7 @@ def test_reading_losses_by_hand():
 def test_spans_stay_in_the_text_of_their_node_and_are_short():
     batch = batch_of(READER, QUESTIONS)
     for seed in range(5):
-        task = EvidenceReading(network(seed), max_span_length=3, serializer=READER).eval()
+        task = EvidenceReading(TaskContext(network(seed), READER), max_span_length=3).eval()
         for row, one in enumerate(task.predict(batch)):
             assert one.start <= one.end < one.start + 3
             span = slice(one.start, one.end + 1)
@@ -149,7 +150,7 @@ def test_the_best_end_is_looked_for_behind_the_best_start():
 @pytest.mark.long
 def test_questions_are_learnt_by_heart_with_their_evidence():
     batch = batch_of(READER, QUESTIONS)
-    task = EvidenceReading(network(), dropout=0.0, serializer=READER)
+    task = EvidenceReading(TaskContext(network(), READER), dropout=0.0)
     learn(task, batch, steps=400, lr=2e-3)
     predictions = task.predict(batch)
     by_name = {example.example_id: example for example in QUESTIONS}
@@ -159,7 +160,7 @@ def test_questions_are_learnt_by_heart_with_their_evidence():
     assert {name: scores[name] for name in names} == dict.fromkeys(names, 1.0)
     assert scores["node_accuracy"] >= 3 / 4  # of yes nobody says where it stands
     assert all(task.right(one, by_name[one.example_id]) for one in predictions)
-    released = EvidenceReading(network(), answer_kinds=False, supporting_sentences=False, serializer=READER).eval()
+    released = EvidenceReading(TaskContext(network(), READER), answer_kinds=False, supporting_sentences=False).eval()
     scores = released.score(released.predict(batch), by_name)
     assert "joint_f1" not in scores
     assert not any(one.kind or one.supporting for one in released.predict(batch))
@@ -175,7 +176,7 @@ def statements():
 def test_statements_are_learnt_by_heart_and_rows_share_the_verdict():
     maker = EvidenceSerializer(TOKENIZER, unit="row", relations=["all"])
     batch = batch_of(maker, statements())
-    task = EvidenceEntailment(network(), dropout=0.0)
+    task = EvidenceEntailment(TaskContext(network()), dropout=0.0)
     learn(task, batch, steps=60, lr=1e-3)
     verdicts = task.predict(batch)
     assert [one.label for one in verdicts] == [1, 0, 1, 0]
@@ -187,7 +188,7 @@ def test_statements_are_learnt_by_heart_and_rows_share_the_verdict():
 def test_a_mixture_by_hand_and_the_loss_of_known_evidence():
     maker = EvidenceSerializer(TOKENIZER, unit="row", relations=["all"])
     batch = batch_of(maker, statements())
-    task = EvidenceEntailment(network(), dropout=0.0).eval()
+    task = EvidenceEntailment(TaskContext(network()), dropout=0.0).eval()
     output = task.encoder(batch)
     found = task.head(output, task.encoder.pooler)
     assert isinstance(task.head, MixtureHead)
@@ -198,6 +199,6 @@ def test_a_mixture_by_hand_and_the_loss_of_known_evidence():
     labelled = replace(batch, label_ids=(batch.row_ids == 1).long())
     right = torch.tensor([[True, False, False]]).expand(4, 3)
     torch.testing.assert_close(task.loss(labelled), plain + binary(found.node_logits, found.mask, right).mean())
-    released = EvidenceEntailment(network(), double_softmax=True, dropout=0.0).eval()
+    released = EvidenceEntailment(TaskContext(network()), double_softmax=True, dropout=0.0).eval()
     chances = found.log_probabilities.exp()
     torch.testing.assert_close(released.loss(batch), torch.nn.functional.cross_entropy(chances, batch.class_ids))

@@ -8,6 +8,7 @@ from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.lit_modules.hybrider.node_ranking import NodeRanking
 from mate_cli.lit_modules.hybrider.page_reading import PageReading
 from mate_cli.lit_modules.hybrider.row_hopping import RowHopping
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
@@ -47,8 +48,8 @@ ALL = [MEDIUM, EASY, HARD]
 @pytest.fixture(scope="module")
 def tasks():
     torch.manual_seed(0)
-    ranking = NodeRanking(Candidates("tiny", attention=Sdpa(), vocab_size=50))
-    hopping = RowHopping(Candidates("tiny", attention=Sdpa(), vocab_size=50))
+    ranking = NodeRanking(TaskContext(Candidates("tiny", attention=Sdpa(), vocab_size=50)))
+    hopping = RowHopping(TaskContext(Candidates("tiny", attention=Sdpa(), vocab_size=50)))
     return ranking, hopping
 
 
@@ -103,7 +104,7 @@ def test_a_hop_is_right_where_the_answer_is_found(tasks):
 
 def test_pages_that_hold_the_answer_are_read():
     serializer = TapasSerializer(load_tokenizer("sample"), label="span")
-    reader = PageReading(Tapas("tiny", attention=Sdpa(), vocab_size=50), serializer=serializer)
+    reader = PageReading(TaskContext(Tapas("tiny", attention=Sdpa(), vocab_size=50), serializer))
     training = reader.training_examples(ALL)
     assert {example.example_id.split("/")[0] for example in training} == {"easy"}
     for example in training:

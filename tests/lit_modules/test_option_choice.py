@@ -11,6 +11,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.candidate_choice import Choice
 from mate_cli.lit_modules.option_choice import OptionChoice
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.layers.extra import Extra
 from mate_cli.tables.example import Answer, ChoiceExample
@@ -32,7 +33,7 @@ def task():
     extra = Extra(layers=2, heads=2, inner=32, input_dropout=0.0)
     vocabulary = load_tokenizer("sample")
     network = Candidates(EncoderSize(32, 1, 2, 32), attention=Sdpa(), vocab_size=vocabulary.vocab_size, extra=extra)
-    return OptionChoice(network).eval(), OptionSerializer(vocabulary)
+    return OptionChoice(TaskContext(network)).eval(), OptionSerializer(vocabulary)
 
 
 def test_scores_are_those_of_first_tokens_whatever_stands_beside(task):

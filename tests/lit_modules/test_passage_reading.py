@@ -10,6 +10,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.span import correct_spans
 from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -30,7 +31,7 @@ def serializer():
 def build(serializer, kind=PassageReading, **options):
     torch.manual_seed(0)
     return kind(
-        Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size), serializer=serializer, **options
+        TaskContext(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size), serializer), **options
     ).eval()
 
 

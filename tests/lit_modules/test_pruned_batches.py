@@ -60,13 +60,15 @@ def test_padding_is_no_token():
 @pytest.mark.parametrize("first", [True, False], ids=["first", "learnt"])
 def test_every_task_tells_what_is_kept(kind, first):
     task, batch, examples = made(kind, keep=MOST, first=first)
-    task.predict_step(batch, 0)
+    task.keep_predictions(batch)
     predictions = task.collected()
     pruned = task.pruned_of(predictions)
     assert list(pruned) == list(examples)
     scores = pruning_scores(pruned.values())
     assert scores["kept_tokens"] == batch.attention_mask.sum().item() / len(examples)
-    assert scores.get("kept") == (1.0 if task.label in OF_ANSWERS else None), "all tokens are kept, so are all answers"
+    assert scores.get("kept") == (1.0 if task.spec.label in OF_ANSWERS else None), (
+        "all tokens are kept, so are all answers"
+    )
     assert math.isfinite(scores.get("score_margin", 0.0))
     if first or kind is Entailment:
         assert "score_margin" not in scores
@@ -76,7 +78,7 @@ def test_every_task_tells_what_is_kept(kind, first):
 
 def test_the_first_tokens_lose_answers_behind_them():
     task, batch, examples = made(CellSelection, keep=16, first=True)
-    task.validation_step(batch, 0)
+    task.keep_predictions(batch)
     pruned = task.pruned_of(task.collected())
     behind = [(row > 0).nonzero().min().item() >= 16 for row in batch.label_ids]
     assert any(behind)

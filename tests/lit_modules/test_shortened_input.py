@@ -21,6 +21,7 @@ from mate_cli.lit_modules.passage_reading import PassageReading
 from mate_cli.lit_modules.span_reading import SpanReading
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.encoder_output import EncoderOutput
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.mate import Mate
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -81,9 +82,7 @@ def made(kind):
     lexical = bool(options.get("lexical_features"))
     encoder = Forgetful("tiny", attention=Sdpa(), vocab_size=VOCABULARY.vocab_size, lexical_features=lexical)
     given = {"aggregation": "weak"} if kind is TableQA else {}
-    if "serializer" in kind.takes:
-        given["serializer"] = serializer
-    task = kind(encoder, **given).eval()
+    task = kind(TaskContext(encoder, serializer), **given).eval()
     batch = collate(serializer.encode(examples), reset_positions=False, max_positions=512)
     return task, batch, {example.example_id: example for example in examples}
 

@@ -4,6 +4,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.span_reading import SpanReading
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 from mate_cli.tokenization.vocabulary import load_tokenizer
@@ -13,7 +14,7 @@ def test_the_best_span_is_given_by_its_first_and_last_token():
     serializer = TapasSerializer(load_tokenizer("sample"), max_tokens=64)
     batch = collate(serializer.encode(Sample().examples("dev")[:2]), reset_positions=False, max_positions=512)
     encoder = Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size)
-    task = SpanReading(encoder, serializer=serializer).eval()
+    task = SpanReading(TaskContext(encoder, serializer)).eval()
     logits = torch.zeros(*batch.input_ids.shape, 10)
     logits[0, 3, 2] = logits[1, 7, 0] = 50.0  # three tokens from the third, one token at the seventh
     task.head.forward = lambda output: logits

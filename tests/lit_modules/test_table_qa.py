@@ -10,6 +10,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.loading.collate import collate
 from mate_cli.lit_modules.entailment import Entailment, Verdict
 from mate_cli.lit_modules.table_qa import TableAnswer, TableQA, likely_cells
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.tapas import Tapas
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
@@ -70,7 +71,7 @@ def by_name(examples):
 
 
 def test_weak_supervision_learns_four_questions_by_heart():
-    task = TableQA(network(), aggregation="weak", temperature=0.1, normalise_answer_loss=True, dropout=0.0)
+    task = TableQA(TaskContext(network()), aggregation="weak", temperature=0.1, normalise_answer_loss=True, dropout=0.0)
     assert task.training_examples([*WEAK, LOST, NOTHING]) == WEAK
     batch, losses = learnt(task, WEAK, 80)
     predictions = task.predict(batch)
@@ -85,7 +86,7 @@ def test_weak_supervision_learns_four_questions_by_heart():
 
 def test_supervised_aggregation_learns_cells_and_what_is_done_with_them():
     examples = [COUNT, replace(FIRST, answer=replace(FIRST.answer, aggregation="none")), NOTHING]
-    task = TableQA(network(), aggregation="supervised", allow_empty_column_selection=True, dropout=0.0)
+    task = TableQA(TaskContext(network()), aggregation="supervised", allow_empty_column_selection=True, dropout=0.0)
     assert task.training_examples([*examples, FIRST, LOST]) == examples, "the others name no aggregation"
     batch, _ = learnt(task, examples, 80)
     scores = task.score(task.predict(batch), by_name(examples))
@@ -94,7 +95,7 @@ def test_supervised_aggregation_learns_cells_and_what_is_done_with_them():
 
 def test_cells_are_chosen_freely():
     both = question("both", "how many ?", Answer(("oslo", "4"), ((0, 0), (1, 1))))
-    task = TableQA(network(), select_one_column=False, label_weighting="intended", dropout=0.0)
+    task = TableQA(TaskContext(network()), select_one_column=False, label_weighting="intended", dropout=0.0)
     batch, _ = learnt(task, [FIRST, both], 80)
     cells = {prediction.example_id: prediction.cells for prediction in task.predict(batch)}
     assert cells == {"first": ((0, 0),), "both": ((0, 0), (1, 1))}
@@ -106,7 +107,7 @@ def test_statements_are_learnt_by_heart():
         question("yes", "oslo is first", Answer((), label=1)),
         question("no", "lima is first", Answer((), label=0)),
     ]
-    task = Entailment(network())
+    task = Entailment(TaskContext(network()))
     assert task.training_examples([*statements, FIRST]) == statements
     batch, _ = learnt(task, statements, 40)
     verdicts = task.predict(batch)
@@ -121,13 +122,13 @@ def test_an_example_that_cannot_be_encoded_counts_as_wrong():
     encodings = SERIALIZER.encode([FIRST, wide])
     assert isinstance(encodings[1], EncodingFailure)
     right = TableAnswer("first", ((0, 0),), (0.9,))
-    assert TableQA(network()).score([right], by_name([FIRST, wide]))["denotation_accuracy"] == 0.5
+    assert TableQA(TaskContext(network())).score([right], by_name([FIRST, wide]))["denotation_accuracy"] == 0.5
     labelled = by_name([question("a", "oslo", Answer((), label=1)), replace(wide, answer=Answer((), label=0))])
-    assert Entailment(network()).score([Verdict("a", 1, 0.7)], labelled)["accuracy"] == 0.5
+    assert Entailment(TaskContext(network())).score([Verdict("a", 1, 0.7)], labelled)["accuracy"] == 0.5
 
 
 def test_baselines_guess_a_column_and_the_nearest_cell():
-    scores = TableQA(network()).baselines(by_name([FIRST, AMBIGUOUS]), lambda: [FIRST])
+    scores = TableQA(TaskContext(network())).baselines(by_name([FIRST, AMBIGUOUS]), lambda: [FIRST])
     assert scores["frequent_column/denotation_accuracy"] == 0.5
     assert scores["tfidf/denotation_accuracy"] == 0.5, "the first cell where no word is shared; 'rome' is not how many"
 
@@ -147,7 +148,7 @@ def test_cells_have_the_mean_of_their_tokens_and_come_column_by_column():
 @pytest.mark.parametrize("aggregation", ["none", "supervised", "weak"])
 @pytest.mark.parametrize("one_column", [True, False])
 def test_every_trained_weight_has_a_gradient(aggregation, one_column):
-    task = TableQA(network(), aggregation=aggregation, select_one_column=one_column)
+    task = TableQA(TaskContext(network()), aggregation=aggregation, select_one_column=one_column)
     task.loss(batch_of([SUM, FIRST])).backward()
     trained = {name: parameter for name, parameter in task.named_parameters() if parameter.requires_grad}
     assert [name for name, parameter in trained.items() if parameter.grad is None] == []
@@ -157,4 +158,4 @@ def test_every_trained_weight_has_a_gradient(aggregation, one_column):
 def test_an_answer_without_cells_has_no_confidence():
     assert TableAnswer("q", (), ()).confidence == 0
     assert TableAnswer("q", ((0, 0),), (0.8,), "sum", 0.5, 0.5).confidence == pytest.approx(0.2)
-    assert not math.isnan(TableQA(network()).selection(TableAnswer("q", (), ())).confidence)
+    assert not math.isnan(TableQA(TaskContext(network())).selection(TableAnswer("q", (), ())).confidence)

@@ -61,6 +61,7 @@ def options(case: dict) -> HeadOptions:
         select_one_column=case.get("select_one_column", True),
         allow_empty_column_selection=case.get("allow_empty_column_selection", True),
         average_logits_per_cell=case.get("average_logits_per_cell", False),
+        zero_cell_head=False,
         aggregations=case.get("num_aggregation_labels", 0),
         max_rows=case.get("max_num_rows", 64),
         max_columns=case.get("max_num_columns", 32),
@@ -76,6 +77,11 @@ def criterion(case: dict) -> TableAnswerLoss:
         answer_loss_cutoff=case.get("answer_loss_cutoff"),
         normalise_answer_loss=case.get("use_normalized_answer_loss", False),
         average_approximation=case.get("average_approximation_function", "ratio"),
+        aggregation_temperature=1.0,
+        aggregation_importance=1.0,
+        answer_importance=1.0,
+        positive_weight=10.0,
+        label_weighting="released",
     )
 
 

@@ -21,7 +21,7 @@ TASKS = sorted((config_dir() / "task").glob("*.yaml"))
 
 @pytest.mark.parametrize("file", TASKS, ids=lambda path: path.stem)
 def test_what_a_task_monitors_has_a_direction_and_sums_a_run_up(file):
-    name = MetricName.parse(get_class(yaml.safe_load(file.read_text())["_target_"]).monitor)
+    name = MetricName.parse(get_class(yaml.safe_load(file.read_text())["_target_"]).spec.monitor)
     assert name.split == "dev"
     assert metric_specs()[name.score].direction
     assert name.is_score

@@ -13,6 +13,7 @@ from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.lit_modules.entailment import Entailment
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.mate import Mate
 from mate_cli.models.tapas import Tapas
@@ -34,7 +35,7 @@ CELLS, COLUMNS, AGGREGATION = (
 
 
 def task_of(kind=TableQA, cls=Tapas, activation="gelu", **options):
-    return kind(cls(SIZE, attention=Sdpa(), vocab_size=20, activation=activation), **options)
+    return kind(TaskContext(cls(SIZE, attention=Sdpa(), vocab_size=20, activation=activation)), **options)
 
 
 def load(task, path, heads="auto", kind="tapas"):
@@ -147,7 +148,9 @@ def test_an_earlier_run_of_ours(tmp_path, heads):
 
 
 def test_what_a_head_makes_of_lexical_features_comes_from_an_earlier_run_of_ours(tmp_path):
-    earlier, task = (Entailment(Mate(SIZE, attention=Sdpa(), vocab_size=20, lexical_features=True)) for _ in range(2))
+    earlier, task = (
+        Entailment(TaskContext(Mate(SIZE, attention=Sdpa(), vocab_size=20, lexical_features=True))) for _ in range(2)
+    )
     save_file(earlier.state_dict(), tmp_path / "model.safetensors")
     report = load(task, tmp_path, kind="path")
     assert (report.new, report.unused) == ((), ())

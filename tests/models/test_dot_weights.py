@@ -14,6 +14,7 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.lit_modules.table_qa import TableQA
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.dot import Dot
 from mate_cli.models.heads.token_scores import TokenScores
 from mate_cli.models.initialization.initial_weights import InitialWeights
@@ -74,7 +75,7 @@ def test_a_network_of_one_encoder_takes_the_task_transformer(tmp_path):
 def test_each_encoder_has_first_weights_of_its_own(tmp_path):
     large, small = saved(tmp_path / "large", with_heads(SIZE, 1)), saved(tmp_path / "small", with_heads(SMALL, 2))
     model = network()
-    task = TableQA(model, select_one_column=False)
+    task = TableQA(TaskContext(model), select_one_column=False)
     init = InitialWeights("path", str(large), inner={"pruner": InitialWeights("path", str(small))})
     report = init.load(model, task)
     assert_same(model, encoder(SIZE, 1))
@@ -89,7 +90,7 @@ def test_the_scores_never_begin_as_the_heads_of_the_task_transformer(tmp_path):
     folder = saved(tmp_path / "both", with_heads(SIZE, 1))
     model = network(pruner=SIZE)
     before = model.scores.tokens.weight.clone()
-    InitialWeights("path", str(folder)).load(model, TableQA(model, select_one_column=False))
+    InitialWeights("path", str(folder)).load(model, TableQA(TaskContext(model), select_one_column=False))
     assert_same(model, encoder(SIZE, 1))
     assert_same(model.pruner, encoder(SIZE, 1))
     assert torch.equal(model.scores.tokens.weight, before)

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.tokenization.lexical_features import FEATURES
 
 OF_NODES = ("relation_aware",)
@@ -142,7 +143,7 @@ def test_bfloat16_stays_near(path):
 )
 def test_twenty_steps_learn_three_tables_by_heart(path):
     batch = examples()
-    task = CellSelection(make(path, hidden_dropout=0.0, attention_dropout=0.0), dropout=0.0)
+    task = CellSelection(TaskContext(make(path, hidden_dropout=0.0, attention_dropout=0.0)), dropout=0.0)
     optimizer = torch.optim.AdamW(task.parameters(), lr=1e-3)
     losses = []
     for _ in range(20):

@@ -12,6 +12,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.lit_modules.losses.actions import derivation_loss
 from mate_cli.lit_modules.sql_parsing import SqlParsing
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.sql_head import ScoredSteps
 from mate_cli.models.heads.tree_decoder import Scores, Steps
 from mate_cli.models.initialization.base import Initializer, LoadReport
@@ -50,7 +51,7 @@ def network(extra=EXTRA, **options):
 
 
 def task(**options):
-    return SqlParsing(network(**options), dropout=0.0, heads=4, **DECODER)
+    return SqlParsing(TaskContext(network(**options)), dropout=0.0, heads=4, **DECODER)
 
 
 def test_the_output_is_of_nodes(encodings):
@@ -102,7 +103,8 @@ def test_mu_is_measured_over_words_and_names_before_their_maps(encodings):
 
 def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path):
     batch = batch_of(encodings)
-    kept = network(frozen=True, cache=tmp_path)
+    kept = network(frozen=True)
+    kept.use_cache(tmp_path)
     plain = network(frozen=True).train()
     torch.testing.assert_close(kept.train()(batch).states, plain(batch).states, atol=1e-2, rtol=1e-2)
     assert not kept.embeddings.training
@@ -153,7 +155,7 @@ def test_it_learns_its_questions_by_heart_with_24_layers(encodings):
     torch.manual_seed(0)
     wider = DECODER | {"state_width": 64, "attention_width": 32, "readout_width": 64, "action_width": 16}
     encoder = network(extra=replace(EXTRA, layers=24, width=32, inner=64))
-    own = SqlParsing(encoder, smoothing=0.0, dropout=0.0, heads=4, **wider)
+    own = SqlParsing(TaskContext(encoder), smoothing=0.0, dropout=0.0, heads=4, **wider)
     batch, known = batch_of(encodings), {one.example_id: one for one in examples()}
     Random().prepare(own.encoder, [batch], LoadReport())
     optimizer = torch.optim.Adam(own.parameters(), lr=3e-3)

@@ -25,9 +25,15 @@ def output() -> EncoderOutput:
     return EncoderOutput(torch.randn(1, 10, 8, generator=generator), torch.randn(1, 8, generator=generator), BATCH)
 
 
+def head_options(**chosen) -> HeadOptions:
+    usual = {"temperature": 1.0, "select_one_column": True, "allow_empty_column_selection": False, "max_rows": 64}
+    usual |= {"average_logits_per_cell": False, "zero_cell_head": False, "aggregations": 0, "max_columns": 32}
+    return HeadOptions(**usual | chosen)
+
+
 def fixed(token_scores, column_scores, **options) -> tuple[TableAnswerHead, EncoderOutput]:
     """A head whose token and column scores are these: they are the first two entries of the states."""
-    head = TableAnswerHead(8, HeadOptions(**options))
+    head = TableAnswerHead(8, head_options(**options))
     states = torch.zeros(1, 10, 8)
     states[0, :, 0], states[0, :, 1] = torch.tensor(token_scores), torch.tensor(column_scores)
     with torch.no_grad():
@@ -84,7 +90,7 @@ def test_rows_and_columns_beyond_the_grid_share_its_last():
 @pytest.mark.parametrize("zero", [False, True])
 def test_all_may_begin_with_the_same_score(zero):
     torch.manual_seed(0)
-    head = TableAnswerHead(8, HeadOptions(zero_cell_head=zero, aggregations=4))
+    head = TableAnswerHead(8, head_options(zero_cell_head=zero, aggregations=4))
     logits = head(output())
     assert bool((logits.tokens == 0).all()) is zero
     assert bool((logits.columns[0, 1:3] == 0).all()) is zero
@@ -102,7 +108,7 @@ def test_weights_are_drawn_as_the_reference_draws_them():
 @pytest.mark.parametrize("one_column", [True, False])
 @pytest.mark.parametrize("aggregations", [0, 4])
 def test_every_weight_has_a_gradient(one_column, aggregations):
-    head = TableAnswerHead(8, HeadOptions(select_one_column=one_column, aggregations=aggregations))
+    head = TableAnswerHead(8, head_options(select_one_column=one_column, aggregations=aggregations))
     logits = head(output())
     sum(part.sum() for part in (logits.tokens, logits.columns, logits.aggregation) if part is not None).backward()
     assert len(list(head.parameters())) == 2 * (1 + one_column + bool(aggregations))
@@ -110,7 +116,7 @@ def test_every_weight_has_a_gradient(one_column, aggregations):
 
 
 def test_scores_have_32_bits_under_autocast():
-    head = TableAnswerHead(8, HeadOptions(aggregations=4))
+    head = TableAnswerHead(8, head_options(aggregations=4))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = head(output())
     assert {part.dtype for part in (logits.tokens, logits.columns, logits.aggregation)} == {torch.float32}
@@ -125,6 +131,6 @@ def test_what_is_said_of_whole_columns_is_in_no_cell():
 
 def test_a_table_without_body_chooses_nothing_and_stays_finite():
     bare = replace(BATCH, row_ids=torch.zeros_like(BATCH.row_ids), column_ids=torch.zeros_like(BATCH.column_ids))
-    logits = TableAnswerHead(8, HeadOptions())(output()._replace(batch=bare))
+    logits = TableAnswerHead(8, head_options())(output()._replace(batch=bare))
     assert logits.final().isfinite().all()
     assert not logits.probabilities().any()

@@ -15,6 +15,7 @@ from mate_cli.data.loading.collate import collate
 from mate_cli.errors import CheckpointError, ConfigError
 from mate_cli.lit_modules.evidence.evidence_reading import EvidenceReading
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.initialization.initial_weights import InitialWeights
@@ -264,9 +265,9 @@ def released(model, head, prefix=""):
 @pytest.mark.parametrize(("name", "prefix"), [("model_finetuned_epoch_0.pt", ""), ("pytorch_model.bin", "module.")])
 @pytest.mark.parametrize("hops", [1, 3])
 def test_released_weights_fill_hops_and_heads(tmp_path, name, prefix, hops):
-    task = EvidenceReading(make(seed=1, hop_layers=hops), serializer=None)
+    task = EvidenceReading(TaskContext(make(seed=1, hop_layers=hops)))
     torch.save(released(task.encoder, task.head, prefix), tmp_path / name)
-    other = EvidenceReading(make(seed=2, hop_layers=hops), serializer=None)
+    other = EvidenceReading(TaskContext(make(seed=2, hop_layers=hops)))
     for place in (tmp_path, tmp_path / name):
         report = InitialWeights("path", str(place)).load(other.encoder, other)
         assert not report.unused

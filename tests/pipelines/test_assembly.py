@@ -11,7 +11,8 @@ from mate_cli.cli.config_dir import config_dir
 from mate_cli.errors import ConfigError
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.pipelines.assembly import assemble
-from mate_cli.pipelines.stages import add_up_stages, joint_throughput
+from mate_cli.pipelines.stages import add_up_stages
+from mate_cli.pipelines.systems.answering import joint_throughput
 from mate_cli.runs.configuration import RunConfig
 from mate_cli.tokenization.serializers.serializer import LABELS
 
@@ -79,7 +80,7 @@ def test_labels_of_a_later_stage_are_checked_before_any_is_trained(capsys):
 
 def test_every_label_that_a_task_needs_has_an_encoding():
     classes = [get_class(name) for name in targets(config_dir()) if ".lit_modules." in name and "optimiz" not in name]
-    needed = {task.label for task in classes} - {None}
+    needed = {task.spec.label for task in classes} - {None}
     assert needed == set(LABELS)
     for label, (typed, _) in LABELS.items():
         encoding = run_config([typed, "data=sample", "init.tokenizer=sample"]).encoding

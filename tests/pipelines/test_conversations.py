@@ -9,8 +9,9 @@ import pytest
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
-from mate_cli.lit_modules.base import Selection, TableTask
+from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec
 from mate_cli.metrics.calibration import Calibration
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.initialization.base import LoadReport
 from mate_cli.models.initialization.initial_weights import InitialWeights
 from mate_cli.models.tapas import Tapas
@@ -37,7 +38,7 @@ class Next:
 class NextRow(TableTask[TableExample, Next]):
     """Answers with the row after the previous answer's, and with row 1 where there is none."""
 
-    monitor = "dev/accuracy"
+    spec = TaskSpec("dev/accuracy")
 
     def output_loss(self, output, head, encoder):
         raise NotImplementedError
@@ -89,7 +90,7 @@ class Conversations:
 def parts(tmp_path):
     serializer = TapasSerializer(load_tokenizer("sample"), max_tokens=64)
     loading = Loading(2, 0, seed=1, reset_positions=False, max_positions=512, cache=tmp_path)
-    task = NextRow(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size))
+    task = NextRow(TaskContext(Tapas("tiny", attention=Sdpa(), vocab_size=serializer.vocab_size)))
     data = TableDataModule(Conversations(), serializer, loading, list, list)
     return Parts(task, data, serializer, InitialWeights(), LoadReport())
 

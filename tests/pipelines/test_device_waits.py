@@ -49,7 +49,7 @@ def waits_of(monkeypatch, card, *words):
     monkeypatch.setattr(triton, "interpreted", lambda: True)
     monkeypatch.setattr("mate_cli.attention.plan.AttentionPlan.__init__", planned_for_the_card)
     with Waits() as found:
-        parts.task.training_step(batch, 0).backward()
+        parts.task.loss(batch).backward()
     return sorted(found.places)
 
 

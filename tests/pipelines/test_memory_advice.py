@@ -6,6 +6,7 @@ import pytest
 import torch
 from configurations import run_config
 from finished_runs import SMALL
+from hydra.utils import instantiate
 from pretended_gpu import pretended_gpu
 
 from mate_cli.attention.backends.sdpa import Sdpa
@@ -15,6 +16,7 @@ from mate_cli.models.base.memory import TrainingMemory
 from mate_cli.models.base.sizes import SIZES
 from mate_cli.models.mate import Mate
 from mate_cli.pipelines import memory, training
+from mate_cli.pipelines.assembly import assemble
 from mate_cli.pipelines.evaluation.evaluation import predict
 from mate_cli.pipelines.memory import advice, explain_memory_errors, is_out_of_memory, prediction_advice, step_memory
 
@@ -92,7 +94,7 @@ def test_training_ends_in_one_line(tmp_path, monkeypatch, capsys):
     def full(*_):
         raise FULL
 
-    monkeypatch.setattr("mate_cli.lit_modules.base.TableTask.training_step", full)
+    monkeypatch.setattr("mate_cli.lit_modules.lit_task.LitTask.training_step", full)
     monkeypatch.setattr(training, "device_memory", lambda: 16e9)
     words = ["experiment=quickstart_cells", "logger=none", "trainer.max_steps=2"]
     assert main(["train", *words, f"paths.outputs={tmp_path}", f"paths.cache={tmp_path}"]) == 2
@@ -107,9 +109,11 @@ def test_predictions_end_in_one_line(monkeypatch):
     def full(*_, **__):
         raise FULL
 
-    monkeypatch.setattr("pytorch_lightning.Trainer.predict", full)
+    config = run_config(SMALL)
+    parts = assemble(config, instantiate(config.data))
+    monkeypatch.setattr(parts.task, "keep_predictions", full)
     with pytest.raises(RunError, match=r"batches of 16 examples.*hardware.micro_batch=4"):
-        predict(None, None, run_config(SMALL))
+        predict(parts.task, parts.data.loader("dev"), config)
 
 
 def test_the_memory_of_a_card_is_asked_of_the_card():

@@ -14,7 +14,8 @@ import pytest
 from mate_cli.cli.app import main
 from mate_cli.errors import ConfigError, DataError
 from mate_cli.pipelines.inference import own_databases
-from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database
+from mate_cli.pipelines.inference.asking_database import AskingDatabase, open_database
+from mate_cli.pipelines.inference.own_databases import answer_database
 from mate_cli.reports.answers.files import answers_csv, answers_json
 from mate_cli.reports.answers.page import render_answers
 from mate_cli.reports.answers.terminal import print_session
@@ -51,16 +52,17 @@ def model(monkeypatch):
     def answers(found, examples):
         return {name: example.question.partition(": ")[2] for name, example in examples.items()}
 
-    def loader_of(examples, name, folder):
-        failures = {example.example_id: "no words" for example in examples if ":" not in example.question}
-        return SimpleNamespace(dataset=SimpleNamespace(encodings=SimpleNamespace(failures=failures)))
+    def encoded(examples, serializer):
+        return SimpleNamespace(failures={one.example_id: "no words" for one in examples if ":" not in one.question})
 
-    parts = SimpleNamespace(task=SimpleNamespace(answers=answers), data=SimpleNamespace(loader_of=loader_of))
+    monkeypatch.setattr(own_databases, "EncodedExamples", encoded)
+    data = SimpleNamespace(loader_encoded=lambda encodings: encodings)
+    parts = SimpleNamespace(task=SimpleNamespace(answers=answers), data=data, serializer=None)
     return SimpleNamespace(name="a model", parts=parts, config=None)
 
 
 def ask(model, path, *questions, schema=None):
-    return answer_database(AskingDatabase(str(path), schema, questions), lambda: model).answers
+    return answer_database(open_database(AskingDatabase(str(path), schema, questions)), lambda: model).answers
 
 
 def texts(answered):
@@ -81,7 +83,9 @@ def test_files_hold_the_rows(model, database, tmp_path):
         connection.execute("INSERT INTO notes VALUES (?, ?)", ("a\x1b[31m\u202eb\x07", b"12"))
         connection.execute("INSERT INTO notes VALUES (9007199254740993, 1e999)")
     session = answer_database(
-        AskingDatabase(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"]),
+        open_database(
+            AskingDatabase(str(database), None, ["a: SELECT * FROM notes", "b: SELECT * FROM orders LIMIT 0"])
+        ),
         lambda: model,
     )
     first, none = json.loads(answers_json(session))["answers"]
@@ -107,7 +111,9 @@ def test_files_hold_the_rows(model, database, tmp_path):
     ],
 )
 def test_how_many_rows_there_are(model, sql, rows, hidden):
-    session = answer_database(AskingDatabase(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"]), lambda: model)
+    session = answer_database(
+        open_database(AskingDatabase(str(FILES / "rows1000.sqlite"), None, [f"a: {sql}"])), lambda: model
+    )
     (answer,) = json.loads(answers_json(session))["answers"]
     assert answer["rows"] == rows
     assert len(answer["result"]["rows"]) == min(100, rows if isinstance(rows, int) else 100)
@@ -119,7 +125,8 @@ def test_how_many_rows_there_are(model, sql, rows, hidden):
 
 def test_what_is_left_out_is_told(model):
     session = answer_database(
-        AskingDatabase(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"]), lambda: model
+        open_database(AskingDatabase(str(FILES / "broken_view.sqlite"), None, ["a: SELECT count(*) FROM a"])),
+        lambda: model,
     )
     assert session.notes == {str(FILES / "broken_view.sqlite"): ["Left out: view v (no such table: main.old)."]}
     assert texts(session.answers[0])[0] == ["count(*)"]
@@ -158,7 +165,7 @@ def test_what_is_asked_wrongly(capsys, database, tmp_path):
     for words, says in (
         ([f"database={database}", "table=x.csv", "question=what?"], "excludes table"),
         ([f"database={database}"], "nothing is asked"),
-        (["database=nowhere.sqlite", "question=what?"], "there is no such file"),
+        (["database=nowhere.sqlite", "question=what?", "checkpoint=x"], "there is no such file"),
         ([f"database={database}", "question=what?"], "run: needs a value"),
     ):
         assert main(["predict", *words]) == 2

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
 from mate_cli.data.loading.stream import TableStream
+from mate_cli.errors import Interrupted
 from mate_cli.lit_modules.cell_selection import CellSelection
-from mate_cli.runs.callbacks.checkpoints import Interrupted
 
 OF_STAGES = {
     "data.sources": "[sample]",

@@ -10,6 +10,7 @@ from configurations import run_config
 from finished_runs import SMALL, finished_run, here
 from hydra.utils import instantiate
 
+from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import NoDataset
 from mate_cli.errors import RunError
 from mate_cli.pipelines.assembly import CellRanker, assemble, build_serializer, load_best
@@ -37,7 +38,7 @@ def config_of(run, *others):
 def test_the_row_of_the_best_cell_comes_first(run, examples, tmp_path):
     config = load_config(run)
     own = load_best(config, RunFolder(run), NoDataset())
-    rankings = predict(own.task, own.data.loader_of(examples, "questions", tmp_path), config)
+    rankings = predict(own.task, own.data.loader_encoded(EncodedExamples(examples, own.serializer)), config)
     ranked = CellRanker(str(run), config)(examples)
     assert len(rankings) == len(examples)
     for ranking in rankings:

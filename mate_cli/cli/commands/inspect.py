@@ -159,7 +159,7 @@ def kept_tokens(reader: ExampleReader, encoding: TableEncoding) -> KeptTokens | 
     kept[output.batch.places[0].numpy()] = True
     scores = None if output.scores is None else output.scores[0].float().numpy()
     assert encoding.label_ids is not None
-    in_answer = (encoding.label_ids > 0) & (reader.task.label in OF_ANSWERS)
+    in_answer = (encoding.label_ids > 0) & (reader.task.spec.label in OF_ANSWERS)
     place = encoding.kinds, encoding.row_ids, encoding.cells
     return KeptTokens(*place, kept, scores, encoding.column_ids > 0, in_answer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
     from mate_cli.cli.config.schema import Predict
+    from mate_cli.pipelines.evaluation.finished import Here
+    from mate_cli.pipelines.inference.asking import OpenTables
+    from mate_cli.pipelines.inference.asking_database import OpenDatabase
     from mate_cli.tables.answered import Session
     from mate_cli.tables.read_options import ReadOptions
 
@@ -77,14 +81,17 @@ def predict_dataset(cfg: Predict) -> None:
     """Write predictions in the official format, a list of {question_id, pred}."""
     from mate_cli.cli.config.schema import as_list
     from mate_cli.files.atomic import check_writable
+    from mate_cli.pipelines.inference.asking import find_questions
     from mate_cli.runs.folders import open_run
 
     if cfg.run is None:
         raise ConfigError("needs a value", where="run", remedy="Set it with run=...")
-    open_run(cfg.run)  # quick; what follows loads torch
+    open_run(cfg.run)
+    find_questions(str(cfg.input))
     output = Path(cfg.output or "predictions.json").expanduser()
     check_writable(output, f"output={output}")
 
+    # What follows loads torch.
     from mate_cli.pipelines.evaluation.finished import Here, predict_file
 
     here = Here(cfg.hardware, cfg.paths, cfg.data, trust=as_list(cfg.trust))
@@ -113,38 +120,43 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 def predict_tables(cfg: Predict) -> None:
     """Answer questions about tables or a database: in the terminal, and in the file of `output`."""
-    from mate_cli.reports.answers.files import check_output, write_answers
+    from mate_cli.pipelines.inference.asking import check_model
+
+    if cfg.output is not None:
+        from mate_cli.reports.answers.files import check_output, write_answers
+
+        check_output(cfg.output)
+    if cfg.question or cfg.questions:  # else nothing is asked, which is told below
+        check_model(cfg.run, cfg.checkpoint)
+    with progress() as say:
+        answer = read_inputs(cfg, say)
+        say("starting")
+        session = answer()
+
     from mate_cli.reports.answers.terminal import print_session
     from mate_cli.reports.terminal.comparison import report_console
-    from mate_cli.runs.folders import open_run
 
-    check_output(cfg.output)
-    if cfg.run is not None and cfg.checkpoint is None and (cfg.question or cfg.questions):
-        open_run(cfg.run)  # quick; what follows loads torch
-    with progress() as say:
-        say("starting")
-        session = answered(cfg, say)
     console = report_console()
     print_session(session, console)
     if cfg.output is not None:
         console.print(f"answers: {write_answers(session, cfg.output)}", soft_wrap=True)
 
 
-def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
-    """Ask the model that is named about the tables, or the database, that are."""
-    from mate_cli.cli.config.schema import as_list
-    from mate_cli.pipelines.evaluation.finished import Here
-    from mate_cli.pipelines.inference.opened import open_model
+def read_inputs(cfg: Predict, say: Callable[[str], None]) -> Callable[[], Session]:
+    """Read the questions, and the tables or the database; return the rest of the work, which loads the model.
 
-    here = Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust))
+    Raises:
+        MateError: a question, a table or the database is missing or cannot be read.
+    """
+    from mate_cli.cli.config.schema import as_list
+    from mate_cli.pipelines.inference.asking import Asking, open_tables
+
     questions = as_list(cfg.question)
     if cfg.database is not None:
-        from mate_cli.pipelines.inference.own_databases import AskingDatabase, answer_database
+        from mate_cli.pipelines.inference.asking_database import AskingDatabase, open_database
 
-        about = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions, cfg.execution_guided)
-        return answer_database(about, lambda: open_model(cfg.run, cfg.checkpoint, here, "databases"), say)
-    from mate_cli.pipelines.inference.own_tables import Asking, answer_tables
-
+        database = AskingDatabase(cfg.database, cfg.schema_, questions, cfg.questions, cfg.execution_guided)
+        return partial(ask_database, cfg, open_database(database), say)
     asking = Asking(
         tables=as_list(cfg.table),
         questions=questions,
@@ -154,7 +166,31 @@ def answered(cfg: Predict, say: Callable[[str], None]) -> Session:
         output=cfg.output,
         options=read_options(cfg),
     )
-    return answer_tables(asking, lambda: open_model(cfg.run, cfg.checkpoint, here), say)
+    return partial(ask_tables, cfg, open_tables(asking, say), say)
+
+
+def ask_tables(cfg: Predict, opened: OpenTables, say: Callable[[str], None]) -> Session:
+    """Ask the model that is named about tables."""
+    from mate_cli.pipelines.inference.opened import open_model
+    from mate_cli.pipelines.inference.own_tables import answer_tables
+
+    return answer_tables(opened, lambda: open_model(cfg.run, cfg.checkpoint, place_of(cfg)), say)
+
+
+def ask_database(cfg: Predict, opened: OpenDatabase, say: Callable[[str], None]) -> Session:
+    """Ask the model that is named about a database."""
+    from mate_cli.pipelines.inference.opened import open_model
+    from mate_cli.pipelines.inference.own_databases import answer_database
+
+    return answer_database(opened, lambda: open_model(cfg.run, cfg.checkpoint, place_of(cfg), "databases"), say)
+
+
+def place_of(cfg: Predict) -> Here:
+    """The machine and the folders of now."""
+    from mate_cli.cli.config.schema import as_list
+    from mate_cli.pipelines.evaluation.finished import Here
+
+    return Here(cfg.hardware, cfg.paths, trust=as_list(cfg.trust))
 
 
 def read_options(cfg: Predict) -> ReadOptions:

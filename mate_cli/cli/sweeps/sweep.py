@@ -263,10 +263,11 @@ def check_direction(spec: RunSpec, asked: str) -> None:
     from mate_cli.metrics.specs.names import spec_to_follow
 
     judge: Any = get_class((spec.system or spec.last.config.task)["_target_"])
-    wanted = "maximize" if spec_to_follow(judge.monitor).direction > 0 else "minimize"
+    monitor = judge.monitor if spec.system else judge.spec.monitor
+    wanted = "maximize" if spec_to_follow(monitor).direction > 0 else "minimize"
     if asked != wanted:
         raise ConfigError(
-            f"a search looks at {judge.monitor}, of which {'more' if wanted == 'maximize' else 'less'} is better",
+            f"a search looks at {monitor}, of which {'more' if wanted == 'maximize' else 'less'} is better",
             where="hydra.sweeper.direction",
             remedy=f"Add hydra.sweeper.direction={wanted}",
         )

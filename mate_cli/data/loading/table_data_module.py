@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pytorch_lightning as pl
 from torch.utils.data import DataLoader, Dataset
 
 from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule
-from mate_cli.data.loading.cache import EncodedSplit, encode_split
 from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 from mate_cli.tokenization.serializers.serializer import Serializer
+
+if TYPE_CHECKING:
+    from mate_cli.data.loading.cache import EncodedSplit
 
 PORTION = 128
 """Examples among which a few are chosen at a time."""
@@ -118,7 +120,7 @@ class Loading:
 class Batches(Dataset[TableBatch]):
     """Encodings indexed by lists: each list is a batch."""
 
-    def __init__(self, encodings: EncodedSplit, loading: Loading) -> None:
+    def __init__(self, encodings: EncodedSplit | EncodedExamples, loading: Loading) -> None:
         self.encodings, self.loading = encodings, loading
 
     def __getitem__(self, indices: list[int]) -> TableBatch:
@@ -126,7 +128,7 @@ class Batches(Dataset[TableBatch]):
         return self.loading.batch([self.encodings[index] for index in indices])
 
 
-class TableDataModule(pl.LightningDataModule):
+class TableDataModule:
     """Encode the splits of a dataset once and serve them in batches of similar length.
 
     Args:
@@ -145,7 +147,6 @@ class TableDataModule(pl.LightningDataModule):
         training_examples: Selector,
         evaluation_examples: Selector,
     ) -> None:
-        super().__init__()
         self.dataset, self.serializer, self.loading = dataset, serializer, loading
         self.training_examples, self.evaluation_examples = training_examples, evaluation_examples
         self._schedule: Schedule | None = None
@@ -187,9 +188,13 @@ class TableDataModule(pl.LightningDataModule):
         """The encodings of a split, from the cache where they are there."""
         key = (split, training)
         if key not in self._encoded:
-            examples = self.examples(split, training=training)
-            self._encoded[key] = encode_split(examples, self.serializer, self.loading.cache, split)
+            self._encoded[key] = self._cached(self.examples(split, training=training), split)
         return self._encoded[key]
+
+    def _cached(self, examples: Sequence[TableExample], name: str) -> EncodedSplit:
+        from mate_cli.data.loading.cache import encode_split  # what brings examples of its own need not wait for Arrow
+
+        return encode_split(examples, self.serializer, self.loading.cache, name)
 
     def training(self) -> TrainingSet:
         """What is learnt from."""
@@ -234,21 +239,16 @@ class TableDataModule(pl.LightningDataModule):
         order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
         return self._batches(Batches(encodings, own), order)
 
-    def val_dataloader(self) -> DataLoader[TableBatch]:
-        """The development split."""
-        return self.loader("dev")
-
     def loader(self, split: str) -> DataLoader[TableBatch]:
         """A split for evaluation, longest examples first, so that memory runs out at once or never."""
-        return self._evaluation(self.encodings(split))
+        return self.loader_encoded(self.encodings(split))
 
-    def loader_of(
-        self, examples: Sequence[TableExample], name: str, folder: Path | None = None
-    ) -> DataLoader[TableBatch]:
-        """Any examples for evaluation; `name` is what the progress bar calls them, `folder` where encodings go."""
-        return self._evaluation(encode_split(examples, self.serializer, folder or self.loading.cache, name))
+    def loader_of(self, examples: Sequence[TableExample], name: str) -> DataLoader[TableBatch]:
+        """Any examples for evaluation, from the cache where they are there; the progress bar calls them `name`."""
+        return self.loader_encoded(self._cached(examples, name))
 
-    def _evaluation(self, encodings: EncodedSplit) -> DataLoader[TableBatch]:
+    def loader_encoded(self, encodings: EncodedSplit | EncodedExamples) -> DataLoader[TableBatch]:
+        """Encodings for evaluation, longest first."""
         batches = by_length(encodings, 2 * self.loading.micro_batch)
         own = batches_of_rank(batches, self.loading.rank, self.loading.ranks)
         return self._batches(Batches(encodings, self.loading), own)
@@ -277,7 +277,7 @@ def first_chosen(choose: Selector, examples: Sequence[TableExample], limit: int 
     return chosen
 
 
-def by_length(encodings: EncodedSplit, size: int) -> list[list[int]]:
+def by_length(encodings: EncodedSplit | EncodedExamples, size: int) -> list[list[int]]:
     """Batches of `size` examples, the longest first."""
     order = (-encodings.lengths).argsort(kind="stable").tolist()
     return [order[start : start + size] for start in range(0, len(order), size)]

@@ -4,8 +4,8 @@ Source: Zhao et al. 2020, "Transformer-XH", section 4.2 (FEVER); microsoft/Trans
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from pydantic import Field
 from torch import Tensor
@@ -14,12 +14,13 @@ from torch.nn.functional import cross_entropy, nll_loss
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.entailment import CLASSES, Entailment, Verdict
 from mate_cli.lit_modules.losses.candidates import binary
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.evidence import MixtureHead, MixtureOutput
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import Label
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,18 @@ class EvidenceVerdict(Verdict):
 class EvidenceEntailment(Entailment):
     """The mixture of the classes of nodes by the softmax of what they count; where evidence is known, its loss too."""
 
-    label: ClassVar[Label | None] = "rows"
-    transformers_class: ClassVar[str | None] = None
+    spec = replace(Entailment.spec, label="rows", transformers_class=None)
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         double_softmax: bool = False,
         dropout: Dropout = 0.1,
         keep: Annotated[int, Field(ge=1)] = 5,
+        *,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        TableTask.__init__(self, encoder)
+        TableTask.__init__(self, context, metrics=metrics)
         self.add_heads(lambda one: MixtureHead(one.size.hidden_size, len(CLASSES), dropout))
         self.double_softmax, self.keep = double_softmax, keep
 

@@ -3,14 +3,13 @@
 Source: Zhao et al. 2020, "Transformer-XH", section 3; the choice among cells as in the MATE paper, section 4.1.
 """
 
-from typing import ClassVar
+from dataclasses import replace
 
 from mate_cli.lit_modules.cell_selection import CellSelection
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.heads.cell_selection import CellLogits
 from mate_cli.models.heads.evidence import NodeHead
-from mate_cli.tokenization.serializers.serializer import Label
 
 
 class EvidenceRanking(CellSelection):
@@ -20,9 +19,7 @@ class EvidenceRanking(CellSelection):
         **options: those of `CellSelection`; the loss that is released with Transformer-XH is `binary`.
     """
 
-    label: ClassVar[Label | None] = "evidence"
-    pools: ClassVar[bool] = True
-    auto_class: ClassVar[str | None] = None
+    spec = replace(CellSelection.spec, label="evidence", pools=True, auto_class=None)
 
     def build_head(self, encoder: TableEncoder) -> NodeHead:
         """What scores the nodes of an encoder's output."""

@@ -6,27 +6,28 @@ tells yes from no nor names sentences.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
 
 from mate_cli.data.tfidf_ranking import tfidf_cell_ranking
-from mate_cli.lit_modules.base import Selection, TableTask, Training
+from mate_cli.lit_modules.base import Selection, TableTask, TaskSpec, Training
 from mate_cli.lit_modules.losses.candidates import binary
 from mate_cli.lit_modules.losses.reading import kind_loss, reading_targets, sentence_losses, span_losses
 from mate_cli.metrics.accuracy import accuracy
 from mate_cli.metrics.parts import by_subset
+from mate_cli.metrics.specs.spec import Metric
 from mate_cli.metrics.supporting import score_supported_answers
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.heads.cell_selection import NO_LOGIT
 from mate_cli.models.heads.evidence import ReadingHead, ReadingLogits
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import Coordinates, TableExample
 from mate_cli.tokenization.evidence.labels import ANSWER_KINDS
 from mate_cli.tokenization.layout import TableBatch
-from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,23 @@ class EvidenceAnswer:
 class EvidenceReading(TableTask[TableExample, EvidenceAnswer]):
     """Best node, best first token in it, best last token behind that; kind of the answer; sentences above one half."""
 
-    monitor = "dev/f1"
-    label = "answer"
-    takes: ClassVar[tuple[str, ...]] = ("serializer",)
-    pools: ClassVar[bool] = True
+    spec = TaskSpec("dev/f1", label="answer", pools=True)
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         answer_kinds: bool = True,
         supporting_sentences: bool = True,
         dropout: Dropout = 0.1,
         *,
-        serializer: SpanSerializer,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder)
+        super().__init__(context, metrics=metrics)
         self.add_heads(lambda one: ReadingHead(one.size.hidden_size, len(ANSWER_KINDS), dropout))
         self.head.kind.requires_grad_(answer_kinds)
         self.head.sentence.requires_grad_(supporting_sentences)
-        self.max_span_length, self.serializer = max_span_length, serializer
+        self.max_span_length, self.serializer = max_span_length, context.serializer
         self.answer_kinds, self.supporting_sentences = answer_kinds, supporting_sentences
 
     def output_loss(self, output: EncoderOutput, head: ReadingHead, encoder: TableEncoder) -> torch.Tensor:

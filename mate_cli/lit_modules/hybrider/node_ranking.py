@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from mate_cli.lit_modules.base import Training
+from mate_cli.lit_modules.base import TaskSpec, Training
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.candidates import CONFIDENCES
@@ -14,8 +14,7 @@ from mate_cli.tokenization.hybrider.targets import target_of
 class NodeRanking(CandidateChoice):
     """Chooses a node, knowing how it was found and how surely."""
 
-    monitor = "dev/row_accuracy"
-    label = "nodes"
+    spec = TaskSpec("dev/row_accuracy", label="nodes", pools=True)
     side_vocabularies: ClassVar[tuple[int, ...]] = (CONFIDENCES, len(SOURCES))
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:

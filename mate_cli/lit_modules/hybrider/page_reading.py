@@ -1,19 +1,18 @@
 """Stage 3 of Hybrider: read the answer in one linked page."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 
 from mate_cli.data.links import link_examples
 from mate_cli.data.reading import page_example
 from mate_cli.lit_modules.span_reading import SpanReading
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.metrics.specs.spec import Metric
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.encoder import Dropout
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.targets import reading_pairs, target_of
-from mate_cli.tokenization.serializers.serializer import SpanSerializer
 
 
 class PageReading(SpanReading):
@@ -22,20 +21,17 @@ class PageReading(SpanReading):
     Source: Chen et al. 2020, "HybridQA", section 4.2; wenhuchen/HybridQA, `train_stage3.py`.
     """
 
-    takes: ClassVar[tuple[str, ...]] = ("serializer", "cache")
-
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         max_span_length: Annotated[int, Field(gt=0)] = 10,
         cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
         dropout: Dropout = 0.1,
         *,
-        serializer: SpanSerializer,
-        cache: Path | None = None,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder, max_span_length, cells_per_question, dropout, serializer=serializer)
-        self.links = cache and cache / "links"
+        super().__init__(context, max_span_length, cells_per_question, dropout, metrics=metrics)
+        self.links = context.cache_dir and context.cache_dir / "links"
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[TableExample]:
         """Every page with the answer of every question, up to `cells_per_question` each."""

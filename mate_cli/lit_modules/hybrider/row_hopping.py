@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
+from mate_cli.lit_modules.base import TaskSpec
 from mate_cli.lit_modules.candidate_choice import CandidateChoice, Choice
-from mate_cli.models.base.table_encoder import TableEncoder
+from mate_cli.metrics.specs.spec import Metric
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.hybrider.nodes import Candidate, LinkedExample
 from mate_cli.tokenization.hybrider.targets import hop_candidates, hop_labels, target_of
@@ -21,18 +22,16 @@ class RowHopping(CandidateChoice):
         nodes_per_question: nodes to hop from in training, the first ones in a row with the answer; None for all.
     """
 
-    monitor = "dev/hop_accuracy"
-
-    label = "hops"
+    spec = TaskSpec("dev/hop_accuracy", label="hops", pools=True)
 
     def __init__(
         self,
-        encoder: TableEncoder,
+        context: TaskContext,
         nodes_per_question: Annotated[int, Field(gt=0)] | None = None,
         *,
-        cache: Path | None = None,
+        metrics: Sequence[Metric] = (),
     ) -> None:
-        super().__init__(encoder, cache=cache)
+        super().__init__(context, metrics=metrics)
         self.nodes_per_question = nodes_per_question
 
     def training_examples(self, examples: Sequence[TableExample]) -> list[LinkedExample]:

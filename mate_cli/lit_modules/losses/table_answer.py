@@ -28,17 +28,17 @@ SMALL = 1e-10
 class TableAnswerLoss:
     """What is learnt from an example, depending on what is known of its answer; the options are those of `TableQA`."""
 
-    aggregation: Supervision = "none"
-    cell_selection_preference: float = 0.5
-    huber_delta: float = 1.0
-    answer_loss_cutoff: float | None = None
-    normalise_answer_loss: bool = False
-    average_approximation: AverageApproximation = "ratio"
-    aggregation_temperature: float = 1.0
-    aggregation_importance: float = 1.0
-    answer_importance: float = 1.0
-    positive_weight: float = 10.0
-    label_weighting: LabelWeighting = "released"
+    aggregation: Supervision
+    cell_selection_preference: float
+    huber_delta: float
+    answer_loss_cutoff: float | None
+    normalise_answer_loss: bool
+    average_approximation: AverageApproximation
+    aggregation_temperature: float
+    aggregation_importance: float
+    answer_importance: float
+    positive_weight: float
+    label_weighting: LabelWeighting
 
     def __call__(self, logits: AnswerLogits, batch: TableBatch) -> Tensor:
         """The loss of each example [B]."""

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from mate_cli.lit_modules.base import OptimizerRecipe
+from mate_cli.lit_modules.optimization.recipe import OptimizerRecipe
 
 Factors = Mapping[Literal["pretrained", "new"], Annotated[float, Field(ge=0)]]
 """What the learning rate of a part is multiplied by: of weights that were loaded, and of those that are new."""

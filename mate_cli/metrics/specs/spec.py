@@ -2,19 +2,21 @@
 
 A file of this package declares the metrics that it computes, and the subsets of the questions that it scores, as
 values of its module: a `MetricSpec` or `SubsetSpec`, or a tuple of them. `metric_specs` and `subset_specs` find all
-of them; a new metric is one new file.
+of them; a new metric is one new file. A `Metric` is one that a configuration adds to a task, from any module.
 """
 
 import importlib
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import mate_cli.metrics
+from mate_cli.tables.example import Example
 
 Direction = Literal[1, 0, -1]
 """1 where more is better, -1 where less is, 0 where nobody can say."""
@@ -98,6 +100,22 @@ class MetricSpec:
         return best is None or self.direction * value > self.direction * best
 
 
+class Metric(ABC):
+    """A score that is added to a task by its configuration: `task.metrics: [{_target_: my_module.MyMetric}]`."""
+
+    spec: ClassVar[MetricSpec]
+    """What it is called, and which way is better."""
+
+    @abstractmethod
+    def compute(self, answers: Mapping[str, str], examples: Mapping[str, Example]) -> float:
+        """The score of a split.
+
+        Args:
+            answers: the text of each answer, by example; one without a prediction is missing.
+            examples: those whose answer is known, by name.
+        """
+
+
 @dataclass(frozen=True)
 class SubsetSpec:
     """How some of the questions are called, wherever they are scored by themselves.
@@ -132,7 +150,7 @@ def subset_specs() -> dict[str, SubsetSpec]:
 
 def spec_of(name: str) -> MetricSpec:
     """The spec of a metric; one that nobody declared goes by its own name, and is judged by the words in it."""
-    return _found(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _guessed(name)
+    return _found(MetricSpec, name, tuple(mate_cli.metrics.__path__)) or _added(name) or _guessed(name)
 
 
 def subset_of(name: str) -> SubsetSpec | None:
@@ -146,6 +164,11 @@ def _found(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
     files = [module.name for module in pkgutil.iter_modules(path)]
     files.sort(key=lambda file: f"{mate_cli.metrics.__name__}.{file}" not in sys.modules)
     return next((spec for file in files for spec in _declared(kind, file) if spec.name == name), None)
+
+
+def _added(name: str) -> MetricSpec | None:
+    """The spec of a metric of another module, once that is imported."""
+    return next((kind.spec for kind in Metric.__subclasses__() if kind.spec.name == name), None)
 
 
 @cache

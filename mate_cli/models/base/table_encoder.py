@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, ClassVar, Protocol
 
 from pydantic import Field
@@ -58,9 +59,6 @@ class TableEncoder(nn.Module):
             network that cannot have any.
     """
 
-    takes: ClassVar[tuple[str, ...]] = ()
-    """What its constructor is given by name beside its own options: `cache`, a folder for what is worked out once."""
-
     max_tokens: int | None = None
     """Tokens of the longest input; None where any length will do."""
 
@@ -106,6 +104,9 @@ class TableEncoder(nn.Module):
                 raise ConfigError(problem, where="model.extra", remedy="Use model=deeper, tapas or mate")
             width, again = self.size.hidden_size, gradient_checkpointing
             self.extra = ExtraLayers(extra, width, layers, returned=width, gradient_checkpointing=again)
+
+    def use_cache(self, folder: Path) -> None:
+        """Keep in a folder what the network works out once for every input; most work out nothing."""
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:

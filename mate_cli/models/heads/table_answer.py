@@ -19,14 +19,14 @@ from mate_cli.models.heads.score import Score
 class HeadOptions:
     """What the head of table questions scores, and how: options of `TableQA`; without `aggregations` it is 0."""
 
-    temperature: float = 1.0
-    select_one_column: bool = True
-    allow_empty_column_selection: bool = False
-    average_logits_per_cell: bool = False
-    zero_cell_head: bool = False
-    aggregations: int = 0
-    max_rows: int = 64
-    max_columns: int = 32
+    temperature: float
+    select_one_column: bool
+    allow_empty_column_selection: bool
+    average_logits_per_cell: bool
+    zero_cell_head: bool
+    aggregations: int
+    max_rows: int
+    max_columns: int
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from mate_cli.pipelines.assembly import load_best
 from mate_cli.pipelines.evaluation.evaluation import judge, save_result
 from mate_cli.pipelines.evaluation.finished import Here, open_stages
 from mate_cli.pipelines.run import Run, recorded
-from mate_cli.pipelines.stages import answer_split, joint_throughput
 from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.systems.answering import answer_split, joint_throughput
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import read_parts
 from mate_cli.runs.folders import new_folder, open_run
@@ -36,7 +36,7 @@ class Ensemble(Trained):
             ConfigError: they do not read the same, so that their spans are of different tokens.
         """
         first = members[0]
-        by_token = first.parts.task.label == "span"  # cells are the table's own, whatever is read of it
+        by_token = first.parts.task.spec.label == "span"  # cells are the table's own, whatever is read of it
         if by_token and any(_reading(one) != _reading(first) for one in members):
             raise ConfigError("they do not encode alike", where="run", remedy="Name runs that differ by their seed")
         return cls(first.name, first.parts, first.config, members)

@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytorch_lightning as pl
+import torch
 from torch.utils.data import DataLoader
 
+from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.metrics.calibration import Calibration, fit_calibration
 from mate_cli.metrics.parts import parts_by_tokens
 from mate_cli.metrics.pruning import KEPT, Pruning, pruning_scores
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.pipelines.assembly import Parts
+from mate_cli.pipelines.machine import device_of, fill_in
 from mate_cli.pipelines.memory import explain_memory_errors, prediction_advice
-from mate_cli.pipelines.placement import placement, quiet_lightning
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.record import RunFolder
@@ -77,12 +76,12 @@ def evaluate(parts: Parts, cfg: ModelConfig, split: str) -> SplitResult:
 def with_parts(result: SplitResult, tokens: Mapping[str, int]) -> SplitResult:
     """A result with the metrics of its parts by the tokens of an input before it is cut, where its answer is known."""
     known = {name: count for name, count in tokens.items() if name in result.examples and result.examples[name].answer}
-    told = (MetricName.parse(result.task.monitor).score, KEPT.name)
+    told = (MetricName.parse(result.task.spec.monitor).score, KEPT.name)
     metrics = dict(result.metrics)
     for part, names in parts_by_tokens(known).items():
         chosen = {name: result.examples[name] for name in names}
         predictions = [prediction for prediction in result.predictions if prediction.example_id in chosen]
-        scores = result.task.score(predictions, chosen)
+        scores = result.task.all_scores(predictions, chosen)
         scores |= pruning_scores(result.pruned[name] for name in names if name in result.pruned)
         metrics |= {f"{name}/{part}": scores[name] for name in told if name in scores}
     return replace(result, metrics=metrics)
@@ -102,9 +101,9 @@ def predict_in_turn(
         asked = [example for example in examples if len(example.history) == turn]
         before = [found.get(names.get((example.conversation, turn - 1), "")) for example in asked]
         asked = [replace(e, previous_cells=_cells(parts.task, b)) for e, b in zip(asked, before, strict=True)]
-        with TemporaryDirectory() as folder:  # these encodings depend on the weights: nobody wants them again
-            loader = parts.data.loader_of(asked, f"question {turn + 1}", Path(folder))
-            found |= {prediction.example_id: prediction for prediction in predict(parts.task, loader, cfg)}
+        encodings = EncodedExamples(asked, parts.serializer)  # not cached, as they depend on the weights
+        predictions = predict(parts.task, parts.data.loader_encoded(encodings), cfg)
+        found |= {prediction.example_id: prediction for prediction in predictions}
     return list(found.values())
 
 
@@ -119,18 +118,28 @@ def judge(task: TableTask[Any, Any], examples: Sequence[TableExample], predictio
     known = {name: example for name, example in by_name.items() if example.answer}
     scored = [prediction for prediction in predictions if prediction.example_id in known]
     pruned = task.pruned_of(scored)
-    metrics = task.score(scored, known) | pruning_scores(pruned.values()) if known else {}
+    metrics = task.all_scores(scored, known) | pruning_scores(pruned.values()) if known else {}
     return SplitResult(task, by_name, predictions, task.answers(predictions, by_name), metrics, pruned)
 
 
 def predict(task: TableTask[Any, Any], loader: DataLoader[TableBatch], cfg: ModelConfig) -> list[Any]:
-    """All predictions of a loader.
+    """All predictions of a loader, by all processes; the network is on the device of the run for so long.
 
     Raises:
         RunError: a GPU has too little memory for them.
     """
-    with quiet_lightning(), explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)):
-        pl.Trainer(**placement(cfg.hardware)).predict(task, loader, return_predictions=False)
+    device, precision = device_of(cfg.hardware), fill_in(cfg.hardware, moved=True).precision
+    lower = torch.float16 if precision == "16-mixed" else torch.bfloat16
+    was_training = task.training
+    task.to(device).eval()
+    with (
+        explain_memory_errors(lambda: prediction_advice(cfg.hardware.micro_batch)),
+        torch.inference_mode(),
+        torch.autocast(device.type, lower, enabled=precision.endswith("-mixed"), cache_enabled=False),
+    ):
+        for batch in loader:
+            task.keep_predictions(batch.to(device))
+    task.to("cpu").train(was_training)
     return task.collected()
 
 
@@ -164,7 +173,7 @@ def save_result(folder: RunFolder, split: str, result: SplitResult) -> None:
     def score(example: TableExample) -> dict[str, float]:
         name = example.example_id
         left = [result.pruned[name]] if name in result.pruned else []
-        return result.task.score([own[name]] if name in own else [], {name: example}) | pruning_scores(left)
+        return result.task.all_scores([own[name]] if name in own else [], {name: example}) | pruning_scores(left)
 
     details = {name: result.task.details(prediction) for name, prediction in own.items()}
     save_predictions(folder, split, result.examples.values(), result.answers, score, details)

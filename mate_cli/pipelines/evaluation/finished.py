@@ -11,13 +11,14 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from mate_cli.data.datasets.labelled.files import LabelledFiles
-from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import write_text
 from mate_cli.files.plain import read_object, to_json
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import evaluate, judge, predict, save_result
-from mate_cli.pipelines.stages import LEARNT, answer_split
+from mate_cli.pipelines.inference.asking import find_questions
 from mate_cli.pipelines.summary import results_table
+from mate_cli.pipelines.systems.answering import LEARNT, answer_split
 from mate_cli.pipelines.systems.base import System, Trained
 from mate_cli.runs.configuration import Hardware, Paths, RunConfig, load_config, read_parts
 from mate_cli.runs.folders import open_run
@@ -213,10 +214,8 @@ def questions_in_file(parts: Parts, path: str) -> list[TableExample]:
     Raises:
         DataError: the file, or one of the tables, is missing or damaged.
     """
-    file = Path(path).expanduser()
+    file = find_questions(path)
     read = getattr(parts.data.dataset, "examples_from_file", None)
     if read is not None and ".json" in file.suffixes:
         return list(read(path))
-    if not file.is_file():
-        raise DataError("there is no such file of questions", where=path, remedy="Check the path")
     return LabelledFiles(root=file.parent, test=file.name).examples("test")

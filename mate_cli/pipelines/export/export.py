@@ -69,13 +69,13 @@ def export_run(run: str, to: str, here: Here, *, overwrite: bool = False, licenc
     with _written(target) as partial:
         name = _write_network(partial, parts, settings)
         serializer = parts.serializer
-        tokenizer = tokenizer_class(serializer, about_tables=parts.task.about_tables is not None)
+        tokenizer = tokenizer_class(serializer, about_tables=parts.task.spec.about_tables is not None)
         write_tokenizer(partial, serializer.tokenizer, serializer.max_tokens, tokenizer)
         write_settings(partial, settings)
         if (folder.path / CALIBRATION).is_file():
             calibration = read_object(folder.path / CALIBRATION, RunError, "Evaluate the run again")
             (partial / CALIBRATION).write_text(to_json(calibration, indent=2), encoding="utf-8")
-        card = Exported(record, settings, first_init(folder, config), name, parts.task.about_tables, licence)
+        card = Exported(record, settings, first_init(folder, config), name, parts.task.spec.about_tables, licence)
         (partial / "README.md").write_text(model_card(card, target.name), encoding="utf-8")
     _tell(target, to, _loaded_by(name, settings))
     return target
@@ -110,6 +110,7 @@ def exported_settings(config: RunConfig) -> dict[str, Any]:
     settings["data"] = {"name": settings["data"].get("name")}
     if settings["encoding"].get("ranked_by"):  # another run, which is not exported
         settings["encoding"] |= {"best_rows": None, "ranked_by": None}
+    settings["task"].pop("metrics", None)  # they may be of modules that nobody else has
     settings["init"] = FOUND_BESIDE
     return settings
 
@@ -131,7 +132,8 @@ def _write_network(folder: Path, parts: Parts, settings: dict[str, Any]) -> str:
         weights = tapas_weights(task)
         TapasConfig(**tapas_config(task, serializer, settings)).save_pretrained(folder)
     else:
-        name, weights = f"{OURS}{task.auto_class}" if task.auto_class else MateModel.__name__, task.state_dict()
+        auto_class, weights = task.spec.auto_class, task.state_dict()
+        name = f"{OURS}{auto_class}" if auto_class else MateModel.__name__
         reset = serializer.reset_positions
         config = MateConfig.of(settings, serializer.vocab_size, reset_positions=reset, **task.auto_config)
         config.architectures = [name]

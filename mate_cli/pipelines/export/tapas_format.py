@@ -8,7 +8,6 @@ from textwrap import shorten
 from typing import Any
 
 from torch import Tensor
-from transformers import TapasConfig
 
 from mate_cli.errors import CheckpointError
 from mate_cli.files.plain import read_object
@@ -42,7 +41,7 @@ def tapas_class(task: TableTask[Any, Any]) -> str | None:
     encoder = task.encoder
     if type(encoder) is not Tapas or encoder.embeddings.lexical is not None or encoder.extra is not None:
         return None
-    return task.transformers_class
+    return task.spec.transformers_class
 
 
 def tapas_weights(task: TableTask[Any, Any]) -> dict[str, Tensor]:
@@ -79,7 +78,7 @@ def tapas_config(task: TableTask[Any, Any], serializer: Serializer, settings: Ma
         "layer_norm_eps": LAYER_NORM_EPSILON,
         "pad_token_id": serializer.tokenizer.pad_id,
         "reset_position_index_per_cell": serializer.reset_positions,
-        **(_questions(settings["task"]) if task.transformers_class == QUESTIONS else _statements()),
+        **(_questions(settings["task"]) if task.spec.transformers_class == QUESTIONS else _statements()),
     }
 
 
@@ -154,6 +153,8 @@ def _dot_options(bundle: Path) -> dict[str, Any]:
 
 def _complete(folder: Path, bundle: Path | None) -> dict[str, Any]:
     """config.json, or what stands for it, with the values that it leaves to transformers."""
+    from transformers import TapasConfig  # no other weights need it, and it takes a while
+
     config = json_content(folder / "config.json") if bundle is None else _of_bundle(bundle)
     _check_kind(config, folder)
     try:

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from mate_cli.data.loading.table_data_module import NoDataset
-from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.errors import DataError, RunError
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_object
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.assembly import Parts, load_best
 from mate_cli.pipelines.evaluation.evaluation import CALIBRATION
 from mate_cli.pipelines.evaluation.finished import Here
+from mate_cli.pipelines.inference.asking import check_model
 from mate_cli.pipelines.inference.checkpoint import find_checkpoint, open_checkpoint
 from mate_cli.runs.configuration import ModelConfig
 from mate_cli.runs.folders import open_run
@@ -52,20 +53,15 @@ def open_model(
         RunError: the run is a chain of stages, left no weights, or does not answer about such things.
         CheckpointError: there is no such checkpoint.
     """
-    if run is not None and checkpoint is None:
-        model = _of_run(run, here)
-    elif checkpoint is not None and run is None:
-        model = _of_checkpoint(checkpoint, here)
-    else:
-        problem = "needs a value" if run is None else "is given beside checkpoint"
-        raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
+    check_model(run, checkpoint)
+    model = _of_checkpoint(str(checkpoint), here) if run is None else _of_run(run, here)
     task = model.parts.task
     if about == "databases":
-        if task.label != "sql":
+        if task.spec.label != "sql":
             problem = f"{type(task).__name__} does not answer with SQL"
             raise RunError(problem, where=model.name, remedy="Use a model of task=sql_parsing, or ask about table=FILE")
         return model
-    if task.about_tables is None:
+    if task.spec.about_tables is None:
         raise RunError(
             f"{type(task).__name__} points at no cell of a table, and gives no verdict on it",
             where=model.name,
@@ -81,12 +77,6 @@ def _of_checkpoint(name: str, here: Here) -> Model:
 
 def _of_run(run: str, here: Here) -> Model:
     folder = open_run(run)
-    if folder.read_record().stages:
-        raise RunError(
-            "this run is a system of stages, made for tables with linked passages",
-            where=run,
-            remedy="Give questions with their tables and passages: input=questions.jsonl (docs/own_data.md)",
-        )
     config = here.config(folder)
     return Model(run, load_best(config, folder, NoDataset()), config, read_calibration(folder.path))
 

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mate_cli.errors import ConfigError, DataError, MateError
+from mate_cli.data.loading.in_memory import EncodedExamples
+from mate_cli.errors import DataError, MateError
 from mate_cli.files.door import reading
 from mate_cli.lit_modules.base import Selection
 from mate_cli.metrics.calibration import Calibration
 from mate_cli.pipelines.evaluation.evaluation import predict, predict_in_turn
+from mate_cli.pipelines.inference.asking import Asking, OpenTables, check_some, noted_time
 from mate_cli.pipelines.inference.opened import Model
 from mate_cli.pipelines.inference.row_fitting import RowFitter, Seen
 from mate_cli.tables.answered import Session, TableQuestion
-from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
 from mate_cli.tables.denotation import compute, find_units, needs_all_rows, number_text
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.formats.grid import numbered
-from mate_cli.tables.read import open_table, valid
-from mate_cli.tables.read_options import AS_FOUND, ReadOptions
 from mate_cli.tables.table import Table
 from mate_cli.tables.table_file import TableFile
 from mate_cli.tokenization.fitting.truncation import CUTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 
 @dataclass(frozen=True)
@@ -42,122 +36,47 @@ class PreparedQuestion:
     seen: Seen
 
 
-@dataclass(frozen=True)
-class Asking:
-    """What is asked of which tables.
+def answer_tables(
+    opened: OpenTables, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None
+) -> Session:
+    """Answer all questions about all tables that could be read; the others are named.
 
     Args:
-        tables: files, folders or patterns.
-        questions: about each of them.
-        questions_file: a file of more, or None.
-        conversation: questions build on the answers before them.
-        abstain: answers with less confidence (0 to 1) are withheld; None for none.
-        output: where answers are written, which is no table.
-        options: how tables are read; their encoding is also that of the questions.
-    """
-
-    tables: Sequence[str]
-    questions: Sequence[str] = ()
-    questions_file: str | None = None
-    conversation: bool = False
-    abstain: float | None = None
-    output: str | None = None
-    options: ReadOptions = AS_FOUND
-
-
-def answer_tables(asking: Asking, load: Callable[[], Model], say: Callable[[str], None] = lambda text: None) -> Session:
-    """Answer all questions about all tables; files that cannot be read are named, and the others answered.
-
-    Args:
-        asking: the questions and tables.
-        load: loads what answers, once the tables are read.
-        say: is told what is being done; nothing once the questions are answered, which has its own progress bar.
+        opened: the questions and tables.
+        load: loads what answers.
+        say: is told what is being done; nothing once the questions are answered.
 
     Raises:
-        ConfigError: nothing is asked, or of nothing.
-        DataError: no table can be read.
+        DataError: nothing can be chosen of any table.
         RunError: there is no such run, or it cannot answer questions about any table.
         CheckpointError: there is no such checkpoint.
     """
-    seconds: dict[str, float] = {}
-    pairs = _pairs(asking)
-    with noted_time(seconds, "tables"):
-        files, skipped = _open_all(list(pairs), asking, say)
+    asking, skipped, seconds = opened.asking, dict(opened.skipped), dict(opened.seconds)
     say("loading the model")
     with noted_time(seconds, "model"):
         model = load()
     say("choosing rows")
     with noted_time(seconds, "rows"):
-        questions = _prepare(model, files, pairs, skipped, together=asking.conversation)
-    _check_some(questions, skipped)
+        questions = _prepare(model, opened, skipped, together=asking.conversation)
+    check_some(questions, skipped)
     say("")
     with noted_time(seconds, "answers"):
         answers = _answer(model, questions, asking)
-    notes = {str(path): file.notes for path, file in files.items() if file.notes}
+    notes = {str(path): file.notes for path, file in opened.files.items() if file.notes}
     return Session(model.name, answers, notes, skipped, seconds)
 
 
-@contextmanager
-def noted_time(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """Note how long something took."""
-    start = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - start
-
-
-def _pairs(asking: Asking) -> dict[Path, list[str]]:
-    if not all(map(str.strip, asking.questions)):
-        raise ConfigError("is blank", where="question", remedy='Write question="..."')
-    asked = [Asked(valid(question)) for question in asking.questions]
-    asked += read_questions(asking.questions_file, asking.options.encoding) if asking.questions_file else []
-    beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
-    # Questions and earlier answers may lie in the folder of the tables.
-    others = {os.path.realpath(Path(file).expanduser()) for file in (asking.questions_file, asking.output) if file}
-    tables = [table for table in find_tables(list(asking.tables)) if os.path.realpath(table) not in others]
-    return pair_up(asked, tables, beside)
-
-
-def _open_all(
-    paths: Sequence[Path], asking: Asking, say: Callable[[str], None]
-) -> tuple[dict[Path, TableFile], dict[str, str]]:
-    files: dict[Path, TableFile] = {}
-    skipped: dict[str, str] = {}
-    for path in paths:
-        say(f"reading {path}")
-        try:
-            files[path] = open_table(path, asking.options)
-        except MateError as error:
-            if len(paths) == 1:
-                raise
-            skipped[str(path)] = str(error)
-    _check_some(files, skipped)
-    return files, skipped
-
-
-def _check_some(found: Collection[object], skipped: Mapping[str, str]) -> None:
-    if not found:
-        first = next(iter(skipped.values()))
-        raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")
-
-
-def _prepare(
-    model: Model,
-    files: Mapping[Path, TableFile],
-    pairs: Mapping[Path, list[str]],
-    skipped: dict[str, str],
-    *,
-    together: bool,
-) -> list[PreparedQuestion]:
+def _prepare(model: Model, opened: OpenTables, skipped: dict[str, str], *, together: bool) -> list[PreparedQuestion]:
     """The questions with what is looked at of their tables; a table of which nothing can be chosen is skipped."""
     fitter = RowFitter(model.parts.serializer, model.parts.task)
     questions: list[PreparedQuestion] = []
-    for path, file in files.items():
-        asked = pairs[path]
+    for path, file in opened.files.items():
+        asked = opened.questions[path]
         try:
             with reading(path, DataError, "no rows can be chosen of this table", "Give a part of it"):
                 chosen = list(fitter.fit(file, asked, together=together))
         except MateError as error:
-            if len(files) == 1:
+            if len(opened.files) == 1:
                 raise
             skipped[str(path)] = str(error)
             continue
@@ -173,19 +92,17 @@ def _prepare(
 def _answer(model: Model, questions: Sequence[PreparedQuestion], asking: Asking) -> list[TableQuestion]:
     examples = [question.example for question in questions]
     parts = model.parts
-    with TemporaryDirectory() as folder:  # other people's tables are nothing to keep
-        loader = parts.data.loader_of(parts.task.evaluation_examples(examples), "questions", Path(folder))
-        encodings: Any = loader.dataset.encodings  # type: ignore[attr-defined]
-        failures = dict(encodings.failures)
-        names = [name for name in encodings.example_ids if name not in failures]
-        cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
-        found = predict(parts.task, loader, model.config)
+    encodings = EncodedExamples(parts.task.evaluation_examples(examples), parts.serializer)
+    failures = encodings.failures
+    names = [name for name in encodings.example_ids if name not in failures]
+    cuts = dict(zip(names, encodings.cuts.tolist(), strict=False))
+    found = predict(parts.task, parts.data.loader_encoded(encodings), model.config)
     if asking.conversation:
         found = predict_in_turn(parts, model.config, examples, found)
     by_name = {example.example_id: example for example in examples}
     texts = parts.task.answers(found, by_name)
     predictions = {prediction.example_id: prediction for prediction in found}
-    answers, about = [], parts.task.about_tables
+    answers, about = [], parts.task.spec.about_tables
     verdict = about is not None and about.verdict
     for question in questions:
         name = question.example.example_id

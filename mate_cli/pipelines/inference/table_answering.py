@@ -122,7 +122,7 @@ class _Answering(Pipeline):
         config, folder = self.model.config, Path(save_directory)
         parts = {part: getattr(config, part) for part in ("encoding", "model", "attention", "task")}
         write_settings(folder, parts | {"init": FOUND_BESIDE})
-        about_tables = getattr(self.model.task, "about_tables", None) is not None
+        about_tables = self.model.task.spec.about_tables is not None
         name = tokenizer_class(self.serializer, about_tables=about_tables)
         write_tokenizer(folder, self.serializer.tokenizer, self.serializer.max_tokens, name)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 
-from mate_cli.errors import CheckpointError, RunError
+from mate_cli.errors import CheckpointError, Interrupted, RunError
 from mate_cli.files.atomic import replacing
 from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.runs import ranks
@@ -16,10 +16,6 @@ from mate_cli.runs.weights import save_module
 
 STATE = ("best_score", "best_step", "validations_since_best")
 FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
-
-
-class Interrupted(BaseException):
-    """The user or the scheduler asked the run to stop; its state is saved."""
 
 
 class Checkpoints(pl.Callback):

@@ -1,0 +1,161 @@
+"""Questions about one's own tables, and the tables: read and checked before any network is loaded, without torch."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mate_cli.errors import ConfigError, DataError, MateError, RunError
+from mate_cli.runs.folders import open_run
+from mate_cli.tables.asked import Asked, find_tables, pair_up, read_questions
+from mate_cli.tables.read import open_table, valid
+from mate_cli.tables.read_options import AS_FOUND, ReadOptions
+from mate_cli.tables.table_file import TableFile
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What is asked of which tables.
+
+    Args:
+        tables: files, folders or patterns.
+        questions: about each of them.
+        questions_file: a file of more, or None.
+        conversation: questions build on the answers before them.
+        abstain: answers with less confidence (0 to 1) are withheld; None for none.
+        output: where answers are written, which is no table.
+        options: how tables are read; their encoding is also that of the questions.
+    """
+
+    tables: Sequence[str]
+    questions: Sequence[str] = ()
+    questions_file: str | None = None
+    conversation: bool = False
+    abstain: float | None = None
+    output: str | None = None
+    options: ReadOptions = AS_FOUND
+
+
+@dataclass(frozen=True)
+class OpenTables:
+    """Tables that could be read, with the questions about each.
+
+    Args:
+        skipped: why other files could not be read, by path.
+        seconds: that reading took, as `tables`.
+    """
+
+    asking: Asking
+    files: Mapping[Path, TableFile]
+    questions: Mapping[Path, list[str]]
+    skipped: Mapping[str, str]
+    seconds: Mapping[str, float]
+
+
+@contextmanager
+def noted_time(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Note how long something took."""
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start
+
+
+def check_model(run: str | None, checkpoint: str | None) -> None:
+    """Refuse what cannot answer about any table or database.
+
+    Raises:
+        ConfigError: neither or both of a run and a checkpoint are given.
+        RunError: the run is not there, or is a chain of stages.
+    """
+    if (run is None) == (checkpoint is None):
+        problem = "needs a value" if run is None else "is given beside checkpoint"
+        raise ConfigError(problem, where="run", remedy="Write run=FOLDER or checkpoint=NAME")
+    if run is not None and open_run(run).read_record().stages:
+        raise RunError(
+            "this run is a system of stages, made for tables with linked passages",
+            where=run,
+            remedy="Give questions with their tables and passages: input=questions.jsonl (docs/own_data.md)",
+        )
+
+
+def find_questions(path: str) -> Path:
+    """The file of questions about a dataset's tables, or with tables of their own.
+
+    Raises:
+        DataError: it is not there.
+    """
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise DataError("there is no such file of questions", where=path, remedy="Check the path")
+    return file
+
+
+def open_tables(asking: Asking, say: Callable[[str], None] = lambda text: None) -> OpenTables:
+    """Read the questions and the tables; of several tables those that cannot be read are left out.
+
+    Args:
+        asking: the questions and tables.
+        say: is told what is being done.
+
+    Raises:
+        ConfigError: nothing is asked, or of nothing.
+        DataError: no table can be read.
+    """
+    seconds: dict[str, float] = {}
+    pairs = _pairs(asking)
+    with noted_time(seconds, "tables"):
+        files, skipped = _open_all(list(pairs), asking, say)
+    return OpenTables(asking, files, pairs, skipped, seconds)
+
+
+def _pairs(asking: Asking) -> dict[Path, list[str]]:
+    asked = all_questions(asking.questions, asking.questions_file, asking.options.encoding)
+    beside = Path(asking.questions_file).expanduser().parent if asking.questions_file else None
+    # Questions and earlier answers may lie in the folder of the tables.
+    others = {os.path.realpath(Path(file).expanduser()) for file in (asking.questions_file, asking.output) if file}
+    tables = [table for table in find_tables(list(asking.tables)) if os.path.realpath(table) not in others]
+    return pair_up(asked, tables, beside)
+
+
+def all_questions(texts: Sequence[str], file: str | None, encoding: str | None = None) -> list[Asked]:
+    """The questions that are typed, and those of a file.
+
+    Raises:
+        ConfigError: one is blank.
+        DataError: the file is missing or holds no question.
+    """
+    if not all(map(str.strip, texts)):
+        raise ConfigError("is blank", where="question", remedy='Write question="..."')
+    return [*(Asked(valid(text)) for text in texts), *(read_questions(file, encoding) if file else ())]
+
+
+def _open_all(
+    paths: Sequence[Path], asking: Asking, say: Callable[[str], None]
+) -> tuple[dict[Path, TableFile], dict[str, str]]:
+    files: dict[Path, TableFile] = {}
+    skipped: dict[str, str] = {}
+    for path in paths:
+        say(f"reading {path}")
+        try:
+            files[path] = open_table(path, asking.options)
+        except MateError as error:
+            if len(paths) == 1:
+                raise
+            skipped[str(path)] = str(error)
+    check_some(files, skipped)
+    return files, skipped
+
+
+def check_some(found: Sequence[object] | Mapping[Path, object], skipped: Mapping[str, str]) -> None:
+    """Refuse to go on where nothing is left.
+
+    Raises:
+        DataError: with the reason of the first that was left out.
+    """
+    if not found:
+        first = next(iter(skipped.values()))
+        raise DataError(f"none of {len(skipped):,} tables can be read", remedy=f"The first one: {first}")

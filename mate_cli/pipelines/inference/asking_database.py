@@ -1,0 +1,86 @@
+"""Questions about one's own database, and its schema: read and checked before any network is loaded, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mate_cli.errors import ConfigError, DataError
+from mate_cli.files.door import reading
+from mate_cli.pipelines.inference.asking import all_questions, noted_time
+from mate_cli.sql.database import read_database_schema
+from mate_cli.sql.example import SchemaExample, schema_example, schema_table
+from mate_cli.sql.schema import Schema, read_schemas
+
+_SCHEMA_FILES = (".json", ".json.gz")
+
+
+@dataclass(frozen=True)
+class AskingDatabase:
+    """What is asked of a database.
+
+    Args:
+        database: a file of SQLite, or schemas in the layout of Spider's `tables.json`.
+        schema: which of these; None for the only one.
+        questions: about it.
+        questions_file: a file of more, or None.
+        execution_guided: of the queries that were found, the best one is taken that the database runs.
+    """
+
+    database: str
+    schema: str | None = None
+    questions: Sequence[str] = ()
+    questions_file: str | None = None
+    execution_guided: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The file of the database, or of schemas."""
+        return Path(self.database).expanduser()
+
+
+@dataclass(frozen=True)
+class OpenDatabase:
+    """The schema of a database, with the questions about it.
+
+    Args:
+        seconds: that reading took, as `tables`.
+    """
+
+    asking: AskingDatabase
+    schema: Schema
+    examples: Sequence[SchemaExample]
+    seconds: Mapping[str, float]
+
+
+def open_database(asking: AskingDatabase) -> OpenDatabase:
+    """Read the questions, and the schema of the database.
+
+    Raises:
+        ConfigError: nothing is asked, or the schema is none of several.
+        DataError: no schema can be read.
+    """
+    seconds: dict[str, float] = {}
+    with noted_time(seconds, "tables"):
+        schema = _schema(asking.path, asking.schema)
+        table = schema_table(schema)
+        asked = [one.question for one in all_questions(asking.questions, asking.questions_file)]
+        if not asked:
+            raise ConfigError("nothing is asked", where="question", remedy='Write question="..." or questions=FILE')
+        examples = [schema_example(f"{n:06}", text, schema, table) for n, text in enumerate(asked)]
+    return OpenDatabase(asking, schema, examples, seconds)
+
+
+def _schema(path: Path, name: str | None) -> Schema:
+    with reading(path, DataError, "no schema can be read from it", "Give a database of SQLite, or a tables.json"):
+        if not path.name.lower().endswith(_SCHEMA_FILES):
+            return read_database_schema(path)
+        schemas = read_schemas(path)
+    if name is None and len(schemas) == 1:
+        return next(iter(schemas.values()))
+    if name not in schemas:
+        some = ", ".join(list(schemas)[:5])
+        problem = f"there is no {name!r}" if name else "has to be said, there are several"
+        raise ConfigError(problem, where="schema", remedy=f"Write schema=..., one of {len(schemas)}: {some}")
+    return schemas[name]
