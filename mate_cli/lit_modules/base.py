@@ -286,7 +286,8 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
         """Log the metrics of the whole split under `dev/`."""
         predictions = self.collected()
         metrics = self.score(predictions, self._development) | pruning_scores(self.pruned_of(predictions).values())
-        self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
+        named = {f"dev/{name}": value for name, value in metrics.items()}
+        self.log_dict(named, logger=False)  # a row of them tells the epoch too, which Lightning cannot know
 
     def predict_step(self, batch: TableBatch, batch_index: int) -> None:
         """Keep the predictions of one batch."""

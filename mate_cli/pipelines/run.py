@@ -10,15 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from pytorch_lightning.loggers import Logger, WandbLogger
 
 from mate_cli.errors import known_cause
 from mate_cli.files.door import refusal
 from mate_cli.runs import ranks
 from mate_cli.runs.abort import leaving_on_abort
 from mate_cli.runs.callbacks.checkpoints import Interrupted
-from mate_cli.runs.configuration import Logger
+from mate_cli.runs.configuration import Nodes
+from mate_cli.runs.loggers import close_loggers, open_loggers
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
-from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
+from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copied_streams
 from mate_cli.terminal.transcript import Transcript
@@ -32,7 +34,7 @@ class Run:
         record: its summary, written at every change of status.
         clock: seconds of wall time, earlier parts included.
         transcript: what the user has seen.
-        trackers: where its numbers go; opened once there are some.
+        loggers: where its numbers go; opened once there are some, in the first process.
     """
 
     folder: RunFolder
@@ -40,7 +42,7 @@ class Run:
     clock: Clock
     console: Console
     transcript: Transcript
-    trackers: Trackers = field(default_factory=Trackers)
+    loggers: list[Logger] = field(default_factory=list)
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
@@ -49,20 +51,19 @@ class Run:
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 
-    def open_trackers(self, logger: Logger, config: Mapping[str, Any], step: int | None = None) -> None:
-        """Open metrics.jsonl, and W&B where it is asked for, in the first process; rows after `step` are dropped."""
+    def open_loggers(self, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
+        """Open metrics.jsonl and the loggers of the configuration; rows after `step` are dropped."""
         if not ranks.is_first():
             return
-        self.trackers.add(MetricsFile(self.folder, step))
-        if logger.kind == "wandb":
-            dashboard = WandbTracker(self.folder, self.record, config, logger.model_dump())
-            self.trackers.add(dashboard)
-            self.transcript.hand_to(dashboard.line)
+        self.loggers += open_loggers(nodes, self.folder, self.record, config, step)
+        for logger in self.loggers:
+            if isinstance(logger, WandbLogger):
+                self.transcript.hand_to(logger.experiment.write_logs)
 
 
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
-    """Keep the record true however the work ends, and close the trackers."""
+    """Keep the record true however the work ends, and close the loggers."""
     record = run.record
 
     def leave(reason: str) -> None:
@@ -88,7 +89,7 @@ def recorded(run: Run) -> Iterator[None]:
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
         run.folder.write_record(record)
         run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")
-        run.trackers.close(record.summary(), 0 if record.status == "finished" else 1)
+        close_loggers(run.loggers, record.summary(), record.total_steps, 0 if record.status == "finished" else 1)
 
 
 def peak_memory_mb() -> float:

@@ -86,7 +86,7 @@ def _train(plan: Plan, run: Run, system: System | None, job: int) -> None:
             train_run(run, with_folders(plan.last.config, done.runs), plan.values())
         else:
             run.record.monitor = system.monitor
-            run.open_trackers(plan.last.config.logger, plan.values())
+            run.open_loggers(plan.last.config.logger, plan.values())
             ranking = [stage.name for stage in plan.stages if stage.after == "rows"]
             add_up_stages(run.record, done.runs, [*ranking, *system.stages])
             answer_all(run, system, done)

@@ -85,14 +85,15 @@ def check_plan(plan: Plan, folder: Path | None = None) -> None:
     from mate_cli.runs.tracking import wandb_mode
 
     trained = [stage for stage in plan.stages if not stage.run]
-    if plan.last.config.logger.kind == "wandb":
-        wandb_mode(plan.last.config.logger.model_dump())
+    if dashboard := plan.last.config.logger.get("wandb"):
+        wandb_mode(dashboard)
     for stage in trained:
         find_beside(targets(stage.config.model_dump()), Path.cwd(), *([folder.absolute().parent] if folder else []))
         check_data(stage.config)
 
     from mate_cli.cli.config.validate import target_problems
     from mate_cli.pipelines.assembly import check_label  # loads Lightning, which takes seconds
+    from mate_cli.pipelines.trainer import check_trainer
 
     for stage in trained:
         where, values = f"stages.{stage.name}" if stage.name else None, stage.config.model_dump()
@@ -100,6 +101,7 @@ def check_plan(plan: Plan, folder: Path | None = None) -> None:
             raise ConfigError("\n       ".join(problems), where=where)
         try:
             check_label(stage.config)
+            check_trainer(stage.config)
         except ConfigError as error:
             raise ConfigError(str(error), where=where) from error
 

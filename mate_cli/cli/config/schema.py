@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from mate_cli.pipelines.plan import After
-from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
+from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig, Section
 
 
 def as_list(value: str | list[str] | None) -> list[str]:
@@ -113,7 +113,7 @@ class Compare(Section):
     watch: bool
     watch_seconds: PositiveFloat
     wandb: bool
-    logger: Logger
+    logger: Nodes
     html: str | None
     figures: str | None
     json_: str | None = Field(alias="json")
