@@ -26,7 +26,7 @@ PACKAGES = {
     "scheduler": OPTIMIZATION,
     "system": ("mate_cli.pipelines.systems",),
     "callbacks": ("pytorch_lightning.callbacks",),
-    "logger": ("mate_cli.runs.tracking.wandb_logger", "pytorch_lightning.loggers"),
+    "logger": ("mate_cli.runs.loggers.wandb_logger", "pytorch_lightning.loggers"),
     "trainer": ("pytorch_lightning.profilers", "pytorch_lightning.plugins"),
 }
 """Whose classes each part of a configuration may name, or which function; other parts name none."""

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from pytorch_lightning.loggers import Logger, WandbLogger
 
 from mate_cli.errors import known_cause
 from mate_cli.files.door import refusal
@@ -18,12 +17,14 @@ from mate_cli.runs import ranks
 from mate_cli.runs.abort import leaving_on_abort
 from mate_cli.runs.callbacks.checkpoints import Interrupted
 from mate_cli.runs.configuration import Nodes
-from mate_cli.runs.loggers import close_loggers, open_loggers
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copied_streams
 from mate_cli.terminal.transcript import Transcript
+
+if TYPE_CHECKING:
+    from pytorch_lightning.loggers import Logger
 
 
 @dataclass
@@ -55,10 +56,10 @@ class Run:
         """Open metrics.jsonl and the loggers of the configuration; rows after `step` are dropped."""
         if not ranks.is_first():
             return
+        from mate_cli.runs.loggers import hand_lines, open_loggers
+
         self.loggers += open_loggers(nodes, self.folder, self.record, config, step)
-        for logger in self.loggers:
-            if isinstance(logger, WandbLogger):
-                self.transcript.hand_to(logger.experiment.write_logs)
+        hand_lines(self.transcript, self.loggers)
 
 
 @contextmanager
@@ -89,7 +90,10 @@ def recorded(run: Run) -> Iterator[None]:
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())
         run.folder.write_record(record)
         run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")
-        close_loggers(run.loggers, record.summary(), record.total_steps, 0 if record.status == "finished" else 1)
+        if run.loggers:
+            from mate_cli.runs.loggers import close_loggers
+
+            close_loggers(run.loggers, record.summary(), record.total_steps, 0 if record.status == "finished" else 1)
 
 
 def peak_memory_mb() -> float:

@@ -179,8 +179,8 @@ def check_trainer(cfg: RunConfig) -> None:
     for key, node in cfg.logger.items():
         if node is not None:
             check_kind(node, Logger, f"logger.{key}")
-    monitor = get_class(cfg.task["_target_"]).monitor
-    callbacks = build_callbacks(cfg, monitor)
+    task: Any = get_class(cfg.task["_target_"])
+    callbacks = build_callbacks(cfg, task.monitor)
     options = build_options(cfg.trainer.options)
     saves = any(isinstance(one, lightning.Checkpoint) for one in callbacks)
     one_cpu = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_checkpointing": saves}

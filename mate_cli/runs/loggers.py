@@ -1,20 +1,25 @@
 """The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from pydantic import PositiveFloat
 from pytorch_lightning.loggers import Logger, WandbLogger
 
 from mate_cli.errors import RunError
 from mate_cli.files.plain import to_json
-from mate_cli.runs.configuration import Nodes, build_part
+from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.tracking import Row, read_rows
+from mate_cli.runs.tracking import Row, open_wandb, read_rows
+from mate_cli.terminal.transcript import Transcript
 
 TABLE_ROWS = 50
 """Predictions that are shown in a dashboard."""
+TAGGED = ("dataset", "model", "attention", "init", "task")
+STEP = "trainer/global_step"
+"""The optimizer step, as Lightning's logger of W&B calls it."""
 
 
 class MetricsFile(Logger):
@@ -86,6 +91,46 @@ def open_loggers(
     return found
 
 
+def wandb_logger(
+    folder: RunFolder,
+    record: RunRecord,
+    config: Mapping[str, Any],
+    mode: Literal["offline", "online", "disabled"] = "offline",
+    project: WandbName = "mate",
+    entity: WandbName | None = None,
+    group: WandbText | None = None,
+    tags: Sequence[str] = (),
+    timeout: PositiveFloat = 20.0,
+) -> WandbLogger:
+    """Build Lightning's logger of W&B on a run that is offline unless the user asks for more.
+
+    Args:
+        folder: the run's; W&B writes below it.
+        record: names, tags and group of the run.
+        config: the resolved configuration.
+        mode: where the run goes.
+        project: its project in W&B.
+        entity: the team; None for the user's own.
+        group: None for the experiment and its settings.
+        tags: beside dataset, model, attention, init, task and seed.
+        timeout: seconds to wait for the server before going on offline.
+    """
+    configuration = configuration_name(record.experiment, record.telling)
+    names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
+    run = open_wandb(
+        {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
+        group=group or configuration,
+        name=f"{configuration} · seed {record.seed}",
+        tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
+        job_type=record.task,
+        dir=str(folder.path),
+        config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
+    )
+    run.define_metric(STEP)
+    run.define_metric("*", step_metric=STEP)
+    return WandbLogger(experiment=run, project=project, save_dir=str(folder.path))
+
+
 def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
     """Log a row to each logger, so that it can be seen at once."""
     for logger in loggers:
@@ -99,6 +144,13 @@ def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             logger.log_table(name, columns=list(columns), data=shown)
+
+
+def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
+    """Hand the lines that a run prints to the logger that shows them."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            transcript.hand_to(logger.experiment.write_logs)
 
 
 def close_loggers(loggers: Sequence[Logger], summary: Mapping[str, float], step: int, exit_code: int) -> None:

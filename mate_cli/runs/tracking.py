@@ -1,4 +1,4 @@
-"""Rows of metrics.jsonl, and runs of W&B; nothing here needs Lightning until a run logs to W&B."""
+"""Rows of metrics.jsonl, and runs of W&B."""
 
 from __future__ import annotations
 
@@ -7,25 +7,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import PositiveFloat
+from typing import Any
 
 from mate_cli.errors import ConfigError, RunError
 from mate_cli.files.atomic import check_inside
 from mate_cli.files.door import reading
 from mate_cli.files.plain import read_lines
-from mate_cli.runs.configuration import WandbName, WandbText
-from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
 
-if TYPE_CHECKING:
-    from pytorch_lightning.loggers import WandbLogger
-
 Row = dict[str, float]
-STEP = "trainer/global_step"
-"""The optimizer step, as Lightning's logger of W&B calls it."""
-TAGGED = ("dataset", "model", "attention", "init", "task")
 LONGEST_TAG = 64
 WANDB_MODES = ("online", "offline", "disabled", "dryrun", "run", "shared")
 SWEEP = "WANDB_SWEEP_ID"
@@ -53,48 +43,6 @@ def seconds_so_far(folder: RunFolder, record: RunRecord) -> float:
     stages = [RunFolder(found.parent) for found in folder.path.glob("*/record.json")]
     in_stages = sum(seconds_so_far(stage, stage.read_record()) for stage in stages)
     return max(record.wall_seconds, in_stages, *(row["time"] for row in rows if type(row.get("time")) in (int, float)))
-
-
-def wandb_logger(
-    folder: RunFolder,
-    record: RunRecord,
-    config: Mapping[str, Any],
-    mode: Literal["offline", "online", "disabled"] = "offline",
-    project: WandbName = "mate",
-    entity: WandbName | None = None,
-    group: WandbText | None = None,
-    tags: Sequence[str] = (),
-    timeout: PositiveFloat = 20.0,
-) -> WandbLogger:
-    """Build Lightning's logger of W&B on a run that is offline unless the user asks for more.
-
-    Args:
-        folder: the run's; W&B writes below it.
-        record: names, tags and group of the run.
-        config: the resolved configuration.
-        mode: where the run goes.
-        project: its project in W&B.
-        entity: the team; None for the user's own.
-        group: None for the experiment and its settings.
-        tags: beside dataset, model, attention, init, task and seed.
-        timeout: seconds to wait for the server before going on offline.
-    """
-    from pytorch_lightning.loggers import WandbLogger
-
-    configuration = configuration_name(record.experiment, record.telling)
-    names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
-    run = open_wandb(
-        {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
-        group=group or configuration,
-        name=f"{configuration} · seed {record.seed}",
-        tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
-        job_type=record.task,
-        dir=str(folder.path),
-        config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
-    )
-    run.define_metric(STEP)
-    run.define_metric("*", step_metric=STEP)
-    return WandbLogger(experiment=run, project=project, save_dir=str(folder.path))
 
 
 def wandb_mode(options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the words of W&B

@@ -90,9 +90,10 @@ def check_wandb(cfg: Compare) -> None:
     from mate_cli.errors import ConfigError
     from mate_cli.runs.tracking import wandb_mode
 
-    if not cfg.logger.get("wandb"):
+    options = cfg.logger.get("wandb")
+    if options is None:
         raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Use logger=wandb")
-    wandb_mode(cfg.logger["wandb"])
+    wandb_mode(options)
 
 
 def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
