@@ -7,6 +7,7 @@ by a search only.
 from __future__ import annotations
 
 import math
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,12 +147,15 @@ class OptunaSweeper(Sweeper):
     def _build_sampler(self, trials: int) -> Any:  # noqa: ANN401 - a sampler of Optuna
         """Build the sampler; after some trials with another seed, or it would choose the same values again."""
         from hydra.utils import instantiate
+        from optuna.exceptions import ExperimentalWarning
 
         options = dict(self.sampler)
         if isinstance(options.get("seed"), int):
             options["seed"] += trials
         try:
-            return instantiate(options, _convert_="all")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                return instantiate(options, _convert_="all")
         except Exception as error:
             problem = f"cannot be built: {str(error.__cause__ or error).strip().splitlines()[0]}"
             raise ConfigError(problem, where="hydra.sweeper.sampler") from error
