@@ -25,8 +25,11 @@ PACKAGES = {
     "optimizer": OPTIMIZATION,
     "scheduler": OPTIMIZATION,
     "system": ("mate_cli.pipelines.systems",),
+    "callbacks": ("pytorch_lightning.callbacks",),
+    "logger": ("mate_cli.runs.loggers.wandb_logger", "pytorch_lightning.loggers"),
+    "trainer": ("pytorch_lightning.profilers", "pytorch_lightning.plugins"),
 }
-"""Whose classes each part of a configuration may name; other parts name none."""
+"""Whose classes each part of a configuration may name, or which function; other parts name none."""
 ONLY_OURS = "Only classes of mate_cli are built, as a configuration may come from anyone"
 IF_TRUSTED = "If you know who wrote it and what it does, name its module: trust=MODULE"
 
@@ -80,6 +83,8 @@ def _leaves(value: object, key: object = None) -> Iterator[tuple[object, object]
 
 def _may_build(target: object, packages: Sequence[str], trust: Sequence[str]) -> bool:
     """Whether a package defines it, as a class, or a trusted module; what these import does not count."""
+    if target in packages:
+        return True
     module, _, name = str(target).rpartition(".")
     if not isinstance(target, str) or not any(_is_in(module, package) for package in (*packages, *trust)):
         return False

@@ -99,7 +99,8 @@ class LitTask(pl.LightningModule):
         predictions = self.task.collected()
         metrics = self.task.all_scores(predictions, self.development)
         metrics |= pruning_scores(self.task.pruned_of(predictions).values())
-        self.log_dict({f"dev/{name}": value for name, value in metrics.items()})
+        named = {f"dev/{name}": value for name, value in metrics.items()}
+        self.log_dict(named, logger=False)  # a row of them has the epoch of the data, which Lightning cannot know
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep the counts of the attention backends."""

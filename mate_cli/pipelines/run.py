@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +15,8 @@ from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.door import refusal
 from mate_cli.runs import ranks
 from mate_cli.runs.abort import leaving_on_abort
-from mate_cli.runs.configuration import Logger
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
-from mate_cli.runs.tracking import MetricsFile, Trackers, WandbTracker, seconds_so_far
+from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
 from mate_cli.terminal.streams import copied_streams
 from mate_cli.terminal.transcript import Transcript
@@ -31,7 +30,8 @@ class Run:
         record: its summary, written at every change of status.
         clock: seconds of wall time, earlier parts included.
         transcript: what the user has seen.
-        trackers: where its numbers go; opened once there are some.
+        loggers: of Lightning, where its numbers go; opened once there are some, in the first process.
+        close_loggers: ends them with the summary, the steps and an exit code.
     """
 
     folder: RunFolder
@@ -39,7 +39,8 @@ class Run:
     clock: Clock
     console: Console
     transcript: Transcript
-    trackers: Trackers = field(default_factory=Trackers)
+    loggers: list[Any] = field(default_factory=list)
+    close_loggers: Callable[[list[Any], Mapping[str, float], int, int], object] | None = None
 
     @classmethod
     def of(cls, folder: RunFolder, record: RunRecord) -> Run:
@@ -48,20 +49,10 @@ class Run:
         transcript = Transcript()
         return cls(folder, record, clock, Console(copy=transcript.write), transcript)
 
-    def open_trackers(self, logger: Logger, config: Mapping[str, Any], step: int | None = None) -> None:
-        """Open metrics.jsonl, and W&B where it is asked for, in the first process; rows after `step` are dropped."""
-        if not ranks.is_first():
-            return
-        self.trackers.add(MetricsFile(self.folder, step))
-        if logger.kind == "wandb":
-            dashboard = WandbTracker(self.folder, self.record, config, logger.model_dump())
-            self.trackers.add(dashboard)
-            self.transcript.hand_to(dashboard.line)
-
 
 @contextmanager
 def recorded(run: Run) -> Iterator[None]:
-    """Keep the record true however the work ends, and close the trackers; what is refused leaves no folder."""
+    """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
     record, refused = run.record, False
 
     def leave(reason: str) -> None:
@@ -91,7 +82,9 @@ def recorded(run: Run) -> Iterator[None]:
         else:
             run.folder.write_record(record)
         run.transcript.write(": ".join(filter(None, [record.status, record.reason])) + "\n")
-        run.trackers.close(record.summary(), 0 if record.status == "finished" else 1)
+        if run.close_loggers:
+            code = 0 if record.status == "finished" else 1
+            run.close_loggers(run.loggers, record.summary(), record.total_steps, code)
 
 
 def peak_memory_mb() -> float:

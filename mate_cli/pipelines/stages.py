@@ -21,6 +21,7 @@ from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished,
 from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.answering import LEARNT, joint_throughput, save_answers
 from mate_cli.pipelines.systems.base import System, Trained
+from mate_cli.pipelines.trainer import open_run_loggers
 from mate_cli.pipelines.training import train_run
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import RunConfig, load_config
@@ -88,7 +89,7 @@ def _train(spec: RunSpec, run: Run, system: System | None) -> None:
             train_run(run, with_folders(spec.last.config, done.runs), spec.values())
         else:
             run.record.monitor = system.monitor
-            run.open_trackers(spec.last.config.logger, spec.values())
+            open_run_loggers(run, spec.last.config.logger, spec.values())
             ranking = [stage.name for stage in spec.stages if stage.after == "rows"]
             add_up_stages(run.record, done.runs, [*ranking, *system.stages])
             answer_all(run, system, done)

@@ -22,15 +22,15 @@ from mate_cli.pipelines.evaluation.evaluation import evaluate, save_result
 from mate_cli.pipelines.fitting import note_fit, note_unusable
 from mate_cli.pipelines.last_state import continuing, last_step, read_state
 from mate_cli.pipelines.memory import advice, device_memory, explain_memory_errors, step_memory
-from mate_cli.pipelines.placement import placement, prepare, quiet_lightning
+from mate_cli.pipelines.placement import prepare, quiet_lightning
 from mate_cli.pipelines.run import Run, peak_memory_mb
-from mate_cli.pipelines.summary import print_results, print_start
+from mate_cli.pipelines.start import print_start
+from mate_cli.pipelines.summary import print_results
+from mate_cli.pipelines.trainer import build_trainer, open_run_loggers
 from mate_cli.runs import ranks
-from mate_cli.runs.callbacks.checkpoints import Checkpoints
-from mate_cli.runs.callbacks.freed_memory import FreedMemory
 from mate_cli.runs.callbacks.progress import FollowTraining
-from mate_cli.runs.callbacks.reproducible import Reproducible
 from mate_cli.runs.configuration import RunConfig
+from mate_cli.runs.loggers import log_table
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 
@@ -86,16 +86,16 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
     run.record.facts |= data.facts
     if parts.report.notes:
         run.record.facts["first weights"] = "; ".join(parts.report.notes)
-    run.open_trackers(cfg.logger, config, last_step(checkpoint))  # what can be refused has been
+    open_run_loggers(run, cfg.logger, config, last_step(checkpoint))  # what can be refused has been
     prepared = {} if checkpoint else prepare(parts, cfg.hardware)
     run.record.facts |= prepared
     for name, done_to_weights in prepared.items():
         run.console.print(f"{name}: {done_to_weights}")
     print_start(run, parts, schedule, training, done // schedule.accumulate)
-    follow = FollowTraining(run.trackers, run.clock, cfg.trainer.log_every, run.console)
+    follow = FollowTraining(run.clock, cfg.trainer.log_every, run.console)
     with quiet_lightning():
         interval = _validation_interval(cfg, data)
-        trainer = build_trainer(run, cfg, schedule.total_steps, schedule.accumulate, interval, follow, task)
+        trainer = build_trainer(run, cfg, schedule, interval, follow, task)
         run.record.device = device_name(trainer)
         run.folder.write_record(run.record)
         if done < schedule.total_batches:
@@ -137,32 +137,6 @@ def _validation_interval(cfg: RunConfig, data: TableDataModule) -> int:
     return int(min(steps, schedule.total_steps) * schedule.accumulate)
 
 
-def build_trainer(
-    run: Run,
-    cfg: RunConfig,
-    total_steps: int,
-    accumulate: int,
-    validation_interval: int,
-    follow: FollowTraining,
-    task: Any,  # noqa: ANN401
-) -> pl.Trainer:
-    """A Lightning trainer that sees the whole run as one epoch, so that resuming always happens inside it."""
-    every, patience = cfg.trainer.checkpoint_every, cfg.trainer.early_stopping
-    checkpoints = Checkpoints(run.folder, task.spec.monitor, every, patience, run.record.started)
-    return pl.Trainer(
-        max_epochs=1,
-        max_steps=total_steps,
-        accumulate_grad_batches=accumulate,
-        gradient_clip_val=cfg.trainer.gradient_clip,
-        val_check_interval=validation_interval,
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        deterministic=cfg.deterministic,
-        callbacks=[Reproducible(cfg.seed), FreedMemory(), follow, checkpoints],
-        **placement(cfg.hardware, training=True),
-    )
-
-
 def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
     best = run.folder.checkpoints / "best.safetensors"
     if best.exists():
@@ -179,7 +153,7 @@ def _score(run: Run, cfg: RunConfig, parts: Parts) -> None:
             baseline, metric = name.split("/", 1)
             run.record.metrics[f"baseline/{baseline}/{split}/{metric}"] = value
         save_result(run.folder, split, result)
-        run.trackers.table(f"predictions/{split}", *result.table())
+        log_table(run.loggers, f"predictions/{split}", *result.table())
     run.record.facts |= {**parts.task.encoder.facts(), **parts.facts}
     print_results(run.console, run.folder, run.record)
 

@@ -5,7 +5,8 @@ A part with a `_target_` stays a plain mapping until what it names is built from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,8 @@ from pydantic import (
     ValidationError,
 )
 
-from mate_cli.errors import ConfigError, RunError
+from mate_cli.errors import ConfigError, RunError, known_cause
+from mate_cli.files.door import short_reason
 from mate_cli.files.plain import read_yaml
 from mate_cli.files.targets import check_targets
 
@@ -27,6 +29,8 @@ Node = dict[str, Any]
 """A part with a `_target_`."""
 ORIGIN = "origin"
 """Key of config.yaml under which stands what the values were resolved from: names, overrides and settings."""
+Nodes = dict[str, Node | None]
+"""Parts with a `_target_` by name; null for one that is left out."""
 
 
 class Section(BaseModel):
@@ -43,12 +47,12 @@ class Trainer(Section):
     max_steps: PositiveInt | None
     val_every: PositiveFloat
     gradient_clip: PositiveFloat | None
-    early_stopping: PositiveInt | None
     checkpoint_every: PositiveInt
     log_every: PositiveInt
     limit_train: PositiveInt | None
     limit_dev: PositiveInt | None
     limit_test: PositiveInt | None
+    options: dict[str, Any] = {}
 
 
 class Hardware(Section):
@@ -82,18 +86,6 @@ def _checked_text(text: str) -> str:
 
 
 WandbText = Annotated[str, AfterValidator(_checked_text)]
-
-
-class Logger(Section):
-    """`conf/logger`: where curves go beside the run's own files."""
-
-    kind: Literal["wandb", "none"]
-    mode: Literal["offline", "online", "disabled"] = "offline"
-    project: WandbName = "mate"
-    entity: WandbName | None = None
-    group: WandbText | None = None
-    tags: list[str] = []
-    timeout: PositiveFloat = 20.0
 
 
 class Paths(Section):
@@ -141,7 +133,8 @@ class RunConfig(ModelConfig):
     optimizer: Node
     scheduler: Node
     trainer: Trainer
-    logger: Logger
+    callbacks: Nodes = {}
+    logger: Nodes = {}
     deterministic: bool
 
     @property
@@ -181,6 +174,32 @@ def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
     return values
 
 
+def as_today(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a finished run without those that earlier versions had for its training alone."""
+    known = {name: value for name, value in dict(values.get("trainer") or {}).items() if name in Trainer.model_fields}
+    logger = values.get("logger") or {}
+    return {**values, "trainer": known, "logger": {} if "kind" in logger else logger}
+
+
+def build_part(node: Node, given: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - whatever the node names
+    """Build what a node names; what it leaves open or null is given by name where the class takes it.
+
+    Raises:
+        ConfigError: the class refuses its settings.
+    """
+    from hydra.utils import get_object, instantiate
+
+    takes = inspect.signature(get_object(node["_target_"])).parameters
+    filled = {name: value for name, value in given.items() if name in takes and node.get(name) is None}
+    left = {name: value for name, value in node.items() if name not in filled}
+    try:
+        return instantiate({**left, "_partial_": True}, _convert_="all")(**filled)
+    except Exception as error:
+        if (known := known_cause(error)) is not None:
+            raise known from error
+        raise ConfigError(f"{node['_target_']} cannot be built: {short_reason(error)}", where=where) from error
+
+
 def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
     """Read what a run was trained with from its config.yaml; see `read_parts`.
 
@@ -188,7 +207,7 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
         RunError: the file is missing, damaged, or not of one run.
         TrustError: it names something to build that is neither ours nor trusted.
     """
-    values = read_parts(folder, trust)
+    values = as_today(read_parts(folder, trust))
     try:
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
     except ValidationError as error:

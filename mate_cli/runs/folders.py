@@ -17,7 +17,19 @@ from mate_cli.runs.record import RunFolder
 
 ABANDONED = 60
 """Seconds after which an empty folder is nobody's."""
-SHAPING = ("seed", "data", "encoding", "model", "init", "task", "optimizer", "scheduler", "trainer", "system")
+SHAPING = (
+    "seed",
+    "data",
+    "encoding",
+    "model",
+    "init",
+    "task",
+    "optimizer",
+    "scheduler",
+    "trainer",
+    "callbacks",
+    "system",
+)
 """Parts of the configuration that a resumed run must share with its beginning."""
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 REPEATED = (
-    *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "callbacks.", "hydra.", "name", "notes"),
+    *("seed", "resume", "experiment", "paths.", "hardware.", "logger.", "hydra.", "name", "notes"),
     *("experiment_name", "run", "deterministic", "data.download", "data.root", "data.datasets", "data.cache"),
-    *("trainer.log_every", "trainer.checkpoint_minutes"),
+    *("trainer.log_every", "trainer.checkpoint_minutes", "trainer.options.profiler."),
 )
 """What may differ between two repeats of an experiment; a final dot stands for everything below that key."""
 LONGEST_NAME = 120

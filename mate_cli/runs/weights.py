@@ -17,12 +17,17 @@ from mate_cli.runs import ranks
 
 
 def save_module(module: torch.nn.Module, path: Path) -> None:
-    """Write all weights; equal weights give equal bytes. Of several processes, all call this and the first writes.
+    """Write all weights of a module, as `save_weights`."""
+    save_weights(module.state_dict(), path)
+
+
+def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Write weights; equal ones give equal bytes. Of several processes, all call this and the first writes.
 
     Raises:
         RunError: the disk is full or the folder is read-only; what was there stays.
     """
-    weights = whole(module.state_dict())
+    weights = whole(state)
     if not ranks.is_first():
         return
     try:

@@ -106,7 +106,7 @@ VALIDATION_SEES = {
     "trainer.max_steps=???": "trainer.max_steps: needs a value. Set it with trainer.max_steps=...",
     "deterministic=1": "deterministic: must be true or false (got 1).",
     "hardware.workers=-1": "hardware.workers: must be greater than or equal to 0 (got -1).",
-    "logger.mode=of": "logger.mode: must be 'offline', 'online' or 'disabled' (got 'of').",
+    "logger.wandb.mode=of": "logger.wandb.mode: must be 'offline', 'online' or 'disabled' (got 'of').",
     "paths.outputs=null": "paths.outputs: must be text (got None).",
     "~trainer.log_every": "trainer.log_every: is missing.",
     "model.size=${init.siz}": "model.size: interpolation key 'init.siz' not found.",

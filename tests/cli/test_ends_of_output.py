@@ -58,10 +58,10 @@ def test_terminals_of_any_width(tmp_path, capsys, monkeypatch, columns):
 
 REFUSED = {
     f"name={LONG}": "is no name of a folder",
-    "logger.project='a/b'": "must be a name of at most 128 letters without /",
-    f"logger.project={LONG}": "must be a name of at most 128 letters",
-    "logger.entity='a:b'": "must be a name of at most 128 letters without /",
-    f"logger.group={LONG}": "must be a text of at most 128 letters",
+    "logger.wandb.project='a/b'": "must be a name of at most 128 letters without /",
+    f"logger.wandb.project={LONG}": "must be a name of at most 128 letters",
+    "logger.wandb.entity='a:b'": "must be a name of at most 128 letters without /",
+    f"logger.wandb.group={LONG}": "must be a text of at most 128 letters",
 }
 
 

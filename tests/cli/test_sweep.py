@@ -106,7 +106,7 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
         ("hydra_plugins.hydra_joblib_launcher", ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "seed=-3,-4"]),
         ("hydra_plugins.hydra_submitit_launcher", ["hydra/launcher=submitit_local", "seed=-3,-4"]),
         (
-            "hydra_plugins.hydra_optuna_sweeper",
+            "optuna",
             [
                 "hydra/sweeper=optuna",
                 "hydra.sweeper.direction=maximize",
@@ -135,7 +135,7 @@ def test_launchers(tmp_path, capsys, monkeypatch, plugin, words):
     [("dev/hits@1", "minimize"), ("dev/perplexity", "maximize")],
 )
 def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkeypatch, monitor, asked):
-    if not installed("hydra_plugins.hydra_optuna_sweeper"):
+    if not installed("optuna"):
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(CellSelection, "monitor", monitor)
@@ -331,7 +331,7 @@ def test_a_sweep_that_cannot_run_is_refused(jobs, mine, capsys, name, text, said
 
 @pytest.mark.long
 def test_a_search_is_chosen_by_its_file(jobs, capsys):
-    if not installed("hydra_plugins.hydra_optuna_sweeper"):
+    if not installed("optuna"):
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
     assert main(["train", "sweep=learning_rate", "hydra.sweeper.n_trials=2", "seed=3", "scheduler.warmup=0.0"]) != 2
     rates = [float(word.partition("=")[2]) for words in jobs for word in words if word.startswith("optimizer.lr=")]

@@ -232,7 +232,8 @@ def test_options_train_alike(tmp_path, overrides):
 
 @pytest.mark.long
 def test_a_run_that_stopped_early_stays_stopped(tmp_path):
-    early = ["trainer.early_stopping=1", "trainer.val_every=0.125", "optimizer.lr=1e-30"]
+    early = ["callbacks=early_stopping", "callbacks.early_stopping.patience=1"]
+    early += ["trainer.val_every=0.125", "optimizer.lr=1e-30"]
     arguments = ["experiment=quickstart_cells", f"paths.outputs={tmp_path}", *SMALL, "logger=none", *early]
     assert main(["train", *arguments]) == 0
     (folder,) = tmp_path.glob("train/quickstart_cells/*")

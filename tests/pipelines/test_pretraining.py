@@ -67,7 +67,10 @@ def test_a_run_says_what_it_learnt_from_and_how_well(run):
 @pytest.mark.long
 def test_less_is_better_where_the_monitored_metric_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(MaskedLM, "monitor", "dev/perplexity")
-    assert pretrain(tmp_path, "trainer.early_stopping=1", "trainer.val_every=0.2") == 0
+    assert (
+        pretrain(tmp_path, "callbacks=early_stopping", "callbacks.early_stopping.patience=1", "trainer.val_every=0.2")
+        == 0
+    )
     folder = run_folder(tmp_path)
     rows = map(json.loads, (folder / "metrics.jsonl").open())
     found = [row["dev/perplexity"] for row in rows if "dev/perplexity" in row]

@@ -75,6 +75,15 @@ def test_machines_folders_and_loggers_do_not_part_repeats(tmp_path):
     assert len(groups_of(tmp_path)) == 1
 
 
+def test_runs_of_earlier_versions_are_repeats_of_today_s(tmp_path):
+    build_run(tmp_path / "a", seed=1, config={"trainer": {"early_stopping": None}, "logger": {"kind": "wandb"}})
+    build_run(tmp_path / "b", seed=2, config={"trainer": {"options": {}}, "callbacks": {}, "logger": {}})
+    assert len(groups_of(tmp_path)) == 1
+    stopping = {"early_stopping": {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "patience": 2}}
+    build_run(tmp_path / "c", seed=3, config={"trainer": {"options": {}}, "callbacks": stopping})
+    assert len(groups_of(tmp_path)) == 2
+
+
 def test_without_a_config_overrides_part_runs(tmp_path):
     for name, override in (("a", "optimizer.lr=1"), ("b", "+optimizer.lr=2")):
         (build_run(tmp_path / name, overrides=[override, "seed=3"]) / "config.yaml").unlink()

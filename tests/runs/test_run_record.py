@@ -1,9 +1,7 @@
 import json
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -12,7 +10,7 @@ from mate_cli.errors import CheckpointError, RunError
 from mate_cli.runs.folders import find_resumable, first_difference, flat_keys, new_folder
 from mate_cli.runs.names import configuration_name
 from mate_cli.runs.record import RunFolder, RunRecord
-from mate_cli.runs.tracking import MetricsFile, WandbTracker, read_rows, seconds_so_far
+from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.runs.weights import load_module, save_module, sha256
 
 NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
@@ -112,46 +110,6 @@ def test_flatten_keeps_lists_whole():
     }
 
 
-def test_rows_after_the_resumed_step_are_dropped(tmp_path):
-    folder = RunFolder(tmp_path)
-    log = MetricsFile(folder)
-    for step in (10, 20, 30):
-        log.log({"step": step, "train/loss": 1.0})
-    with log.path.open("a") as file:
-        file.write('{"step": 40, "train/lo')  # killed while writing
-    resumed = MetricsFile(folder, resume_step=20)
-    resumed.log({"step": 30, "train/loss": 2.0})
-    assert read_rows(resumed.path) == [
-        {"step": 10, "train/loss": 1.0},
-        {"step": 20, "train/loss": 1.0},
-        {"step": 30, "train/loss": 2.0},
-    ]
-
-
-def test_a_new_run_begins_with_an_empty_file(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
-    assert read_rows(MetricsFile(RunFolder(tmp_path)).path) == []
-
-
-OPTIONS = {"project": "mate", "entity": None, "group": None, "tags": ["mine"], "timeout": 1.0}
-
-
-@pytest.mark.long
-def test_offline_dashboard_takes_rows_and_tables(tmp_path):
-    tracker = WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "offline"})
-    tracker.log({"step": 1, "train/loss": 1.0})
-    tracker.table("predictions/dev", ["question", "right"], [["who?", True]] * 60)
-    tracker.line("step 1: dev/hits@1 50.0")
-    tracker.close({"dev/hits@1": 0.5}, 0)
-    (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    end = time.monotonic() + 60  # W&B writes in a process of its own
-    while b"step 1: dev/hits@1 50.0" not in written.read_bytes():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*.json")
-    assert len(json.loads(table.read_text())["data"]) == 50
-
-
 @pytest.mark.parametrize(
     ("overrides", "name"),
     [
@@ -169,64 +127,6 @@ def test_long_names_stay_short_and_different():
     first, second = (configuration_name("e", [f"data.extra=[{'x' * 200}]", f"model={model}"]) for model in "ab")
     assert len(first) == len(second) == 120
     assert first != second
-
-
-def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatch):
-    import wandb
-
-    seen = {}
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
-    run = RunRecord(
-        command="train", overrides=["init=bert", "seed=7"], seed=7, **{**NAMES, "model": "mate", "init": ""}
-    )
-    WandbTracker(RunFolder(tmp_path), run, CONFIG, {**OPTIONS, "mode": "offline", "tags": ["y" * 80]}).close({}, 0)
-    assert (seen["group"], seen["name"], seen["job_type"]) == ("x · init=bert", "x · init=bert · seed 7", "x")
-    assert seen["tags"] == ["x", "mate", "seed-7", "y" * 64]
-    assert seen["config"]["names"] == {**NAMES, "model": "mate", "init": ""}
-    assert seen["config"]["configuration"] == "x · init=bert"
-    assert seen["config"]["optimizer"] == CONFIG["optimizer"]
-
-
-def test_what_an_agent_of_a_sweep_starts_is_online_and_tells_the_sweep(tmp_path, monkeypatch, capsys):
-    import wandb
-
-    seen = {}
-    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
-    monkeypatch.setattr(wandb, "login", lambda **_: True)
-    monkeypatch.setenv("WANDB_SWEEP_ID", "a1b2c3")
-    for mode, used in (("offline", "online"), ("online", "online"), ("disabled", "disabled")):
-        WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": mode}).close({}, 0)
-        assert seen["mode"] == used
-        assert "sweep-a1b2c3" in seen["tags"]
-    assert capsys.readouterr().out == "a run of the W&B sweep a1b2c3: logging online\n"
-
-
-def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypatch, capsys):
-    import wandb
-
-    genuine, modes = wandb.init, []
-
-    def unreachable(**arguments: object) -> object:
-        modes.append(arguments["mode"])
-        if arguments["mode"] == "online":
-            raise wandb.errors.CommError("no route to host")
-        return genuine(**arguments)
-
-    monkeypatch.setattr(wandb, "init", unreachable)
-    monkeypatch.setattr(wandb, "login", lambda **_: True)
-    WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "online"}).close({}, 0)
-    assert modes == ["online", "offline"]
-    assert capsys.readouterr().err.count("warning: W&B cannot be reached") == 1
-    assert list(tmp_path.glob("wandb/offline-run-*"))
-
-
-def test_a_missing_key_means_offline_without_a_question(tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    WandbTracker(RunFolder(tmp_path), record(), CONFIG, {**OPTIONS, "mode": "online"}).close({}, 0)
-    assert "warning: W&B cannot be reached (no key; get one with: wandb login)" in capsys.readouterr().err
-    assert list(tmp_path.glob("wandb/offline-run-*"))
 
 
 def test_equal_weights_are_equal_bytes(tmp_path):

@@ -77,16 +77,17 @@ def check_wandb(cfg: Compare) -> None:
     from mate_cli.errors import ConfigError
     from mate_cli.runs.tracking import wandb_mode
 
-    if cfg.logger.kind != "wandb":
-        raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Leave logger=none out")
-    wandb_mode(cfg.logger.model_dump())
+    options = cfg.logger.get("wandb")
+    if options is None:
+        raise ConfigError("wandb=true needs the W&B logger", where="logger", remedy="Use logger=wandb")
+    wandb_mode(options)
 
 
 def send_to_wandb(cfg: Compare, report: Report, console: Console) -> None:
     """Log the comparison as a W&B run of its own, and say how to look at it."""
     from mate_cli.reports.export.dashboard import send_report
 
-    place = send_report(report, cfg.logger.model_dump(), page_folder(cfg, report))
+    place = send_report(report, cfg.logger["wandb"] or {}, page_folder(cfg, report))
     console.print(f"wandb: {place}", soft_wrap=True)
 
 

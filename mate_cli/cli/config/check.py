@@ -24,6 +24,7 @@ def check(spec: RunSpec) -> None:
 
     from mate_cli.cli.config.validate import target_problems
     from mate_cli.pipelines.assembly import check_label  # loads torch, which takes seconds
+    from mate_cli.pipelines.trainer import check_trainer
 
     for stage in spec.stages:
         if stage.run:
@@ -31,6 +32,7 @@ def check(spec: RunSpec) -> None:
         refuse(target_problems(stage.config.model_dump()), stage.name)
         try:
             check_label(stage.config)
+            check_trainer(stage.config)
         except ConfigError as error:
             raise ConfigError(str(error), where=f"stages.{stage.name}" if stage.name else None) from error
 
@@ -51,8 +53,8 @@ def check_quickly(spec: RunSpec) -> None:
     from mate_cli.files.targets import targets
     from mate_cli.runs.tracking import wandb_mode
 
-    if spec.last.config.logger.kind == "wandb":
-        wandb_mode(spec.last.config.logger.model_dump())
+    if dashboard := spec.last.config.logger.get("wandb"):
+        wandb_mode(dashboard)
     own = user_config_dir()
     for stage in trained:
         check_root(spec, stage)

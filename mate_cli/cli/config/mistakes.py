@@ -199,6 +199,10 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
         chosen = next((str(word) for word in map(Override.parse, words) if word.group == group), f"this {group}")
         homes = " or ".join(f"{group}={one}" for one in others)
         return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
+    if key.startswith(OPEN) and isinstance(config.get(group), DictConfig):
+        near = [f"{group}.{part}.{name}" for part, node in config[group].items_ex(resolve=False) if _has(node, name)]
+        remedy = f"Did you mean {near[0]}?" if near else f"To add it, write +{key}=..."
+        return ConfigError("has not been chosen, or is new", where=key, remedy=remedy)
     name = nearest_key(key, config, groups_of(config_name))
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")
     if name is None:
@@ -228,6 +232,8 @@ def _plain(problem: str, remedy: str | None = None, sign: str = "") -> Answer:
     )
 
 
+OPEN = ("trainer.options.", "callbacks.", "logger.")
+"""Sections to which anything may be added."""
 NOT_HERE = "It was made by another version of mate, or by code that is not on the path"
 NOTHING = _plain("nothing to delete here", sign="~")
 ANSWERS: tuple[tuple[str, Answer], ...] = (

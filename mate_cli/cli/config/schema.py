@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from mate_cli.pipelines.run_spec import After
-from mate_cli.runs.configuration import Hardware, Logger, Node, Paths, RunConfig, Section
+from mate_cli.runs.configuration import Hardware, Node, Nodes, Paths, RunConfig, Section
 
 
 def as_list(value: str | list[str] | None) -> list[str]:
@@ -112,7 +112,7 @@ class Compare(Section):
     against: str | None
     sections: Literal["brief", "all"]
     wandb: bool
-    logger: Logger
+    logger: Nodes
     html: str | None
     figures: str | None
     json_: str | None = Field(alias="json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, RunMode, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from mate_cli.cli.config.composition import COMMAND, composer
@@ -171,9 +171,8 @@ def run_sweep(words: Sequence[str]) -> int:
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
             jobs = claim_folder(config)
-            make_sweeper(config, jobs, settings).sweep(
-                texts(word for word in typed if not word.is_below("hydra", "sweep"))
-            )
+            varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
+            make_sweeper(config, jobs, settings, {word.key for word in typed}).sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):
         remove_unbegun(jobs)
         raise
@@ -192,8 +191,15 @@ def run_sweep(words: Sequence[str]) -> int:
     return 0 if all_well(files) and not problem else 1
 
 
-def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str]) -> Sweeper:
-    """Make the sweeper that a configuration names, whose jobs are resolved here."""
+def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str], typed: Collection[str]) -> Sweeper:
+    """Make the sweeper that a configuration names, whose jobs are resolved here.
+
+    Args:
+        config: of the command, with Hydra's part.
+        jobs: the folder of the sweep's jobs.
+        settings: overrides that the whole sweep is composed by.
+        typed: keys that are typed.
+    """
     hydra, trust = GlobalHydra.instance().hydra, list[str]()
     assert hydra is not None
     given: Any = {
@@ -202,6 +208,8 @@ def make_sweeper(config: DictConfig, jobs: Path, settings: Sequence[str]) -> Swe
         "config": config,
     }
     chosen = config.hydra.sweeper
+    with read_write(config.hydra), open_dict(config.hydra):  # what is typed replaces what the file says of a key
+        chosen.params = {key: value for key, value in (chosen.params or {}).items() if key.lstrip("+~") not in typed}
     if str(chosen._target_).endswith(".BasicSweeper"):
         rows: Any = OmegaConf.to_container(config.rows) if config.get("rows") else []
         sweeper: Any = GridSweeper(chosen.max_batch_size, dict(chosen.params or {}), rows)

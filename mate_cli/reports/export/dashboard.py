@@ -34,7 +34,7 @@ def send_report(report: Report, options: Mapping[str, Any], folder: Path) -> Pat
 
     Args:
         report: the comparison.
-        options: the `logger` group.
+        options: those of `logger.wandb`.
         folder: where W&B keeps its files, in a folder of its own.
     """
     import wandb

@@ -18,6 +18,8 @@ from mate_cli.files.door import short_reason
 from mate_cli.files.plain import MAX_SIZE, open_file, read_yaml
 from mate_cli.runs.record import read_entries
 
+RETIRED = ("trainer.early_stopping",)
+"""Keys of runs by earlier versions that changed nothing where they were null; a stage has them, too."""
 STATUSES = ("finished", "running", "interrupted", "failed")
 LARGEST = 10**300
 MAX_TEXT, MAX_NAME, MAX_PARTS, MAX_NAMED = 500, 200, 500, 5
@@ -256,15 +258,16 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
     """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
-    return dict(flat_settings(read_yaml(file, RunError, "")))
+    found = dict(flat_settings(read_yaml(file, RunError, "")))
+    return {key: value for key, value in found.items() if not (key.endswith(RETIRED) and value == "null")}
 
 
 def flat_settings(tree: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf, written as it is typed."""
+    """Yields the leaves of nested mappings as (dotted key, text); a list is one leaf, an empty mapping none."""
     if isinstance(tree, dict) and tree:
         for key, value in tree.items():
             yield from flat_settings(value, f"{prefix}.{clean(key)}" if prefix else clean(key))
-    elif prefix:
+    elif prefix and tree != {}:
         yield prefix, shorten_text(f"[{','.join(map(_word, tree))}]" if isinstance(tree, list) else _word(tree))
 
 

@@ -12,31 +12,31 @@ from mate_cli.files.atomic import replacing
 from mate_cli.metrics.specs.names import spec_to_follow
 from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
-from mate_cli.runs.weights import save_module
+from mate_cli.runs.weights import save_weights
 
-STATE = ("best_score", "best_step", "validations_since_best")
 FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
-class Checkpoints(pl.Callback):
+class Checkpoints(pl.callbacks.Checkpoint):
     """Save `last.ckpt` at optimizer steps and `best.safetensors` after validations that improve; stop on signals.
+
+    Lightning calls it after all other callbacks, so that what these change or count is saved.
 
     Args:
         monitor: the metric that chooses the best weights; its spec says whether more or less is better.
-        patience: validations without improvement after which training stops; None for never.
         run: what tells the run from others, such as when it was started; a state of another one is refused.
 
     Raises:
         ConfigError: nobody says which way the metric is better.
     """
 
-    def __init__(self, folder: RunFolder, monitor: str, every_steps: int, patience: int | None, run: str = "") -> None:
+    def __init__(self, folder: RunFolder, monitor: str, every_steps: int, run: str = "") -> None:
         self.run = run
-        self.folder, self.monitor, self.every_steps, self.patience = folder, monitor, every_steps, patience
+        self.folder, self.monitor, self.every_steps = folder, monitor, every_steps
         self.spec = spec_to_follow(monitor)
         self.best_score: float | None = None
         self.best_step = -1
-        self.validations_since_best = 0
+        self.stopped = self._is_best = False
         self.signal: int | None = None
 
     def state_dict(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Checkpoints(pl.Callback):
             "run": self.run,
             "best_score": self.best_score,
             "best_step": self.best_step,
-            "validations_since_best": self.validations_since_best,
+            "stopped": self.stopped,
         }
 
     def on_load_checkpoint(
@@ -56,9 +56,8 @@ class Checkpoints(pl.Callback):
         Raises:
             CheckpointError: naming the first that is missing.
         """
-        saving = (one for one in trainer.callbacks if type(one).state_dict is not pl.Callback.state_dict)
-        for callback in saving:
-            if not checkpoint["callbacks"].get(callback.state_key):
+        for callback in trainer.callbacks:
+            if callback.state_dict() and not checkpoint["callbacks"].get(callback.state_key):
                 problem = f"the checkpoint is damaged: there is nothing of {type(callback).__name__} in it"
                 raise CheckpointError(problem, where=self._last, remedy=FROM_THE_BEGINNING)
 
@@ -68,12 +67,12 @@ class Checkpoints(pl.Callback):
         Raises:
             CheckpointError: it is another run's, or no state of this kind.
         """
-        score, step, validations = (state_dict.get(name) for name in STATE)
-        if not isinstance(score, (float, type(None))) or type(step) is not int or type(validations) is not int:
+        score, step = state_dict.get("best_score"), state_dict.get("best_step")
+        if not isinstance(score, (float, type(None))) or type(step) is not int:
             raise CheckpointError("the checkpoint is damaged", where=self._last, remedy=FROM_THE_BEGINNING)
         if ranks.is_first() and state_dict.get("run") != self.run:
             raise CheckpointError("the checkpoint is that of another run", where=self._last, remedy=FROM_THE_BEGINNING)
-        self.best_score, self.best_step, self.validations_since_best = score, step, validations
+        self.best_score, self.best_step, self.stopped = score, step, bool(state_dict.get("stopped"))
 
     @property
     def _last(self) -> str:
@@ -84,7 +83,7 @@ class Checkpoints(pl.Callback):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as below nohup
                 signal.signal(number, self._remember)
-        trainer.should_stop = self._out_of_patience()  # a run that was killed after it had stopped early stays stopped
+        trainer.should_stop = self.stopped  # a run that was killed after a callback had stopped it stays stopped
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
@@ -115,17 +114,22 @@ class Checkpoints(pl.Callback):
             raise Interrupted
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Keep the weights when they are the best so far, then the last state."""
+        """Save the last state, and the weights when they are the best so far."""
         score = self._score(trainer)
-        self.validations_since_best += 1
-        if self.spec.is_better(score, self.best_score):
-            self.best_score, self.best_step, self.validations_since_best = score, trainer.global_step, 0
-            save_module(pl_module, self.folder.place("checkpoints/best.safetensors"))
-        if self._out_of_patience():
-            trainer.should_stop = True
+        self._is_best = self.spec.is_better(score, self.best_score)
+        if self._is_best:
+            self.best_score, self.best_step = score, trainer.global_step
         self._save_last(trainer)
+        self._is_best = False
         if ranks.anywhere(self.signal is not None):
             raise Interrupted
+
+    def on_save_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Keep the best weights: those of the checkpoint, which are the ones that were scored, averaged or not."""
+        if self._is_best:
+            save_weights(checkpoint["state_dict"], self.folder.place("checkpoints/best.safetensors"))
 
     def _score(self, trainer: pl.Trainer) -> float:
         """The monitored metric of the last validation.
@@ -142,10 +146,8 @@ class Checkpoints(pl.Callback):
             )
         return float(trainer.callback_metrics[self.monitor])
 
-    def _out_of_patience(self) -> bool:
-        return self.patience is not None and self.validations_since_best >= self.patience
-
     def _save_last(self, trainer: pl.Trainer) -> None:
+        self.stopped = trainer.should_stop
         target = self.folder.place("checkpoints/last.ckpt")
         try:
             # All processes gather what the first one writes.

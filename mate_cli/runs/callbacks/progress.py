@@ -9,8 +9,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mate_cli.metrics.specs.names import MetricName
 from mate_cli.runs import ranks
+from mate_cli.runs.loggers import log_row
 from mate_cli.runs.record import Clock
-from mate_cli.runs.tracking import Row, Trackers
+from mate_cli.runs.tracking import Row
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
 
@@ -25,8 +26,8 @@ class FollowTraining(pl.Callback):
         log_every: optimizer steps between two rows.
     """
 
-    def __init__(self, trackers: Trackers, clock: Clock, log_every: int, console: Console) -> None:
-        self.trackers, self.clock, self.log_every, self.console = trackers, clock, log_every, console
+    def __init__(self, clock: Clock, log_every: int, console: Console) -> None:
+        self.clock, self.log_every, self.console = clock, log_every, console
         self.examples = self.tokens = 0
         self._new_tokens: list[torch.Tensor] = []
         self.seconds, self.steps = 0.0, 0  # steps since this process began
@@ -52,8 +53,8 @@ class FollowTraining(pl.Callback):
         return {"examples_per_second": self.examples / seconds, "tokens_per_second": self.tokens / seconds}
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Open the bar where there is a terminal."""
-        if not self.console.is_terminal:
+        """Open the bar where there is a terminal, and no bar of the `callbacks` group."""
+        if not self.console.is_terminal or trainer.progress_bar_callback:
             return
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -107,7 +108,8 @@ class FollowTraining(pl.Callback):
 
     def _row(self, trainer: pl.Trainer, values: Row) -> None:
         epoch = trainer.datamodule.epoch(trainer.global_step)
-        self.trackers.log({"step": trainer.global_step, "epoch": epoch, "time": round(self.clock(), 2), **values})
+        row = {"epoch": epoch, "time": round(self.clock(), 2), **values}
+        log_row(trainer.loggers, row, trainer.global_step)
 
     def _show(self, trainer: pl.Trainer) -> None:
         rates = self.throughput()
@@ -116,6 +118,8 @@ class FollowTraining(pl.Callback):
             text = f"loss {self._loss:.3f} {text}"
         if self._bar:
             self._bar.update(self._task, completed=trainer.global_step, rates=text)
+        elif trainer.progress_bar_callback:
+            return
         elif time.monotonic() - self._shown > PLAIN_SECONDS or trainer.global_step == _total_steps(trainer):
             self._shown = time.monotonic()
             left = (_total_steps(trainer) - trainer.global_step) * self._per_step(trainer)

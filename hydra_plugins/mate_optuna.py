@@ -1,0 +1,217 @@
+"""`hydra/sweeper=optuna`: a search by Optuna that goes on where its store was left.
+
+Hydra takes plug-ins from the name space `hydra_plugins` alone, and imports each whenever it starts: Optuna is imported
+by a search only.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.config_store import ConfigStore
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+from mate_cli.cli.sweeps.search_space import SearchSpace, parse_space
+from mate_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+
+RESULTS = "optimization_results.yaml"
+GROUP = "hydra/sweeper"
+SAMPLERS: dict[str, dict[str, Any]] = {
+    "tpe": {"name": "TPESampler", "n_startup_trials": 10, "n_ei_candidates": 24, "multivariate": False},
+    "random": {"name": "RandomSampler"},
+    "cmaes": {"name": "CmaEsSampler", "n_startup_trials": 1},
+    "nsgaii": {"name": "NSGAIISampler", "population_size": 50},
+    "gp": {"name": "GPSampler", "n_startup_trials": 10},
+    "qmc": {"name": "QMCSampler"},
+    "grid": {"name": "BruteForceSampler"},
+}
+"""Samplers of Optuna by their choice, and the options that they are shown with; others are added with +."""
+
+OPTIONS = {
+    "_target_": f"{__name__}.OptunaSweeper",
+    "_recursive_": False,
+    "defaults": ["_self_", {"sampler": "tpe"}],
+    "direction": "minimize",
+    "storage": None,
+    "study_name": "search",
+    "n_trials": 20,
+    "n_jobs": 1,
+    "params": None,
+}
+ConfigStore.instance().store("optuna", OPTIONS, GROUP, provider="mate")
+for _choice, _options in SAMPLERS.items():
+    _name = _options.pop("name")
+    _node = {"_target_": f"optuna.samplers.{_name}", "seed": None, **_options}
+    ConfigStore.instance().store(_choice, _node, f"{GROUP}/sampler", provider="mate")
+
+
+class OptunaSweeper(Sweeper):
+    """A search whose trials are the jobs of a sweep.
+
+    Args:
+        sampler: builds the sampler of Optuna.
+        direction: `minimize` or `maximize`.
+        storage: address of the database that keeps the study; None to keep it in memory.
+        study_name: of the study in its store.
+        n_trials: trials that this command adds.
+        n_jobs: trials between two decisions.
+        params: what is fixed and searched beside what is typed.
+    """
+
+    def __init__(
+        self,
+        sampler: DictConfig,
+        direction: str,
+        storage: str | None,
+        study_name: str,
+        n_trials: int,
+        n_jobs: int,
+        params: DictConfig | None,
+    ) -> None:
+        self.sampler, self.direction, self.storage, self.study_name = sampler, direction, storage, study_name
+        self.n_trials, self.n_jobs, self.params = n_trials, n_jobs, params
+        self.launcher: Launcher | None = None
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Let Hydra build the launcher."""
+        from hydra.core.plugins import Plugins
+
+        self.hydra_context, self.config = hydra_context, config
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> None:
+        """Ask for trials, run each as a job and tell what came of it; leave the best values in a file.
+
+        Raises:
+            ConfigError: Optuna is not installed, or nothing can be searched so.
+        """
+        if find_spec("optuna") is None:
+            remedy = 'Install it: pip install "mate-cli[sweeps]"'
+            raise ConfigError("needs Optuna", where=f"{GROUP}=optuna", remedy=remedy)
+        self._check_numbers()
+        assert self.config is not None
+        params = [f"{key!s}={value}" for key, value in (self.params or {}).items()]
+        space = parse_space([*params, *arguments], self.config)
+        study = self._open_study()
+        left = self.n_trials
+        while left > 0 and self._run_trials(study, space, min(left, self.n_jobs)):
+            left -= self.n_jobs
+        self._save_best(study)
+
+    def _check_numbers(self) -> None:
+        for name in ("n_trials", "n_jobs"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"must be an integer above 0 (got {value})", where=f"hydra.sweeper.{name}")
+        if self.direction not in ("minimize", "maximize"):
+            remedy = "Use minimize or maximize"
+            raise ConfigError(f"is no direction: {self.direction}", where="hydra.sweeper.direction", remedy=remedy)
+
+    def _open_study(self) -> Study:
+        """Open the study, a new one or that of the store.
+
+        Raises:
+            ConfigError: the store cannot be opened, or its study looks the other way.
+        """
+        import optuna
+
+        direction: Any = self.direction
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        try:
+            study = optuna.create_study(
+                storage=self.storage, study_name=self.study_name, direction=direction, load_if_exists=True
+            )
+        except Exception as error:  # of SQLAlchemy, of a driver, or of Optuna
+            problem = f"the store cannot be opened: {str(error).strip().splitlines()[0]}"
+            raise ConfigError(problem, where=f"hydra.sweeper.storage={self.storage}") from error
+        if study.direction.name.lower() != self.direction:
+            raise ConfigError(
+                f"the study {self.study_name} is to {study.direction.name.lower()}",
+                where="hydra.sweeper.direction",
+                remedy="Give hydra.sweeper.study_name another name",
+            )
+        study.sampler = self._build_sampler(len(study.get_trials(deepcopy=False)))
+        return study
+
+    def _build_sampler(self, trials: int) -> Any:  # noqa: ANN401 - a sampler of Optuna
+        """Build the sampler; after some trials with another seed, or it would choose the same values again."""
+        from hydra.utils import instantiate
+        from optuna.exceptions import ExperimentalWarning
+
+        options = dict(self.sampler)
+        if isinstance(options.get("seed"), int):
+            options["seed"] += trials
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                return instantiate(options, _convert_="all")
+        except Exception as error:
+            problem = f"cannot be built: {str(error.__cause__ or error).strip().splitlines()[0]}"
+            raise ConfigError(problem, where="hydra.sweeper.sampler") from error
+
+    def _run_trials(self, study: Study, space: SearchSpace, count: int) -> bool:
+        """Run some trials side by side; return whether there is anything left to try.
+
+        Raises:
+            ConfigError: the study was begun with other values.
+        """
+        from optuna.trial import TrialState
+
+        assert self.launcher is not None
+        trials: list[Trial] = []
+        try:
+            for _ in range(count):
+                trials.append(self._ask(study, space))
+            jobs = [space.overrides(trial.params) for trial in trials]
+            values = [value_of(one) for one in self.launcher.launch(jobs, initial_job_idx=trials[0].number)]
+        except BaseException:
+            for trial in trials:
+                study.tell(trial, state=TrialState.FAIL)
+            raise
+        more = True
+        for trial, value in zip(trials, values, strict=True):
+            try:
+                study.tell(trial, value, state=TrialState.FAIL if value is None else None)
+            except RuntimeError:  # a grid stops the study with its last values, which are told before
+                more = False
+        return more
+
+    def _ask(self, study: Study, space: SearchSpace) -> Trial:
+        try:
+            return study.ask(dict(space.distributions))
+        except ValueError as error:
+            where = f"hydra.sweeper.study_name={self.study_name}"
+            remedy = "Give the study another name"
+            raise ConfigError(f"the study was begun with other values: {error}", where=where, remedy=remedy) from error
+
+    def _save_best(self, study: Study) -> None:
+        """Write the values of the best trial, where one has a result."""
+        from optuna.trial import TrialState
+
+        assert self.config is not None
+        if study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+            best = {"name": "optuna", "best_params": study.best_params, "best_value": study.best_value}
+            folder = Path(str(self.config.hydra.sweep.dir))
+            folder.mkdir(parents=True, exist_ok=True)
+            OmegaConf.save(OmegaConf.create(best), folder / RESULTS)
+
+
+def value_of(returned: Any) -> float | None:  # noqa: ANN401 - Hydra's own
+    """What a job came to; None for one that has failed or found no finite number."""
+    try:
+        value = float(returned.return_value)
+    except Exception:  # whatever the job has raised
+        return None
+    return value if math.isfinite(value) else None

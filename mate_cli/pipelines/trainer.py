@@ -1,0 +1,269 @@
+"""The Lightning trainer of a run: what the groups `trainer`, `callbacks` and `logger` choose, and what no one can.
+
+Lightning runs the loop, devices, precision, callbacks and loggers. Four promises need parts of the run's own:
+
+- A run can be continued in the middle of an epoch, with the weights that it would have had. Lightning sees the whole
+  run as one epoch of a planned number of micro-batches, the generators are seeded before each (`Reproducible`), and
+  `Checkpoints` saves after whole optimizer steps. Lightning's `ModelCheckpoint` may save more, but nothing goes on
+  from it.
+- The same micro-batches make a step for any number of processes: the order is that of `LengthGroupedBatches`, so
+  Lightning's sampler and accumulation are not chosen apart from it.
+- The best weights are those of the best validation, as safetensors, averaged where a callback averages.
+- metrics.jsonl and record.json tell the same whatever loggers there are. Rows have the epoch of the data, which
+  Lightning's one epoch is not, and are written by `FollowTraining`.
+
+Gradients are clipped by their norm in the task (`configure_gradient_clipping`), as Lightning refuses to clip for a
+fused optimizer under bf16-mixed.
+"""
+
+import difflib
+import inspect
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import pytorch_lightning as pl
+from hydra.utils import get_class, get_object, instantiate
+from pytorch_lightning import callbacks as lightning
+from pytorch_lightning.loggers import Logger
+from pytorch_lightning.plugins import CheckpointIO, ClusterEnvironment, Precision
+
+from mate_cli.data.loading.batching import Schedule
+from mate_cli.errors import ConfigError
+from mate_cli.files.door import short_reason
+from mate_cli.metrics.specs.names import spec_to_follow
+from mate_cli.pipelines.placement import placement, quiet_lightning
+from mate_cli.pipelines.run import Run
+from mate_cli.runs import ranks
+from mate_cli.runs.callbacks.checkpoints import Checkpoints
+from mate_cli.runs.callbacks.freed_memory import FreedMemory
+from mate_cli.runs.callbacks.progress import FollowTraining
+from mate_cli.runs.callbacks.reproducible import Reproducible
+from mate_cli.runs.configuration import Nodes, RunConfig, build_part
+from mate_cli.runs.loggers import close_loggers, hand_lines, open_loggers
+
+OPTIONS = "trainer.options"
+
+
+class Reserved(NamedTuple):
+    """Keywords of `pl.Trainer` that a run sets itself: why, and what to use instead."""
+
+    names: tuple[str, ...]
+    reason: str
+    remedy: str
+
+
+RESERVED = (
+    Reserved(
+        ("accelerator", "devices", "num_nodes", "strategy", "precision"),
+        "the machine is chosen apart from the experiment",
+        "Use the keys of hardware",
+    ),
+    Reserved(
+        ("max_epochs", "min_epochs", "max_steps", "min_steps"),
+        "a run is one pass of a planned number of steps, so that it can be continued inside an epoch",
+        "Use trainer.max_epochs and trainer.max_steps",
+    ),
+    Reserved(
+        ("accumulate_grad_batches", "use_distributed_sampler", "reload_dataloaders_every_n_epochs"),
+        "the same micro-batches make a step for any number of processes",
+        "Use trainer.batch_size and hardware.micro_batch",
+    ),
+    Reserved(
+        (
+            *("limit_train_batches", "limit_val_batches", "limit_test_batches", "limit_predict_batches"),
+            *("overfit_batches", "fast_dev_run"),
+        ),
+        "the steps are planned, and the scores are those of whole splits",
+        "Use trainer.limit_train, limit_dev and limit_test, debug=overfit or debug=fast",
+    ),
+    Reserved(
+        ("val_check_interval", "check_val_every_n_epoch", "num_sanity_val_steps"),
+        "validations choose the best weights and come after whole steps",
+        "Use trainer.val_every",
+    ),
+    Reserved(
+        ("enable_checkpointing", "default_root_dir", "barebones", "model_registry"),
+        "a run is continued from checkpoints/last.ckpt of its folder",
+        "Use trainer.checkpoint_every",
+    ),
+    Reserved(
+        ("gradient_clip_val", "gradient_clip_algorithm"),
+        "the norm of the whole gradient is clipped",
+        "Use trainer.gradient_clip",
+    ),
+    Reserved(("deterministic",), "it is a key of the whole run", "Use deterministic=true"),
+    Reserved(("log_every_n_steps",), "rows of all loggers are one", "Use trainer.log_every"),
+    Reserved(("logger",), "it is a group", "Use logger=[wandb,csv]"),
+    Reserved(
+        ("callbacks", "enable_progress_bar", "enable_model_summary"), "it is a group", "Add a file to conf/callbacks"
+    ),
+)
+REFUSED_PLUGINS = {
+    CheckpointIO: "a run is continued from the checkpoints that Lightning itself writes",
+    ClusterEnvironment: "processes are started by the keys of hardware",
+    Precision: "it is hardware.precision",
+}
+REFUSED_CALLBACKS = {
+    lightning.StochasticWeightAveraging: "it counts epochs, and Lightning sees one: use callbacks=weight_averaging",
+    lightning.BaseFinetuning: "it counts epochs, and Lightning sees one",
+    lightning.GradientAccumulationScheduler: "accumulation follows from trainer.batch_size and hardware.micro_batch",
+    lightning.BatchSizeFinder: "the batches are planned: see hardware.micro_batch",
+    lightning.LearningRateFinder: "it trains before the run begins: search with sweep=learning_rate",
+}
+PACKAGES = {
+    "TensorBoardLogger": ("tensorboard", "tensorboard"),
+    "MLFlowLogger": ("mlflow", "mlflow"),
+    "CometLogger": ("comet_ml", "comet-ml"),
+    "NeptuneLogger": ("neptune", "neptune"),
+    "LitLogger": ("litlogger", "litlogger"),
+    "DeviceStatsMonitor": ("psutil", "psutil"),
+}
+"""Modules that classes of Lightning need beside it, and what pip calls them."""
+
+
+def build_trainer(
+    run: Run,
+    cfg: RunConfig,
+    schedule: Schedule,
+    interval: int,
+    follow: FollowTraining,
+    task: Any,  # noqa: ANN401
+) -> pl.Trainer:
+    """Build the trainer of a run, which sees it as one epoch and validates every `interval` micro-batches.
+
+    Raises:
+        ConfigError: an option or a callback is refused, or refuses its settings.
+    """
+    own = [Reproducible(cfg.seed), FreedMemory(), follow]
+    checkpoints = Checkpoints(run.folder, task.spec.monitor, cfg.trainer.checkpoint_every, run.record.started)
+    machine = placement(cfg.hardware, training=True)
+    options = build_options(cfg.trainer.options)
+    return _trainer(
+        [*own, *build_callbacks(cfg, task.spec.monitor), checkpoints],
+        {
+            **machine,
+            **options,
+            "plugins": [*machine["plugins"], *options.get("plugins", ())],
+            "max_epochs": 1,
+            "max_steps": schedule.total_steps,
+            "accumulate_grad_batches": schedule.accumulate,
+            "gradient_clip_val": cfg.trainer.gradient_clip,
+            "val_check_interval": interval,
+            "check_val_every_n_epoch": None,
+            "num_sanity_val_steps": 0,
+            "deterministic": cfg.deterministic,
+            "log_every_n_steps": cfg.trainer.log_every,
+            "logger": run.loggers,
+            "default_root_dir": str(run.folder.path),
+            "enable_checkpointing": True,
+        },
+    )
+
+
+def _trainer(callbacks: list[pl.Callback], options: Mapping[str, Any]) -> pl.Trainer:
+    shown = {
+        "enable_progress_bar": any(isinstance(one, lightning.ProgressBar) for one in callbacks),
+        "enable_model_summary": any(isinstance(one, lightning.ModelSummary) for one in callbacks),
+    }
+    try:
+        return pl.Trainer(**{**options, **shown}, callbacks=callbacks)
+    except Exception as error:
+        raise ConfigError(f"pl.Trainer refuses them: {short_reason(error)}", where=OPTIONS) from error
+
+
+def open_run_loggers(run: Run, nodes: Nodes, config: Mapping[str, Any], step: int | None = None) -> None:
+    """Open metrics.jsonl and the loggers of a run, in the first process; rows after `step` are dropped."""
+    if ranks.is_first():
+        run.loggers += open_loggers(nodes, run.folder, run.record, config, step)
+        run.close_loggers = close_loggers
+        hand_lines(run.transcript, run.loggers)
+
+
+def check_trainer(cfg: RunConfig) -> None:
+    """Refuse loggers, callbacks and options of the trainer with which a run could not begin; nothing is written.
+
+    Raises:
+        ConfigError: naming the first of them.
+    """
+    for key, node in cfg.logger.items():
+        if node is not None:
+            check_kind(node, Logger, f"logger.{key}")
+    task: Any = get_class(cfg.task["_target_"])
+    callbacks = build_callbacks(cfg, task.spec.monitor)
+    options = build_options(cfg.trainer.options)
+    saves = any(isinstance(one, lightning.Checkpoint) for one in callbacks)
+    one_cpu = {"accelerator": "cpu", "devices": 1, "logger": False, "enable_checkpointing": saves}
+    with quiet_lightning():
+        _trainer(callbacks, {**options, **one_cpu})
+
+
+def build_callbacks(cfg: RunConfig, monitor: str) -> list[pl.Callback]:
+    """Build what the `callbacks` group lists; `monitor` and `mode` are those of the task where they are left open.
+
+    Raises:
+        ConfigError: one is refused, or refuses its settings.
+    """
+    given = {"monitor": monitor, "mode": "max" if spec_to_follow(monitor).direction > 0 else "min"}
+    found = []
+    for key, node in cfg.callbacks.items():
+        if node is None:
+            continue
+        where = f"callbacks.{key}"
+        check_kind(node, pl.Callback, where)
+        found.append(build_part(node, given, where))
+        for kind, reason in REFUSED_CALLBACKS.items():
+            if isinstance(found[-1], kind):
+                raise ConfigError(f"{kind.__name__} is refused: {reason}", where=where, remedy="Leave it out")
+    return found
+
+
+def check_kind(node: Mapping[str, Any], kind: type, where: str) -> None:
+    """Refuse what is of another kind, or needs a package that is not installed.
+
+    Raises:
+        ConfigError: naming the kind, or what to type to install the package.
+    """
+    if "_target_" not in node:
+        raise ConfigError("names no class", where=where, remedy=f"Add +{where}._target_=...")
+    name = str(node["_target_"])
+    module, package = PACKAGES.get(name.rpartition(".")[2], ("", ""))
+    if module and find_spec(module) is None:
+        raise ConfigError(f"needs the package {package}", where=where, remedy=f"Install it: pip install {package}")
+    found = get_object(name)
+    if inspect.isclass(found) and not issubclass(found, kind):
+        raise ConfigError(f"{name} is no {kind.__name__} of Lightning", where=where, remedy="Name a class that is one")
+
+
+def build_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Build further keywords of `pl.Trainer`.
+
+    Raises:
+        ConfigError: one is unknown, or set by the run itself.
+    """
+    known = inspect.signature(pl.Trainer.__init__).parameters
+    for name in options:
+        where = f"{OPTIONS}.{name}"
+        for reserved in RESERVED:
+            if name in reserved.names:
+                raise ConfigError(f"a run sets it itself, as {reserved.reason}", where=where, remedy=reserved.remedy)
+        if name not in known or name == "self":
+            near = difflib.get_close_matches(name, known, 1)
+            remedy = f"Did you mean {near[0]}?" if near else "See the keywords of pl.Trainer"
+            raise ConfigError("pl.Trainer has no such keyword", where=where, remedy=remedy)
+    try:
+        found = instantiate(dict(options), _convert_="all")
+    except Exception as error:
+        raise ConfigError(f"cannot be built: {short_reason(error.__cause__ or error)}", where=OPTIONS) from error
+    return {**found, "plugins": _checked_plugins(found.get("plugins"))} if "plugins" in found else found
+
+
+def _checked_plugins(plugins: object) -> list[object]:
+    found = plugins if isinstance(plugins, list) else [plugins]
+    for plugin in found:
+        for kind, reason in REFUSED_PLUGINS.items():
+            if isinstance(plugin, kind):
+                raise ConfigError(
+                    f"{type(plugin).__name__} is refused: {reason}", where=f"{OPTIONS}.plugins", remedy="Leave it out"
+                )
+    return found

@@ -1,0 +1,165 @@
+"""The loggers of a run: its own metrics.jsonl, and those of Lightning that the `logger` group lists."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from pydantic import PositiveFloat
+from pytorch_lightning.loggers import Logger, WandbLogger
+
+from mate_cli.errors import RunError
+from mate_cli.files.plain import to_json
+from mate_cli.runs.configuration import Nodes, WandbName, WandbText, build_part
+from mate_cli.runs.names import configuration_name
+from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.tracking import Row, open_wandb, read_rows
+from mate_cli.terminal.transcript import Transcript
+
+TABLE_ROWS = 50
+"""Predictions that are shown in a dashboard."""
+TAGGED = ("dataset", "model", "attention", "init", "task")
+STEP = "trainer/global_step"
+"""The optimizer step, as Lightning's logger of W&B calls it."""
+
+
+class MetricsFile(Logger):
+    """metrics.jsonl: a row per logged step, appended at once.
+
+    Args:
+        folder: the run's.
+        resume_step: rows after this step belong to work that is done again, and are dropped.
+    """
+
+    def __init__(self, folder: RunFolder, resume_step: int | None = None) -> None:
+        super().__init__()
+        self.folder, self.path = folder, folder.path / "metrics.jsonl"
+        rows = read_rows(self.path) if resume_step is not None else []
+        kept = [row for row in rows if row.get("step", 0) <= (resume_step or 0)]
+        folder.write_text("metrics.jsonl", "".join(map(to_json, kept)))
+
+    @property
+    def name(self) -> str:
+        """No name: there is one file in a run's folder."""
+        return ""
+
+    @property
+    def version(self) -> str:
+        """No version: a run that is resumed goes on in its file."""
+        return ""
+
+    @property
+    def save_dir(self) -> str:
+        """The run's folder."""
+        return str(self.folder.path)
+
+    def log_hyperparams(self, params: Any, *more: Any, **named: Any) -> None:  # noqa: ANN401 - Lightning's signature
+        """Leave them to config.yaml."""
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Append a row.
+
+        Raises:
+            RunError: the disk is full.
+        """
+        row = {name: value.item() if isinstance(value, torch.Tensor) else value for name, value in metrics.items()}
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(to_json({"step": step, **row}))
+        except OSError as error:
+            raise RunError(
+                f"a row cannot be written: {error.strerror}",
+                where=str(self.path),
+                remedy="Free space, then use resume=last",
+            ) from error
+
+
+def open_loggers(
+    nodes: Nodes, folder: RunFolder, record: RunRecord, config: Mapping[str, Any], resume_step: int | None = None
+) -> list[Logger]:
+    """Open metrics.jsonl and what the `logger` group lists, whose files go to the run's folder.
+
+    Raises:
+        ConfigError: a logger cannot be built.
+    """
+    name = f"{configuration_name(record.experiment, record.settings)} · seed {record.seed}"
+    given = {"folder": folder, "record": record, "config": config, "save_dir": str(folder.path), "run_name": name}
+    found: list[Logger] = [MetricsFile(folder, resume_step)]
+    for key, node in nodes.items():
+        if node is not None:
+            found.append(build_part(node, given, f"logger.{key}"))
+            found[-1].log_hyperparams(dict(config))
+    return found
+
+
+def wandb_logger(
+    folder: RunFolder,
+    record: RunRecord,
+    config: Mapping[str, Any],
+    mode: Literal["offline", "online", "disabled"] = "offline",
+    project: WandbName = "mate",
+    entity: WandbName | None = None,
+    group: WandbText | None = None,
+    tags: Sequence[str] = (),
+    timeout: PositiveFloat = 20.0,
+) -> WandbLogger:
+    """Build Lightning's logger of W&B on a run that is offline unless the user asks for more.
+
+    Args:
+        folder: the run's; W&B writes below it.
+        record: names, tags and group of the run.
+        config: the resolved configuration.
+        mode: where the run goes.
+        project: its project in W&B.
+        entity: the team; None for the user's own.
+        group: None for the experiment and its settings.
+        tags: beside dataset, model, attention, init, task and seed.
+        timeout: seconds to wait for the server before going on offline.
+    """
+    configuration = configuration_name(record.experiment, record.settings)
+    names = {name: getattr(record, name) for name in ("experiment", *TAGGED)}
+    run = open_wandb(
+        {"mode": mode, "project": project, "entity": entity, "tags": tags, "timeout": timeout},
+        group=group or configuration,
+        name=f"{configuration} · seed {record.seed}",
+        tags=[*(names[name] for name in TAGGED), f"seed-{record.seed}"],
+        job_type=record.task,
+        dir=str(folder.path),
+        config={**config, "names": names, "configuration": configuration, "code_version": record.code_version},
+    )
+    run.define_metric(STEP)
+    run.define_metric("*", step_metric=STEP)
+    return WandbLogger(experiment=run, project=project, save_dir=str(folder.path))
+
+
+def log_row(loggers: Sequence[Logger], row: Row, step: int) -> None:
+    """Log a row to each logger, so that it can be seen at once."""
+    for logger in loggers:
+        logger.log_metrics(row, step)
+        logger.save()
+
+
+def log_table(loggers: Sequence[Logger], name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Log the first rows of a table where a logger shows tables."""
+    shown = [[str(value) for value in row] for row in rows[:TABLE_ROWS]]
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            logger.log_table(name, columns=list(columns), data=shown)
+
+
+def hand_lines(transcript: Transcript, loggers: Sequence[Logger]) -> None:
+    """Hand the lines that a run prints to the logger that shows them."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            transcript.hand_to(logger.experiment.write_logs)
+
+
+def close_loggers(loggers: Sequence[Logger], summary: Mapping[str, float], step: int, exit_code: int) -> None:
+    """Log the last figures of a run and end it in each logger, so that the next job of a sweep starts its own."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            logger.experiment.summary.update(dict(summary))
+            logger.experiment.finish(exit_code=exit_code)
+        elif not isinstance(logger, MetricsFile):
+            if summary:
+                log_row([logger], dict(summary), step)
+            logger.finalize("failed" if exit_code else "success")

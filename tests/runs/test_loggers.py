@@ -1,0 +1,220 @@
+"""What each logger writes of a run, and that the run's own file is the same whatever others there are."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import time
+from importlib.util import find_spec
+from unittest.mock import MagicMock
+
+import pytest
+import torch
+import yaml
+from configurations import run_config
+
+from mate_cli.errors import ConfigError
+from mate_cli.runs.loggers import MetricsFile, close_loggers, hand_lines, log_row, log_table, open_loggers, wandb_logger
+from mate_cli.runs.record import RunFolder, RunRecord
+from mate_cli.runs.tracking import read_rows
+from mate_cli.terminal.transcript import Transcript
+
+NAMES = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
+CONFIG = {"seed": 1, "optimizer": {"lr": 1e-4, "betas": [0.9, 0.999]}, "hardware": {"micro_batch": 8}}
+
+
+def record() -> RunRecord:
+    return RunRecord(command="train", overrides=["seed=1"], seed=1, **NAMES)
+
+
+def open_run(folder, mode="offline"):
+    return wandb_logger(RunFolder(folder), record(), CONFIG, mode, tags=["mine"], timeout=1.0)
+
+
+def test_rows_after_the_resumed_step_are_dropped(tmp_path):
+    folder = RunFolder(tmp_path)
+    log = MetricsFile(folder)
+    for step in (10, 20, 30):
+        log.log_metrics({"train/loss": 1.0}, step)
+    with log.path.open("a") as file:
+        file.write('{"step": 40, "train/lo')  # killed while writing
+    resumed = MetricsFile(folder, resume_step=20)
+    resumed.log_metrics({"train/loss": torch.tensor(2.0)}, 30)
+    assert read_rows(resumed.path) == [
+        {"step": 10, "train/loss": 1.0},
+        {"step": 20, "train/loss": 1.0},
+        {"step": 30, "train/loss": 2.0},
+    ]
+
+
+def test_a_new_run_begins_with_an_empty_file(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
+    assert read_rows(MetricsFile(RunFolder(tmp_path)).path) == []
+
+
+@pytest.mark.long
+def test_offline_dashboard_takes_rows_and_tables(tmp_path):
+    loggers, transcript = [open_run(tmp_path)], Transcript()
+    hand_lines(transcript, loggers)
+    log_row(loggers, {"train/loss": 1.0}, 1)
+    log_table(loggers, "predictions/dev", ["question", "right"], [["who?", True]] * 60)
+    transcript.write("step 1: dev/hits@1 50.0\n")
+    close_loggers(loggers, {"dev/hits@1": 0.5}, 1, 0)
+    (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    end = time.monotonic() + 60  # W&B writes in a process of its own
+    while b"step 1: dev/hits@1 50.0" not in written.read_bytes():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    (table,) = tmp_path.glob("wandb/offline-run-*/files/media/table/predictions/*.json")
+    assert len(json.loads(table.read_text())["data"]) == 50
+
+
+def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatch):
+    import wandb
+
+    seen = {}
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
+    run = RunRecord(
+        command="train", overrides=["init=bert", "seed=7"], seed=7, **{**NAMES, "model": "mate", "init": ""}
+    )
+    wandb_logger(RunFolder(tmp_path), run, CONFIG, tags=["y" * 80])
+    assert (seen["group"], seen["name"], seen["job_type"]) == ("x · init=bert", "x · init=bert · seed 7", "x")
+    assert seen["tags"] == ["x", "mate", "seed-7", "y" * 64]
+    assert seen["config"]["names"] == {**NAMES, "model": "mate", "init": ""}
+    assert seen["config"]["configuration"] == "x · init=bert"
+    assert seen["config"]["optimizer"] == CONFIG["optimizer"]
+
+
+def test_what_an_agent_of_a_sweep_starts_is_online_and_tells_the_sweep(tmp_path, monkeypatch, capsys):
+    import wandb
+
+    seen = {}
+    monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
+    monkeypatch.setenv("WANDB_SWEEP_ID", "a1b2c3")
+    for mode, used in (("offline", "online"), ("online", "online"), ("disabled", "disabled")):
+        open_run(tmp_path, mode)
+        assert seen["mode"] == used
+        assert "sweep-a1b2c3" in seen["tags"]
+    assert capsys.readouterr().out == "a run of the W&B sweep a1b2c3: logging online\n"
+
+
+def test_an_unreachable_server_means_offline_and_one_warning(tmp_path, monkeypatch, capsys):
+    import wandb
+
+    genuine, modes = wandb.init, []
+
+    def unreachable(**arguments: object) -> object:
+        modes.append(arguments["mode"])
+        if arguments["mode"] == "online":
+            raise wandb.errors.CommError("no route to host")
+        return genuine(**arguments)
+
+    monkeypatch.setattr(wandb, "init", unreachable)
+    monkeypatch.setattr(wandb, "login", lambda **_: True)
+    close_loggers([open_run(tmp_path, "online")], {}, 0, 0)
+    assert modes == ["online", "offline"]
+    assert capsys.readouterr().err.count("warning: W&B cannot be reached") == 1
+    assert list(tmp_path.glob("wandb/offline-run-*"))
+
+
+def test_a_missing_key_means_offline_without_a_question(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    close_loggers([open_run(tmp_path, "online")], {}, 0, 0)
+    assert "warning: W&B cannot be reached (no key; get one with: wandb login)" in capsys.readouterr().err
+    assert list(tmp_path.glob("wandb/offline-run-*"))
+
+
+ROWS = [(2, {"epoch": 0.5, "train/loss": 2.0}), (4, {"epoch": 1.0, "dev/hits@1": 0.25})]
+
+
+def log_run(folder, choice, *words, exit_code=0):
+    """The loggers of a choice take two rows and the last figures of a run; what they are is returned."""
+    nodes = run_config([f"logger={choice}", f"paths.outputs={folder.parent}", *words]).logger
+    loggers = open_loggers(nodes, RunFolder(folder), record(), CONFIG)
+    for step, row in ROWS:
+        log_row(loggers, row, step)
+    log_table(loggers, "predictions/dev", ["question"], [["who?"]])
+    close_loggers(loggers, {"test/hits@1": 0.5}, 4, exit_code)
+    assert read_rows(folder / "metrics.jsonl") == [{"step": step, **row} for step, row in ROWS]
+    return loggers
+
+
+def need(package):
+    if find_spec(package) is None:
+        pytest.skip(f"not installed: pip install {package}")
+
+
+def test_without_loggers_there_is_the_file_of_the_run(tmp_path):
+    log_run(tmp_path / "run", "none")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
+
+
+def test_csv_has_every_row_the_last_figures_and_the_configuration(tmp_path):
+    folder = tmp_path / "run"
+    for part in range(2):  # a run that is resumed keeps what was there
+        log_run(folder, "csv")
+        with (folder / "csv" / f"version_{part}" / "metrics.csv").open() as file:
+            rows = [{key: value for key, value in row.items() if value} for row in csv.DictReader(file)]
+        assert [int(row.pop("step")) for row in rows] == [2, 4, 4]
+        assert rows[0] == {"epoch": "0.5", "train/loss": "2.0"}
+        assert rows[2] == {"test/hits@1": "0.5"}
+    settings = yaml.safe_load((folder / "csv" / "version_0" / "hparams.yaml").read_text())
+    assert settings["optimizer"] == CONFIG["optimizer"]
+
+
+def test_tensorboard_has_every_row_of_all_parts_in_one_folder(tmp_path):
+    need("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for _ in range(2):
+        log_run(tmp_path / "run", "tensorboard")
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("dev/hits@1")] == [(4, 0.25), (4, 0.25)]
+    assert [(event.step, event.value) for event in events.Scalars("test/hits@1")] == [(4, 0.5), (4, 0.5)]
+    assert (tmp_path / "run" / "tensorboard" / "hparams.yaml").is_file()
+
+
+@pytest.mark.parametrize(("exit_code", "status"), [(0, "FINISHED"), (1, "FAILED")])
+def test_mlflow_keeps_all_runs_in_one_database(tmp_path, exit_code, status):
+    need("mlflow")
+    from mlflow import MlflowClient
+
+    for name in ("first", "second"):
+        log_run(tmp_path / name, "mlflow", exit_code=exit_code)
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    runs = client.search_runs([client.get_experiment_by_name("mate").experiment_id])
+    assert [(run.info.status, run.info.run_name) for run in runs] == [(status, "x · seed 1")] * 2
+    assert runs[0].data.metrics == {"epoch": 1.0, "train/loss": 2.0, "dev/hits1": 0.25, "test/hits1": 0.5}
+    assert runs[0].data.params["optimizer/lr"] == "0.0001"
+
+
+@pytest.mark.parametrize("choice", ["many", "[csv,wandb]"])
+def test_several_loggers_take_the_same_rows(tmp_path, monkeypatch, choice):
+    import wandb
+
+    dashboard = MagicMock()
+    monkeypatch.setattr(wandb, "init", lambda **_: dashboard)
+    assert len(log_run(tmp_path / "run", choice, "logger.wandb.project=tables")) == 3
+    sent = [call.args[0] for call in dashboard.log.call_args_list]
+    assert sent[:2] == [{**row, "trainer/global_step": step} for step, row in ROWS]
+    dashboard.summary.update.assert_called_with({"test/hits@1": 0.5})
+    dashboard.finish.assert_called_with(exit_code=0)
+    assert len((tmp_path / "run" / "csv" / "version_0" / "metrics.csv").read_text().splitlines()) == 4
+
+
+def test_a_number_that_is_none_is_kept_by_every_logger(tmp_path):
+    loggers = open_loggers(run_config(["logger=csv"]).logger, RunFolder(tmp_path), record(), CONFIG)
+    log_row(loggers, {"dev/perplexity": math.nan}, 1)
+    close_loggers(loggers, {}, 1, 1)
+    assert read_rows(tmp_path / "metrics.jsonl") == [{"step": 1, "dev/perplexity": None}]
+    assert "nan" in (tmp_path / "csv" / "version_0" / "metrics.csv").read_text()
+
+
+def test_a_logger_that_refuses_its_settings_is_named(tmp_path):
+    node = {"_target_": "pytorch_lightning.loggers.WandbLogger", "offline": True, "log_model": True}
+    with pytest.raises(ConfigError, match=r"^logger\.mine: pytorch_lightning\.loggers\.WandbLogger cannot be built: "):
+        open_loggers({"mine": node}, RunFolder(tmp_path), record(), CONFIG)
