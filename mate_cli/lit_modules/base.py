@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 import torch
 
 from mate_cli.errors import ConfigError, RunError
-from mate_cli.lit_modules.processes import Named, gathered, shard
+from mate_cli.lit_modules.processes import Named, gathered
 from mate_cli.lit_modules.pruning import prunings
 from mate_cli.metrics.parts import IN_PASSAGE, IN_TABLE
 from mate_cli.metrics.pruning import Pruning, pruning_scores
@@ -224,11 +224,6 @@ class TableTask(pl.LightningModule, Generic[ExampleT, Prediction]):
     def fit_with(self, optimization: Optimization, development: Mapping[str, ExampleT]) -> None:
         """Say how the weights are moved, and which examples validations score, by name; comes before any training."""
         self._optimization, self._development = optimization, development
-
-    def configure_model(self) -> None:
-        """Cut the weights in shards where the strategy is made for it; Lightning calls this before training."""
-        if self.device_mesh is not None:
-            shard(self, self.encoder.layers, self.device_mesh["data_parallel"])
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""

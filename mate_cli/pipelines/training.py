@@ -12,7 +12,6 @@ from mate_cli.data.loading.batching import check_shares, plan_schedule
 from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.lit_modules.base import Optimization
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
-from mate_cli.lit_modules.processes import load_whole
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
@@ -108,7 +107,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         elif checkpoint:
             with continuing(checkpoint, lambda: False):
                 state = read_state(checkpoint)
-                load_whole(task, state["state_dict"])
+                task.load_state_dict(state["state_dict"])
                 task.on_load_checkpoint(state)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)

@@ -55,12 +55,21 @@ class Hardware(Section):
     accelerator: Literal["cpu", "gpu", "mps", "auto"]
     devices: PositiveInt = 1
     nodes: PositiveInt = 1
-    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     precision: Literal["32-true", "16-mixed", "bf16-mixed", "auto"]
     tf32: bool = False
     micro_batch: PositiveInt
     workers: NonNegativeInt | None
     threads: PositiveInt | None
+
+    def find_accelerator(self) -> str:
+        """The kind of device that is meant: for `auto` the fastest that is here."""
+        import torch
+
+        if self.accelerator != "auto":
+            return self.accelerator
+        if torch.cuda.is_available():
+            return "gpu"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _checked_name(name: str) -> str:

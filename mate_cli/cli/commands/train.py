@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -59,8 +60,7 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
         return 0
     sys.argv = list(argv)
     check_plan(plan, folder)
-    train_plan(telling(plan, folder))
-    return 0
+    return train_plan(telling(plan, folder), argv)
 
 
 def sweep(overrides: Sequence[str], folder: Path | None, argv: list[str]) -> int:
@@ -120,13 +120,28 @@ def check_data(config: RunConfig) -> None:
         check()
 
 
-def train_plan(plan: Plan) -> None:
-    """Train a plan, in as many processes as its hardware has."""
-    from mate_cli.pipelines.stages import run_plan
-    from mate_cli.runs.launch import together
+def train_plan(plan: Plan, argv: Sequence[str]) -> int:
+    """Train a plan: here, or in several processes, which type the same again with the folder of the run.
 
-    with together(plan.last.config.hardware):
+    Returns:
+        The exit code.
+    """
+    from mate_cli.cli.config.quoting import quoted
+    from mate_cli.cli.sweeps.sweep import open_job
+    from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
+
+    hardware = plan.last.config.hardware
+    check_processes(hardware, os.environ)
+    if hardware.devices > 1 and not find_place(os.environ):
+        folder, _, over = open_job(plan, 0)
+        if not over:
+            words = [word for word in argv if not word.lstrip("+").startswith("resume=")]
+            return train_in_processes(folder, [sys.executable, *words, f"resume={quoted(str(folder.path))}"], hardware)
+    from mate_cli.pipelines.stages import run_plan
+
+    with join_processes(hardware):
         run_plan(plan)
+    return 0
 
 
 def config_text(plan: Plan, package: str | None = None) -> str:

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
 from mate_cli.attention.base import Attention, AttentionBackend
@@ -116,10 +115,7 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
     for leaf in ("weight", "bias"):
         names = [f"{prefix}{name}.{leaf}" for name in PROJECTIONS]
         if all(name in state for name in names):
-            joined, own = torch.cat([state.pop(name) for name in names]), module.get_parameter(f"projections.{leaf}")
-            if isinstance(joined, DTensor) and isinstance(own, DTensor):
-                joined = joined.redistribute(placements=own.placements)  # each process holds a shard of the product
-            state[f"{prefix}projections.{leaf}"] = joined
+            state[f"{prefix}projections.{leaf}"] = torch.cat([state.pop(name) for name in names])
 
 
 def parameter_named(name: str) -> str:

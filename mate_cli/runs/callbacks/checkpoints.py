@@ -1,6 +1,7 @@
 """The last state of a run, to continue from, and its best weights."""
 
 import signal
+import time
 from contextlib import nullcontext
 from types import FrameType
 from typing import Any
@@ -15,6 +16,8 @@ from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import save_module
 
 STATE = ("best_score", "best_step", "validations_since_best")
+TWICE = 2.0
+"""Seconds in which a second signal is the same one: schedulers tell every process, and so does one that started it."""
 FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
@@ -42,6 +45,7 @@ class Checkpoints(pl.Callback):
         self.best_step = -1
         self.validations_since_best = 0
         self.signal: int | None = None
+        self._told = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs to know."""
@@ -92,8 +96,10 @@ class Checkpoints(pl.Callback):
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
-            raise Interrupted
-        self.signal = number
+            if time.monotonic() - self._told > TWICE:
+                raise Interrupted
+            return
+        self.signal, self._told = number, time.monotonic()
         print("\nStopping at the next optimizer step; once more to stop now, at the last saved one.", flush=True)
 
     def on_train_batch_end(
