@@ -1,4 +1,4 @@
-"""What stands among the words of a command beside its overrides: Hydra's flags."""
+"""What stands among the words of a command beside its overrides: flags."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,8 +6,8 @@ SHORT = {
     **{"--help": "-h", "--cfg": "-c", "--package": "-p", "--run": "-r", "--multirun": "-m", "--info": "-i"},
     **{"--shell-completion": "-sc", "--config-path": "-cp", "--config-name": "-cn", "--config-dir": "-cd"},
 }
-FLAGS = (*SHORT, *SHORT.values(), "--hydra-help", "--version", "--resolve", "--experimental-rerun")
-"""All that Hydra understands."""
+FLAGS = (*SHORT, *SHORT.values(), "--hydra-help", "--version", "--resolve", "--experimental-rerun", "--print-script")
+"""All that Hydra understands, and one that is answered before it."""
 VALUED = ("--cfg", "--package", "--config-path", "--config-name", "--config-dir", "--experimental-rerun")
 """Flags whose value may be the word after them."""
 LONG = {short: long for long, short in SHORT.items()}

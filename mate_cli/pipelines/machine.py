@@ -4,7 +4,7 @@ import torch
 
 from mate_cli.errors import ConfigError
 from mate_cli.runs import ranks
-from mate_cli.runs.configuration import Hardware
+from mate_cli.runs.configuration import Hardware, RunConfig
 
 GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
@@ -28,6 +28,15 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
         workers = GPU_WORKERS if accelerator == "gpu" else 0
     found = {"accelerator": accelerator, "workers": workers, "precision": _precision(hardware, accelerator, moved)}
     return hardware.model_copy(update=found)
+
+
+def filled_in(config: RunConfig) -> RunConfig:
+    """A configuration with the hardware that it trains on, so that it computes in this precision elsewhere too.
+
+    Raises:
+        ConfigError: as `fill_in`.
+    """
+    return config.model_copy(update={"hardware": fill_in(config.hardware)})
 
 
 def device_of(hardware: Hardware) -> torch.device:

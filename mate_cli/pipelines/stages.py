@@ -17,6 +17,7 @@ from mate_cli.errors import known_cause
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import save_predictions
+from mate_cli.pipelines.machine import filled_in
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, is_finished, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import print_results, taken_table
@@ -57,6 +58,7 @@ def run_plan(plan: Plan, *, job: int = 0, folder: RunFolder | None = None) -> Ru
     system: System | None = instantiate(plan.system) if plan.system else None
     if system:
         system.check([stage.name for stage in plan.stages])
+    plan = replace(plan, stages=tuple(replace(stage, config=filled_in(stage.config)) for stage in plan.stages))
     run = Run.of(*begin(plan, job, folder))
     try:
         if run.record.status == "finished":

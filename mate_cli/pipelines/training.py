@@ -94,6 +94,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None) -> Non
         interval = _validation_interval(cfg, data)
         trainer = build_trainer(run, cfg, schedule.total_steps, schedule.accumulate, interval, follow, task)
         run.record.device = device_name(trainer)
+        run.console.print(f"training on {run.record.device}, precision {trainer.precision}")
         run.folder.write_record(run.record)
         if done < schedule.total_batches:
             needed = step_memory(task, task.encoder, int(training.lengths.max()), cfg.hardware)

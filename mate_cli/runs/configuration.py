@@ -17,6 +17,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     ValidationError,
+    model_validator,
 )
 
 from mate_cli.errors import ConfigError, RunError
@@ -60,6 +61,12 @@ class Hardware(Section):
     micro_batch: PositiveInt
     workers: NonNegativeInt | None
     threads: PositiveInt | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_strategy(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is to be read
+        """Runs of earlier versions name how their processes shared the weights, which is always the same now."""
+        return {name: values[name] for name in values if name != "strategy"} if isinstance(values, dict) else values
 
     def find_accelerator(self) -> str:
         """The kind of device that is meant: for `auto` the fastest that is here."""

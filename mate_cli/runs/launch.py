@@ -109,8 +109,9 @@ def _wait(workers: SubprocessContext) -> int | None:
     failed, until = None, float("inf")
     while len(codes := _codes(workers)) < workers.nprocs and time.monotonic() < until:
         failed = _first_failure(workers, codes) if failed is None else failed
-        if failed is not None or any(codes.values()):
-            until = min(until, time.monotonic() + PATIENCE)
+        if until == float("inf") and (failed is not None or any(codes.values())):
+            until = time.monotonic() + PATIENCE
+            _wake(workers)
         time.sleep(0.1)
     failed = _first_failure(workers, codes) if failed is None else failed
     return next((rank for rank, code in codes.items() if code), None) if failed is None else failed
@@ -130,11 +131,16 @@ def _first_failure(workers: SubprocessContext, codes: Mapping[int, int]) -> int 
 
 
 def _end(workers: SubprocessContext, seconds: int) -> None:
-    """Ask the processes that are left to end, those that are halted too, and kill them when they do not."""
+    """Ask the processes that are left to end, and kill them when they do not."""
+    _wake(workers)
+    workers.close(signal.SIGTERM, timeout=seconds)
+
+
+def _wake(workers: SubprocessContext) -> None:
+    """Let processes that are halted go on, or else they would never hear that they are to end."""
     for number in workers.pids().values():
         with suppress(ProcessLookupError):
             os.killpg(number, signal.SIGCONT)
-    workers.close(signal.SIGTERM, timeout=seconds)
 
 
 def _result(workers: SubprocessContext, failed: int | None, stopped: bool) -> int:
@@ -258,7 +264,10 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
         )
     if hardware.nodes > 1 and not place:
         problem = f"nobody has started processes on {hardware.nodes} nodes"
-        raise ConfigError(problem, where="hardware.nodes", remedy="Put srun in front, or use 1")
+        remedy = (
+            "Put srun in front (to submitit, give hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
+        )
+        raise ConfigError(problem, where="hardware.nodes", remedy=remedy)
     accelerator = hardware.find_accelerator()
     if accelerator == "mps" and hardware.devices > 1:
         raise ConfigError("there is one device of this kind", where="hardware.devices", remedy="Use 1")

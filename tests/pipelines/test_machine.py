@@ -30,7 +30,6 @@ def test_auto_takes_bfloat16_where_the_card_has_it(card):
 def test_older_cards_get_half_precision_or_a_remedy(card):
     with pretended_gpu(card):
         assert fill_in(profile("hardware=auto")).precision == "16-mixed"
-        assert fill_in(profile("hardware=auto", "hardware.strategy=fsdp")).precision == "32-true"
         for words in (["hardware=gpu_bf16"], ["hardware=gpu", "hardware.precision=bf16-mixed"], ["hardware=ddp"]):
             with pytest.raises(ConfigError, match=rf"hardware.precision: {card} has no bfloat16.*16-mixed"):
                 placement(profile(*words), training=True)
@@ -56,7 +55,7 @@ def test_tf32_is_a_key_of_the_profile():
     assert torch.get_float32_matmul_precision() == "highest"  # a CPU stays exact
 
 
-@pytest.mark.parametrize("name", ["gpu", "gpu_bf16", "ddp", "fsdp", "slurm"])
+@pytest.mark.parametrize("name", ["gpu", "gpu_bf16", "ddp", "slurm"])
 def test_cards_have_loading_processes(name):
     hardware = profile(f"hardware={name}")
     assert hardware.workers >= 2

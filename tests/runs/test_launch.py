@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -291,59 +290,49 @@ def test_an_interrupted_run_says_so(tmp_path, later):
 
 
 JOINED = """
-import sys, time
+import os, sys, time
 from mate_cli.errors import DataError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.launch import join_processes, launch_processes
+from mate_cli.runs.launch import join_processes
 
-hardware = Hardware.model_validate_json(sys.argv[1])
-def work():
-    with join_processes(hardware):
-        open(f"{sys.argv[2]}/{ranks.rank()}.pid", "w").write(str(__import__("os").getpid()))
-        print("rank", ranks.rank(), ranks.local_rank(), ranks.total([1.0 + ranks.rank()]), flush=True)
-        BODY
+with join_processes(Hardware.model_validate_json(sys.argv[1])):
+    open(f"{sys.argv[2]}/{ranks.rank()}.pid", "w").write(str(os.getpid()))
+    print("rank", ranks.rank(), ranks.local_rank(), ranks.total([1.0 + ranks.rank()]), flush=True)
+    BODY
 """
-FRONT = "import os\nif 'RANK' in os.environ:\n    work()\nelse:\n    "
-FRONT += "sys.exit(launch_processes([sys.executable, *sys.orig_argv[1:]], hardware))"
 
 
-def front(folder: Path, body: str) -> subprocess.Popen[str]:
-    """A process that launches itself twice, as commands do."""
-    words = [sys.executable, "-c", JOINED.replace("BODY", body) + FRONT]
-    words += [hardware(devices=2).model_dump_json(), str(folder)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.long
-def test_processes_find_each_other_and_the_first_alone_prints(tmp_path):
-    output, errors = front(tmp_path, "pass").communicate(timeout=120)
-    assert (output, errors) == ("rank 0 0 [3.0]\n", "")
+def joined(folder: Path, body: str) -> list[str]:
+    """What each process of a group runs."""
+    return [sys.executable, "-c", JOINED.replace("BODY", body), hardware(devices=2).model_dump_json(), str(folder)]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     "body",
     [
-        "if ranks.rank(): raise DataError('it is gone')\n        ranks.total([1.0])",
+        "if ranks.rank(): raise DataError('it is gone')\n    ranks.total([1.0])",
         "ranks.from_first(lambda: (_ for _ in ()).throw(DataError('it is gone')))",
     ],
 )
-def test_the_error_of_a_process_reaches_who_started_it(tmp_path, body):
-    output, errors = front(tmp_path, body).communicate(timeout=120)
-    assert output == "rank 0 0 [3.0]\n"
-    assert errors.splitlines()[-1] == "mate_cli.errors.DataError: it is gone."
-    assert errors.count("DataError") == 1
+def test_processes_find_each_other_and_tell_who_started_them_of_errors(tmp_path, body, capfd):
+    with pytest.raises(DataError, match=r"^it is gone\.$"):
+        launch_processes(joined(tmp_path, body), hardware(devices=2))
+    assert tuple(capfd.readouterr()) == ("rank 0 0 [3.0]\n", "")
 
 
 @pytest.mark.long
 def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
-    process = front(tmp_path, "time.sleep(600)")
+    front = os.fork()
+    if front == 0:
+        launch_processes(joined(tmp_path, "time.sleep(600)"), hardware(devices=2))
+        os._exit(0)
     while len(list(tmp_path.glob("*.pid"))) < 2:
-        assert process.poll() is None, process.communicate()
+        assert os.waitpid(front, os.WNOHANG) == (0, 0)
         time.sleep(0.1)
-    process.kill()
-    process.communicate()
+    os.kill(front, signal.SIGKILL)
+    os.waitpid(front, 0)
     until = time.monotonic() + 30
     while alive(tmp_path) and time.monotonic() < until:
         time.sleep(0.1)

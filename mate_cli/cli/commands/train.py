@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
-OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir"}
+OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", "--print-script"}
 """Flags that are answered here; Hydra answers those that only ask something."""
 NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
 """Flags that ask for other configurations than those of stages."""
@@ -48,6 +48,11 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
         hydra_entry(CONFIG, print)()
         return 0
     folder = Path(flags["--config-dir"]) if "--config-dir" in flags else None
+    if "--print-script" in flags:
+        from mate_cli.cli.sweeps.slurm import printing_script
+
+        with printing_script(overrides):
+            return sweep(overrides, folder, argv)
     if "--multirun" in flags:
         return sweep(overrides, folder, argv)
 

@@ -61,6 +61,7 @@ def run_sweep(start: Callable[[], object]) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
+    from mate_cli.cli.sweeps.slurm import no_slurm
     from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
 
     Bookkeeping.folder, problem = None, None
@@ -71,15 +72,16 @@ def run_sweep(start: Callable[[], object]) -> int:
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
         if not job_files(Bookkeeping.folder):
-            raise
+            raise (no_slurm(error) or error) from None
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
         files = job_files(Bookkeeping.folder)
         mistake = common_mistake(files)
         if files and not mistake:
             print_summary(files, problem)
+        if Bookkeeping.folder and (mistake or not files):
+            remove_unbegun(Bookkeeping.folder, files)
     if mistake:
-        remove_unbegun(files)
         raise MateError(mistake)
     return 0 if all_well(files) and not problem else 1
 
@@ -89,14 +91,13 @@ def job_files(folder: Path | None) -> list[Path]:
     return sorted((folder / "jobs").glob("*.json"), key=lambda path: int(path.stem)) if folder else []
 
 
-def remove_unbegun(files: Sequence[Path]) -> None:
+def remove_unbegun(folder: Path, files: Sequence[Path]) -> None:
     """Remove what a sweep that began no job has written, and the folders that are empty without it."""
-    jobs = files[0].parent
-    for file in (*files, jobs.parent / "multirun.yaml"):
+    for file in (*files, folder / "multirun.yaml"):
         file.unlink(missing_ok=True)
-    with suppress(OSError):  # a folder of the user's holds other things
-        for folder in (jobs, *jobs.parents[:2]):
-            folder.rmdir()
+    for empty in (folder / "jobs", folder, folder.parent):
+        with suppress(OSError):  # a folder of the user's holds other things
+            empty.rmdir()
 
 
 def run_job(config: DictConfig, typed: Sequence[str], folder: Path | None, program: Sequence[str]) -> float | None:
