@@ -49,7 +49,7 @@ def run_words(words: Sequence[str], argv: list[str]) -> int:
         return 0
     folder = Path(flags["--config-dir"]) if "--config-dir" in flags else None
     if "--print-script" in flags:
-        from mate_cli.cli.sweeps.slurm import printing_script
+        from mate_cli.cli.sweeps.submission import printing_script
 
         with printing_script(overrides):
             return sweep(overrides, folder, argv)

@@ -61,12 +61,12 @@ def run_sweep(start: Callable[[], object]) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
-    from mate_cli.cli.sweeps.slurm import no_slurm
+    from mate_cli.cli.sweeps.submission import deaf_controllers, no_slurm
     from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
 
     Bookkeeping.folder, problem = None, None
     try:
-        with Stopping(lambda: job_files(Bookkeeping.folder)):
+        with Stopping(lambda: job_files(Bookkeeping.folder)), deaf_controllers():
             start()
     except (MateError, HydraException, OmegaConfBaseException):
         raise

@@ -1,9 +1,11 @@
-"""Sweeps as jobs of Slurm: the batch script that submitit would hand in, shown on a machine without Slurm too."""
+"""Jobs that submitit starts: on Slurm, whose batch script can be shown without one, and on this machine."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
 from mate_cli.errors import ConfigError
@@ -46,4 +48,28 @@ def printing_script(words: Sequence[str]) -> Iterator[None]:
         patch.object(SlurmExecutor, "affinity", classmethod(lambda _: 1)),  # or else it looks for srun
         patch.object(AutoExecutor, "map_array", show),
     ):
+        yield
+
+
+@contextmanager
+def deaf_controllers() -> Iterator[None]:
+    """Let processes of `submitit_local` that watch over jobs not hear Ctrl-C, on which they print tracebacks.
+
+    They end with their jobs, which the process of the sweep tells to.
+    """
+    try:
+        from submitit.local import local
+    except ImportError:
+        yield
+        return
+    start_controller = local.start_controller
+
+    def start_deaf(*args: Any, **kwargs: Any) -> object:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is started inherits it
+        try:
+            return start_controller(*args, **kwargs)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    with patch.object(local, "start_controller", start_deaf):
         yield
