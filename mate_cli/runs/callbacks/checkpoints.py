@@ -17,7 +17,7 @@ from mate_cli.runs.weights import save_module
 
 STATE = ("best_score", "best_step", "validations_since_best")
 TWICE = 2.0
-"""Seconds in which a second signal is the same one: schedulers tell every process, and so does one that started it."""
+"""Seconds in which a second signal to one of several processes is the first: of the scheduler, and who started it."""
 FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
@@ -96,7 +96,7 @@ class Checkpoints(pl.Callback):
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
-            if time.monotonic() - self._told > TWICE:
+            if ranks.world_size() == 1 or time.monotonic() - self._told > TWICE:
                 raise Interrupted
             return
         self.signal, self._told = number, time.monotonic()
