@@ -107,7 +107,15 @@ open(f"{folder}/{rank}.pid", "w").write(str(os.getpid()))
 def fail(kind, text):
     told = {"message": {"message": f"{kind}: {text}", "extraInfo": {"py_callstack": "in line 7", "timestamp": "0"}}}
     json.dump(told, open(os.environ["TORCHELASTIC_ERROR_FILE"], "w"))
+    note("failed")
     sys.exit(2)
+
+def note(name):
+    open(f"{folder}/{name}", "w").close()
+
+def wait_for(name):
+    while not os.path.exists(f"{folder}/{name}"):
+        time.sleep(0.01)
 
 def stop(*_):
     sys.exit(130)
@@ -174,12 +182,15 @@ FAILURES = {
         "process 1 of 2: ValueError: of shapes. Go on with resume=last.",
     ),
     "the first one counts": (
-        ["wait(0.4); fail('RuntimeError', 'connection reset')", "fail('ValueError', 'of shapes'); wait(1)"],
+        ["wait_for('failed'); fail('RuntimeError', 'connection reset')", "fail('ValueError', 'of shapes')"],
         RunError,
         "process 1 of 2: ValueError: of shapes. Go on with resume=last.",
     ),
     "killed": (
-        ["wait(0.3); fail('RuntimeError', 'connection reset')", "wait(0.3); os.kill(os.getpid(), 9)"],
+        [
+            "wait_for('dying'); wait(0.2); fail('RuntimeError', 'connection reset')",
+            "note('dying'); os.kill(os.getpid(), 9)",
+        ],
         RunError,
         "process 1 of 2 was killed by SIGKILL. Go on with resume=last.",
     ),
