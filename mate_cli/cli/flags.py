@@ -1,4 +1,4 @@
-"""What stands among the words of a command beside its overrides: Hydra's flags."""
+"""What stands among the words of a command beside its overrides: flags."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,8 +8,13 @@ SHORT = {
 }
 DRY = "--dry"
 """Resolve and check a run, and train nothing."""
-FLAGS = (*SHORT, *SHORT.values(), "--hydra-help", "--version", "--resolve", "--experimental-rerun", DRY)
-"""All that Hydra understands, and `--dry`."""
+PRINT_SCRIPT = "--print-script"
+"""Print what would be submitted to Slurm."""
+FLAGS = (
+    *(*SHORT, *SHORT.values(), "--hydra-help", "--version", "--resolve", "--experimental-rerun"),
+    *(DRY, PRINT_SCRIPT),
+)
+"""All that Hydra understands, and two that are answered before it."""
 VALUED = ("--cfg", "--package", "--config-path", "--config-name", "--config-dir", "--experimental-rerun")
 """Flags whose value may be the word after them."""
 LONG = {short: long for long, short in SHORT.items()}

@@ -15,7 +15,6 @@ from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.errors import RunError
 from mate_cli.lit_modules.base import TableTask
 from mate_cli.lit_modules.optimization.recipe import Optimization
-from mate_cli.lit_modules.sharded import shard
 from mate_cli.metrics.pruning import pruning_scores
 from mate_cli.tables.example import Example
 from mate_cli.tokenization.layout import TableBatch
@@ -47,11 +46,6 @@ class LitTask(pl.LightningModule):
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:  # noqa: ANN401 - torch's own
         """Give the task its weights."""
         return self.task.load_state_dict(state_dict, strict, assign)
-
-    def configure_model(self) -> None:
-        """Cut the weights in shards where the strategy is made for it; Lightning calls this before training."""
-        if self.device_mesh is not None:
-            shard(self.task, self.task.encoder.layers, self.device_mesh["data_parallel"])
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 - Lightning's own union of types
         """Build the optimizer and the schedule of this run."""

@@ -4,7 +4,7 @@ import torch
 
 from mate_cli.errors import ConfigError
 from mate_cli.runs import ranks
-from mate_cli.runs.configuration import Hardware
+from mate_cli.runs.configuration import Hardware, RunConfig
 
 GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
@@ -20,7 +20,7 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
     Raises:
         ConfigError: the machine has no such device, or it cannot compute in this precision.
     """
-    accelerator = _best_accelerator() if hardware.accelerator == "auto" else hardware.accelerator
+    accelerator = hardware.find_accelerator()
     if accelerator == "gpu" and not torch.cuda.is_available():
         raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
     workers = hardware.workers
@@ -30,18 +30,21 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
     return hardware.model_copy(update=found)
 
 
+def filled_in(config: RunConfig) -> RunConfig:
+    """A configuration with the hardware that it trains on, so that it computes in this precision elsewhere too.
+
+    Raises:
+        ConfigError: as `fill_in`.
+    """
+    return config.model_copy(update={"hardware": fill_in(config.hardware)})
+
+
 def device_of(hardware: Hardware) -> torch.device:
     """The device that this process computes on."""
     accelerator = fill_in(hardware, moved=True).accelerator
     if accelerator == "gpu":
-        return torch.device("cuda", ranks.rank() % ranks.devices())
+        return torch.device("cuda", ranks.local_rank())
     return torch.device(accelerator)
-
-
-def _best_accelerator() -> str:
-    if torch.cuda.is_available():
-        return "gpu"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
@@ -55,7 +58,7 @@ def _precision(hardware: Hardware, accelerator: str, moved: bool) -> str:
     if torch.cuda.is_bf16_supported(including_emulation=False):
         return "bf16-mixed"
     if asked == "auto" or moved:
-        return "32-true" if hardware.strategy == "fsdp" else "16-mixed"
+        return "16-mixed"
     raise ConfigError(
         f"{torch.cuda.get_device_name()} has no bfloat16, only an emulation",
         where="hardware.precision",

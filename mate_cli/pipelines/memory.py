@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from torch import nn
@@ -28,8 +27,7 @@ def step_memory(task: nn.Module, encoder: TableEncoder, tokens: int, hardware: H
     """
     parameters = sum(parameter.numel() for parameter in task.parameters())
     half = fill_in(hardware, moved=True).precision != "32-true"
-    shards = hardware.devices * hardware.nodes if hardware.strategy == "fsdp" else 1
-    return replace(training_memory(encoder, parameters, tokens, half=half), shards=shards)
+    return training_memory(encoder, parameters, tokens, half=half)
 
 
 def device_memory() -> float:

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from pytorch_lightning.plugins.environments import LightningEnvironment
-from pytorch_lightning.strategies import DDPStrategy, Strategy
+from pytorch_lightning.strategies import DDPStrategy
 
-from mate_cli.lit_modules.sharded import Sharded
 from mate_cli.pipelines.assembly import Parts
 from mate_cli.pipelines.machine import device_of, fill_in
 from mate_cli.runs import ranks
@@ -40,15 +39,9 @@ def placement(hardware: Hardware, *, training: bool = False) -> dict[str, Any]:
     if not dist.is_initialized():
         return {**options, "devices": 1}
     if not training:
-        return {**options, "devices": 1 if hardware.accelerator == "cpu" else [ranks.rank() % ranks.devices()]}
-    cut = hardware.strategy == "fsdp"
-    strategy: Strategy = Sharded(ranks.world_size()) if cut else DDPStrategy(gradient_as_bucket_view=True)
-    return {
-        **options,
-        "devices": ranks.devices(),
-        "num_nodes": ranks.world_size() // ranks.devices(),
-        "strategy": strategy,
-    }
+        return {**options, "devices": 1 if hardware.accelerator == "cpu" else [ranks.local_rank()]}
+    strategy = DDPStrategy(gradient_as_bucket_view=True)
+    return {**options, "devices": hardware.devices, "num_nodes": hardware.nodes, "strategy": strategy}
 
 
 def prepare(parts: Parts, hardware: Hardware) -> Mapping[str, str]:
@@ -78,7 +71,6 @@ def quiet_lightning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pytorch_lightning")
         warnings.filterwarnings("ignore", module="lightning_fabric")
-        warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # on in-place operations, of which there are none
         try:
             yield
         except SystemExit as stop:

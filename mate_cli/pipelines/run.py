@@ -13,8 +13,6 @@ import torch
 
 from mate_cli.errors import Interrupted, MateError, known_cause
 from mate_cli.files.door import refusal
-from mate_cli.runs import ranks
-from mate_cli.runs.abort import leaving_on_abort
 from mate_cli.runs.record import Clock, RunFolder, RunRecord, now
 from mate_cli.runs.tracking import seconds_so_far
 from mate_cli.terminal.console import Console
@@ -55,25 +53,18 @@ def recorded(run: Run) -> Iterator[None]:
     """Keep the record true however the work ends, and close the loggers; what is refused leaves no folder."""
     record, refused = run.record, False
 
-    def leave(reason: str) -> None:
-        record.status, record.reason, record.finished = "failed", reason, now()
-        run.folder.write_record(record)
-
     try:
-        with copied_streams(run.transcript.write), leaving_on_abort(leave):
+        with copied_streams(run.transcript.write):
             yield
         record.status = "finished"
     except (Interrupted, KeyboardInterrupt) as error:
         record.status, record.reason = "interrupted", "stopped by the user or the scheduler"
         raise KeyboardInterrupt from error
     except BaseException as error:
-        known = ranks.cause(error)
-        told = known_cause(known) or refusal(known) or known  # Hydra wraps what a class refuses that it builds
+        told = known_cause(error) or refusal(error) or error  # Hydra wraps what a class refuses that it builds
         record.status, record.reason = "failed", f"{type(told).__name__}: {told}"[:500]
         refused = isinstance(told, MateError) and not run.folder.has_metrics()
-        if known is error:
-            raise
-        raise known from error
+        raise
     finally:
         record.finished, record.wall_seconds = now(), round(run.clock(), 1)
         record.peak_memory_mb = max(record.peak_memory_mb, peak_memory_mb())

@@ -16,6 +16,7 @@ from mate_cli.data.loading.batching import check_shares
 from mate_cli.errors import known_cause
 from mate_cli.files.plain import to_yaml
 from mate_cli.pipelines.assembly import assemble, load_best
+from mate_cli.pipelines.machine import filled_in
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
 from mate_cli.pipelines.summary import print_results, taken_table
@@ -60,6 +61,7 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
     system: System | None = instantiate(spec.system) if spec.system else None
     if system:
         system.check([stage.name for stage in spec.stages])
+    spec = replace(spec, stages=tuple(replace(stage, config=filled_in(stage.config)) for stage in spec.stages))
     run = Run.of(*begin(spec, folder))
     try:
         if run.record.status == "finished":

@@ -13,7 +13,6 @@ from mate_cli.data.loading.table_data_module import TableDataModule
 from mate_cli.lit_modules.lit_task import LitData, LitTask
 from mate_cli.lit_modules.optimization.from_torch import optimizer_recipe, schedule_recipe
 from mate_cli.lit_modules.optimization.recipe import Optimization
-from mate_cli.lit_modules.processes import load_whole
 from mate_cli.models.base.flops import encoder_flops
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import parameter_named
@@ -97,6 +96,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         interval = _validation_interval(cfg, data)
         trainer = build_trainer(run, cfg, schedule, interval, follow, task)
         run.record.device = device_name(trainer)
+        run.console.print(f"training on {run.record.device}, precision {trainer.precision}")
         run.folder.write_record(run.record)
         if done < schedule.total_batches:
             needed = step_memory(task, task.encoder, int(training.lengths.max()), cfg.hardware)
@@ -110,7 +110,7 @@ def _fit(run: Run, cfg: RunConfig, parts: Parts, checkpoint: Path | None, config
         elif checkpoint:
             with continuing(checkpoint, lambda: False):
                 state = read_state(checkpoint)
-                load_whole(task, state["state_dict"])
+                task.load_state_dict(state["state_dict"])
                 module.on_load_checkpoint(state)
     final = run.folder.place("checkpoints/final.safetensors")
     save_module(task, final)

@@ -18,6 +18,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     ValidationError,
+    model_validator,
 )
 
 from mate_cli.errors import ConfigError, RunError, known_cause
@@ -61,12 +62,27 @@ class Hardware(Section):
     accelerator: Literal["cpu", "gpu", "mps", "auto"]
     devices: PositiveInt = 1
     nodes: PositiveInt = 1
-    strategy: Literal["auto", "ddp", "fsdp"] = "auto"
     precision: Literal["32-true", "16-mixed", "bf16-mixed", "auto"]
     tf32: bool = False
     micro_batch: PositiveInt
     workers: NonNegativeInt | None
     threads: PositiveInt | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_strategy(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is to be read
+        """Runs of earlier versions name how their processes shared the weights, which is always the same now."""
+        return {name: values[name] for name in values if name != "strategy"} if isinstance(values, dict) else values
+
+    def find_accelerator(self) -> str:
+        """The kind of device that is meant: for `auto` the fastest that is here."""
+        import torch
+
+        if self.accelerator != "auto":
+            return self.accelerator
+        if torch.cuda.is_available():
+            return "gpu"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def _checked_name(name: str) -> str:

@@ -1,102 +1,242 @@
-"""Start the processes that train one run together, or find those that Slurm or torchrun has started."""
+"""Several processes that train one run: torch starts them on this machine; on several, Slurm or torchrun does."""
 
+import logging
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from torch.distributed.distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import rendezvous
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, SubprocessContext
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
-from mate_cli.errors import ConfigError, MateError
+from mate_cli import errors
+from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
-from mate_cli.runs.liveness import is_halted
+from mate_cli.runs.record import RunFolder
 
-ARRIVAL, TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
-"""A process waits so long for the others to start, and to answer: the first may have a large dataset to encode."""
-ENDING, HANGING, HALTED = 20.0, 30.0, 5.0
-"""Seconds that other processes get to end after the first, that the first gets to notice the end of another, and that
-one which is halted gets to go on when the run is to end."""
+TIMEOUT = timedelta(hours=2)
+"""A process waits so long for the answer of another: the first may have a large dataset to encode."""
+PATIENCE, ENDING, STOPPING = 15.0, 10, 120
+"""Seconds that processes get to end by themselves after one has failed, then to end when they are told to, and to save
+their states when the user or the scheduler stops the run."""
 INTERRUPTED = 130
-"""Exit code of a process that was asked to stop."""
-HERE = "127.0.0.1"
+"""Exit code of a process that was stopped."""
+LAUNCHER = "MATE_LAUNCHER"
+"""Variable with the number of the process that has started this one."""
+PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Variables of torchrun that say which process this is."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-Child = subprocess.Popen[bytes]
+def train_in_processes(folder: RunFolder, command: Sequence[str], hardware: Hardware) -> int:
+    """Let processes train the run of a folder, see `launch_processes`, and complete the records that they could not.
+
+    Raises:
+        MateError: as `launch_processes`; what torch tells of any other exception is in traceback.txt of the folder.
+    """
+    try:
+        code = launch_processes(command, hardware)
+    except MateError as error:
+        if isinstance(error.__cause__, ChildFailedError):
+            folder.write_text("traceback.txt", str(error.__cause__))
+        folder.complete_records("failed", f"{type(error).__name__}: {error}")
+        raise
+    if code == INTERRUPTED:
+        folder.complete_records("interrupted", "stopped by the user or the scheduler")
+    return code
+
+
+def launch_processes(command: Sequence[str], hardware: Hardware) -> int:
+    """Run a command in `hardware.devices` processes of this machine, and end all when one fails.
+
+    torch's elastic agent starts processes by the same means, but it changes words with `$` in them, asks the network
+    for the name of this machine, and leaves nobody the time to save a state.
+
+    Returns:
+        0 when all have finished, 130 when they were stopped.
+
+    Raises:
+        MateError: what the process that failed first has raised, or how it ended.
+    """
+    # The store is kept here: a port that a process is to open later may be somebody else's by then.
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+    shared = {"MASTER_ADDR": store.host, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    shared |= {"WORLD_SIZE": str(hardware.devices), "NODE_RANK": "0", LAUNCHER: str(os.getpid())}
+    places = {rank: {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(hardware.devices)}
+    words = dict.fromkeys(places, tuple(command[1:]))
+    with TemporaryDirectory(prefix="mate_") as logs, _signals_as_exceptions():
+        workers = SubprocessContext("mate", command[0], words, places, DefaultLogsSpecs(logs))
+        stopped = False
+        try:
+            workers.start()
+            failed = _wait(workers)
+            _end(workers, ENDING)
+        except SignalException:
+            stopped, failed = True, None
+            with suppress(SignalException):  # a second one ends them at once
+                _end(workers, STOPPING)
+        finally:
+            workers.close(signal.SIGKILL)
+        return _result(workers, failed, stopped)
 
 
 @contextmanager
-def together(hardware: Hardware) -> Iterator[None]:
-    """Be one of the `devices` x `nodes` processes of a run; the others are started unless someone else has.
+def _signals_as_exceptions() -> Iterator[None]:
+    """Let torch raise an exception on signals, but for a hang-up that is ignored, as below nohup; it logs nothing."""
+    before = {one: signal.getsignal(one) for one in SIGNALS}
+    taken = [one.name for one in SIGNALS if one != signal.SIGHUP or before[one] != signal.SIG_IGN]
+    os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = ",".join(taken)
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler or signal.SIG_DFL)
 
-    All but the first are silent, and end with it.
+
+def _wait(workers: SubprocessContext) -> int | None:
+    """Wait until all processes have ended, or for a while after one has failed; return which failed first."""
+    failed, until = None, float("inf")
+    while len(codes := _codes(workers)) < workers.nprocs and time.monotonic() < until:
+        failed = _first_failure(workers, codes) if failed is None else failed
+        if until == float("inf") and (failed is not None or any(codes.values())):
+            until = time.monotonic() + PATIENCE
+            _wake(workers)
+        time.sleep(0.1)
+    failed = _first_failure(workers, codes) if failed is None else failed
+    return next((rank for rank, code in codes.items() if code), None) if failed is None else failed
+
+
+def _codes(workers: SubprocessContext) -> dict[int, int]:
+    """The exit codes of the processes that have ended."""
+    codes = {rank: one.proc.poll() for rank, one in workers.subprocess_handlers.items()}
+    return {rank: code for rank, code in codes.items() if code is not None}
+
+
+def _first_failure(workers: SubprocessContext, codes: Mapping[int, int]) -> int | None:
+    """Find who was ended by a signal, else who left an error first: connections to it break for the others."""
+    files = {rank: Path(file) for rank, file in workers.error_files.items() if Path(file).exists()}
+    earliest = min(files, key=lambda rank: files[rank].stat().st_mtime_ns, default=None)
+    return next((rank for rank, code in codes.items() if code < 0 or code == INTERRUPTED), earliest)
+
+
+def _end(workers: SubprocessContext, seconds: int) -> None:
+    """Ask the processes that are left to end, and kill them when they do not."""
+    _wake(workers)
+    workers.close(signal.SIGTERM, timeout=seconds)
+
+
+def _wake(workers: SubprocessContext) -> None:
+    """Let processes that are halted go on, or else they would never hear that they are to end."""
+    for number in workers.pids().values():
+        with suppress(ProcessLookupError):
+            os.killpg(number, signal.SIGCONT)
+
+
+def _result(workers: SubprocessContext, failed: int | None, stopped: bool) -> int:
+    codes = _codes(workers)
+    if stopped and any(codes.values()):
+        failed = _first_failure(workers, {})
+        if failed is None or isinstance(_error(workers, failed, 0).__cause__, ChildFailedError):
+            return INTERRUPTED  # connections to a process that ends earlier break for the others
+    if failed is None:
+        return 0
+    if codes[failed] == INTERRUPTED:
+        return INTERRUPTED
+    raise _error(workers, failed, codes[failed])
+
+
+def _error(workers: SubprocessContext, rank: int, code: int) -> MateError:
+    """Tell how a process failed: by its own error, or by a signal; torch's report is the cause of what is not ours."""
+    failure = ProcessFailure(rank, workers.pids()[rank], code, workers.error_files[rank])
+    if isinstance(failure.message, dict):
+        how = str(failure.message["message"])
+        kind, _, text = how.partition(": ")
+        known = vars(errors).get(kind)
+        if isinstance(known, type) and issubclass(known, MateError):
+            return known(text)
+        how = f": {how}"
+    else:
+        how = f" was killed by {failure.signal_name()}" if code < 0 else f" ended with exit code {code}"
+    error = RunError(f"process {rank} of {workers.nprocs}{how}", remedy="Go on with resume=last")
+    error.__cause__ = ChildFailedError("mate", {rank: failure})
+    return error
+
+
+@contextmanager
+def join_processes(hardware: Hardware) -> Iterator[None]:
+    """Be one of the processes of a run where several were started; all but the first are silent.
 
     Raises:
-        ConfigError: the machine has not so many devices, or the processes that were started are too many or too few.
-        RunError: another process has failed.
+        MateError: what is raised inside; a launcher tells of it, if one has started this process.
     """
-    size = hardware.devices * hardware.nodes
-    check_devices(hardware)
-    place = started(os.environ)
-    check_started(size, place, hardware.nodes)
-    if size == 1 and hardware.strategy != "fsdp":
+    place = find_place(os.environ)
+    if not place:
         yield
         return
-    with _environment(), warnings.catch_warnings():
-        store, children = (_join(place), []) if place else _start(size)
-        if not hardware.threads:
-            torch.set_num_threads(max(1, torch.get_num_threads() // hardware.devices))
-        with (
-            ranks.speaking(store, hardware.devices),
-            _watching(children) if os.environ["RANK"] == "0" else _following(),
-        ):
-            _connect(hardware.accelerator, store)
+    os.environ.update(place)
+    launcher = int(os.environ.get(LAUNCHER, "0"))
+    if launcher:
+        threading.Thread(target=_end_with, args=(launcher,), daemon=True).start()
+    if not hardware.threads:
+        torch.set_num_threads(max(1, torch.get_num_threads() // hardware.devices))
+    try:
+        with nullcontext() if place["RANK"] == "0" else _silence():
+            _connect(hardware.accelerator)
             yield
             dist.barrier()
             dist.destroy_process_group()
+    except Exception as error:
+        ranks.record_failure(error)
+        if launcher:
+            raise SystemExit(MateError.exit_code) from None
+        if place["RANK"] != "0":
+            raise RunError(f"process {place['RANK']} of {place['WORLD_SIZE']}: {error}") from error
+        raise
 
 
-def check_devices(hardware: Hardware) -> None:
-    """Refuse more GPUs than there are, and what FSDP2 cannot do.
-
-    Raises:
-        ConfigError: with what there is.
-    """
-    if hardware.strategy == "fsdp" and hardware.precision == "16-mixed":
-        raise ConfigError("fsdp has no scaling of losses", where="hardware.precision", remedy="Use bf16-mixed, or ddp")
-    if hardware.devices == 1:
-        return
-    if hardware.accelerator == "mps":
-        raise ConfigError("there is one device of this kind", where="hardware.devices", remedy="Use 1")
-    if hardware.accelerator in ("gpu", "auto") and (seen := torch.cuda.device_count()) < hardware.devices:
-        remedy = f"Set hardware.devices={seen}" if seen else "Use hardware.accelerator=cpu"
-        raise ConfigError(
-            f"torch sees {seen} GPUs here, fewer than {hardware.devices}", where="hardware.devices", remedy=remedy
-        )
+def _end_with(launcher: int) -> None:
+    """Stop this process when the one that has started it is gone; a killed one can tell nobody."""
+    while os.getppid() == launcher:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(ENDING)
+    os._exit(MateError.exit_code)
 
 
-def started(environment: Mapping[str, str]) -> dict[str, str]:
-    """Which process this is, in the variables of torchrun; empty unless torchrun, Slurm or this module started it."""
-    if {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= set(environment):
-        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-        return {
-            **{name: environment[name] for name in names},
-            "NODE_RANK": environment.get("GROUP_RANK", environment.get("NODE_RANK", "0")),
-        }
+@contextmanager
+def _silence() -> Iterator[None]:
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _connect(accelerator: str) -> None:
+    cuda = accelerator != "cpu" and torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # What processes tell each other beside gradients goes through the CPU, and waits for no kernel.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", init_method="env://", timeout=TIMEOUT)
+
+
+def find_place(environment: Mapping[str, str]) -> dict[str, str]:
+    """Which process this is, in the variables of torchrun; empty where nobody has started several."""
+    if set(PLACE) <= set(environment):
+        node = environment.get("GROUP_RANK", environment.get("NODE_RANK", "0"))
+        return {**{name: environment[name] for name in PLACE}, "NODE_RANK": node}
     if int(environment.get("SLURM_STEP_NUM_TASKS", "1")) == 1:  # set by srun alone, not in a batch script
         return {}
-    nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", HERE))
+    nodes = environment.get("SLURM_STEP_NODELIST", environment.get("SLURM_NODELIST", "127.0.0.1"))
     # Every step of every job gets a port of its own, which all its processes can work out.
     port = 15000 + (7 * int(environment.get("SLURM_JOB_ID", "0")) + int(environment.get("SLURM_STEP_ID", "0"))) % 20000
     return {
@@ -109,169 +249,29 @@ def started(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def check_started(size: int, place: Mapping[str, str], nodes: int) -> None:
-    """Refuse to wait for processes that nobody has started.
+def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
+    """Refuse to wait for processes that nobody has started, and more of them than this machine has GPUs.
 
     Raises:
         ConfigError: naming both numbers.
     """
+    size, place = hardware.devices * hardware.nodes, find_place(environment)
     if place and int(place["WORLD_SIZE"]) != size:
         raise ConfigError(
             f"{place['WORLD_SIZE']} processes were started, but hardware.devices x hardware.nodes is {size}",
             where="hardware",
             remedy="Give srun (--nodes, --ntasks-per-node) or torchrun (--nnodes, --nproc-per-node) the same numbers",
         )
-    if nodes > 1 and not place:
-        raise ConfigError(
-            f"nobody has started processes on {nodes} nodes",
-            where="hardware.nodes",
-            remedy="Put srun in front, or use 1",
+    if hardware.nodes > 1 and not place:
+        problem = f"nobody has started processes on {hardware.nodes} nodes"
+        remedy = (
+            "Put srun in front (to submitit, give hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
         )
-
-
-def _join(place: Mapping[str, str]) -> Store:
-    os.environ.update(place)
-    store, _, _ = next(rendezvous("env://", timeout=ARRIVAL))
-    store.set_timeout(TIMEOUT)
-    return store
-
-
-def _start(size: int) -> tuple[Store, list[Child]]:
-    """Start this command again for every process but the first; `sys.argv` begins with a module file."""
-    store = dist.TCPStore(HERE, 0, size, is_master=True, wait_for_workers=False, timeout=TIMEOUT)  # type: ignore[attr-defined]
-    place = {"MASTER_ADDR": HERE, "MASTER_PORT": str(store.port), "WORLD_SIZE": str(size), "NODE_RANK": "0"}
-    os.environ.update({**place, "RANK": "0", "LOCAL_RANK": "0"})
-    children = []
-    for rank in map(str, range(1, size)):
-        own = {**os.environ, "RANK": rank, "LOCAL_RANK": rank}
-        children.append(
-            Child([sys.executable, *sys.argv], env=own, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        )
-    return store, children
-
-
-def _connect(accelerator: str, store: Store) -> None:
-    cuda = accelerator != "cpu" and torch.cuda.is_available()
-    if cuda:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # What processes tell each other beside gradients goes through the CPU, and waits for no kernel.
-    dist.init_process_group(
-        "cpu:gloo,cuda:nccl" if cuda else "gloo",
-        store=PrefixStore("group", store),
-        rank=int(os.environ["RANK"]),
-        world_size=int(os.environ["WORLD_SIZE"]),
-        timeout=TIMEOUT,
-    )
-
-
-@contextmanager
-def _watching(children: list[Child]) -> Iterator[None]:
-    """Be the first process: end with all others, and do not wait for ever for one that has died."""
-    over = threading.Event()
-    if children:
-        # A connection of its own, for this one is taken while it waits for a process.
-        own = dist.TCPStore(HERE, int(os.environ["MASTER_PORT"]), is_master=False)  # type: ignore[attr-defined]
-        threading.Thread(target=_watch, args=(children, own, over), daemon=True).start()
-    try:
-        with _ending_the_halted(children):
-            yield
-        _wait(children)
-    except KeyboardInterrupt:
-        _wait(children)
-        raise
-    finally:
-        over.set()
-        for child in children:
-            child.kill()
-            child.wait()
-
-
-@contextmanager
-def _ending_the_halted(children: list[Child]) -> Iterator[None]:
-    """End processes that are halted when a signal asks the run to end: the first would wait for them for ever.
-
-    Handlers of signals run when this process computes again, so that another thread is told of them by the system.
-    """
-    arrived, told = os.pipe()
-    os.set_blocking(told, False)
-    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-
-    def end() -> None:
-        while os.read(arrived, 1):
-            time.sleep(HALTED)
-            for child in children:
-                if child.poll() is None and is_halted(child.pid):
-                    child.kill()
-
-    threading.Thread(target=end, daemon=True).start()
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(told)
-
-
-def _wait(children: list[Child]) -> None:
-    until = time.monotonic() + ENDING
-    for child in children:
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(max(0.0, until - time.monotonic()))
-
-
-def _watch(children: list[Child], store: Store, over: threading.Event) -> None:
-    """Tell the main thread of a process that died, and end this one when it hangs all the same."""
-    died: float | None = None
-    while not over.wait(0.2):
-        codes = [child.poll() for child in children]
-        lost = next((rank for rank, code in enumerate(codes, 1) if code not in (None, 0, INTERRUPTED)), None)
-        if lost is None:
-            continue
-        if died is None:
-            died, reason = time.monotonic(), f"process {lost} of {len(codes) + 1} {ending(codes[lost - 1])}"
-            if not store.check([ranks.FAILED]):
-                store.set(ranks.FAILED, reason)
-        if time.monotonic() - died > HANGING and not store.check([ranks.NOTICED]):
-            print(f"error: {reason}. Go on with resume=last.", file=sys.stderr, flush=True)
-            for child in children:
-                child.kill()
-            os._exit(MateError.exit_code)
-
-
-def ending(code: int | None) -> str:
-    """How a process ended, in words."""
-    return f"was killed by {signal.Signals(-code).name}" if code and code < 0 else f"ended with exit code {code}"
-
-
-@contextmanager
-def _following() -> Iterator[None]:
-    """Be one of the other processes: silent, and gone when the one that started it is."""
-    threading.Thread(target=_outlive_no_parent, args=(os.getppid(),), daemon=True).start()
-    warnings.simplefilter("ignore")
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        try:
-            yield
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except MateError as error:
-            ranks.tell_failure(str(error))
-            raise SystemExit(error.exit_code) from None
-        except BaseException as error:
-            ranks.tell_failure(f"{type(error).__name__}: {error}")
-            raise
-
-
-def _outlive_no_parent(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
-@contextmanager
-def _environment() -> Iterator[None]:
-    """Leave the variables of this process as they were."""
-    saved = dict(os.environ)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(saved)
+        raise ConfigError(problem, where="hardware.nodes", remedy=remedy)
+    accelerator = hardware.find_accelerator()
+    if accelerator == "mps" and hardware.devices > 1:
+        raise ConfigError("there is one device of this kind", where="hardware.devices", remedy="Use 1")
+    if accelerator == "gpu" and hardware.devices > 1 and (seen := torch.cuda.device_count()) < hardware.devices:
+        remedy = f"Set hardware.devices={seen}" if seen else "Use hardware.accelerator=cpu"
+        problem = f"torch sees {seen} GPUs here, fewer than {hardware.devices}"
+        raise ConfigError(problem, where="hardware.devices", remedy=remedy)

@@ -49,20 +49,10 @@ def lives(process: str) -> bool:
     return _start(int(number)) == start
 
 
-def is_halted(number: int) -> bool:
-    """Tell whether a process of this machine is halted, so that it does nothing until it is told to go on."""
-    return _status(number)[:1] == ["T"]
-
-
 def _start(number: int) -> str:
     """When a process started, in ticks since the machine did; empty where the system does not tell."""
-    fields = _status(number)
-    return "" if fields[:1] in ([], ["Z"]) else fields[19]  # a zombie has ended and waits for its parent to notice
-
-
-def _status(number: int) -> list[str]:
-    """Read what the system says of a process, from its state on; nothing where it does not tell."""
     try:
-        return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
-        return []
+        return ""
+    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended and waits for its parent to notice

@@ -1,29 +1,20 @@
 """What the processes that train one run together tell each other; a run of one process is the plain case.
 
-The first process alone chooses the folder, writes and prints. All functions but `cause` must be called by all
-processes in the same order.
+The first process alone writes and prints. All processes must call these functions in the same order.
 """
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import Store
 
-from mate_cli.errors import MateError, RunError
+from mate_cli.errors import MateError, known_cause
+from mate_cli.files.door import refusal
 
 T = TypeVar("T")
-PATIENCE = 5.0
-"""Seconds in which the reason of another process reaches the first one after their connection broke."""
-FAILED = "failed"
-"""Key of the store under which the first reason stands."""
-NOTICED = "noticed"
-"""Key that is there once the first process has read it and ends by itself."""
-_store: Store | None = None
-_devices = 1
 
 
 def world_size() -> int:
@@ -36,14 +27,14 @@ def rank() -> int:
     return dist.get_rank() if world_size() > 1 else 0
 
 
+def local_rank() -> int:
+    """Which of those on this machine this is, from 0: the number of its GPU."""
+    return dist.get_node_local_rank() if world_size() > 1 else 0
+
+
 def is_first() -> bool:
     """Whether this is the process that writes and prints."""
     return rank() == 0
-
-
-def devices() -> int:
-    """How many of them this machine has."""
-    return _devices
 
 
 def from_first(make: Callable[[], T]) -> T:
@@ -58,6 +49,9 @@ def from_first(make: Callable[[], T]) -> T:
     try:
         if is_first():
             told = [make(), True]
+    except Exception as error:
+        record_failure(error)  # before the others end
+        raise
     finally:
         dist.broadcast_object_list(told, src=0, device=torch.device("cpu"))
     if not told[1]:
@@ -91,39 +85,10 @@ def anywhere(fact: bool) -> bool:
     return total([float(fact)])[0] > 0
 
 
-@contextmanager
-def speaking(store: Store, on_this_machine: int) -> Iterator[None]:
-    """Give processes a store in which one that fails leaves the reason."""
-    global _store, _devices
-    _store, _devices = store, on_this_machine
-    try:
-        yield
-    finally:
-        _store, _devices = None, 1
+def record_failure(error: BaseException) -> None:
+    """Leave why this process fails where torch's launcher looks for it; what it has left before stays."""
+    file = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if file and not Path(file).exists():
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
 
-
-def tell_failure(reason: str) -> None:
-    """Leave the reason why this process ends, unless the first one, which keeps the store, has ended too."""
-    try:
-        if _store is not None and not _store.check([FAILED]):
-            _store.set(FAILED, f"process {rank()} of {world_size()}: {reason}")
-    except dist.DistError:
-        return
-
-
-def cause(error: BaseException) -> BaseException:
-    """What an error in this process comes from: where another process has failed, connections break here."""
-    if (
-        world_size() == 1
-        or _store is None
-        or not isinstance(error, RuntimeError)
-        or isinstance(error, torch.OutOfMemoryError)
-    ):
-        return error
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        if _store.check([FAILED]):
-            _store.set(NOTICED, "")
-            return RunError(_store.get(FAILED).decode(), remedy="Go on with resume=last")
-        time.sleep(0.1)
-    return error
+        get_error_handler().record_exception(known_cause(error) or refusal(error) or error)

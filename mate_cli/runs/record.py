@@ -152,6 +152,15 @@ class RunFolder:
             for folder in self.path.parents[:3]:
                 folder.rmdir()
 
+    def complete_records(self, status: str, reason: str) -> None:
+        """Say in the record of this run, and of its stages, how it ended where its processes could not."""
+        for path in self.path.rglob("record.json"):
+            folder = RunFolder(path.parent)
+            record = folder.read_record()
+            if record.status != "finished":
+                record.status, record.reason, record.finished = status, reason[:500], now()
+                folder.write_record(record)
+
     def read_record(self) -> RunRecord:
         """Read record.json.
 

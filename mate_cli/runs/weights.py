@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from mate_cli.errors import CheckpointError, RunError
 from mate_cli.files.atomic import replacing
 from mate_cli.files.plain import open_file
-from mate_cli.lit_modules.processes import load_whole, whole
 from mate_cli.runs import ranks
 
 
@@ -27,12 +26,12 @@ def save_weights(state: Mapping[str, torch.Tensor], path: Path) -> None:
     Raises:
         RunError: the disk is full or the folder is read-only; what was there stays.
     """
-    weights = whole(state)
     if not ranks.is_first():
         return
     try:
         with replacing(path) as draft:
-            write_tensors({name: tensor.contiguous() for name, tensor in weights.items()}, draft)
+            weights = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+            write_tensors(weights, draft)
     except (OSError, SafetensorError) as error:
         raise RunError(
             f"weights cannot be written: {error}", where=str(path), remedy="Free space, then resume"
@@ -75,7 +74,7 @@ def load_module(module: torch.nn.Module, path: Path) -> None:
             pass
         weights = load_file(path)
         check_finite(weights, path)
-        load_whole(module, weights)
+        module.load_state_dict(weights)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"weights cannot be read: {error}", where=str(path), remedy="Train again") from error
     except RuntimeError as error:

@@ -8,9 +8,10 @@ from pretended_gpu import pretended_gpu
 
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.assembly import use_machine
-from mate_cli.pipelines.machine import device_of, fill_in
+from mate_cli.pipelines.machine import device_of, fill_in, filled_in
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.run import peak_memory_mb
+from mate_cli.runs.configuration import Hardware
 
 
 def profile(*words):
@@ -30,7 +31,6 @@ def test_auto_takes_bfloat16_where_the_card_has_it(card):
 def test_older_cards_get_half_precision_or_a_remedy(card):
     with pretended_gpu(card):
         assert fill_in(profile("hardware=auto")).precision == "16-mixed"
-        assert fill_in(profile("hardware=auto", "hardware.strategy=fsdp")).precision == "32-true"
         for words in (["hardware=gpu_bf16"], ["hardware=gpu", "hardware.precision=bf16-mixed"], ["hardware=ddp"]):
             with pytest.raises(ConfigError, match=rf"hardware.precision: {card} has no bfloat16.*16-mixed"):
                 placement(profile(*words), training=True)
@@ -48,6 +48,17 @@ def test_without_a_card_auto_is_the_cpu():
     assert fill_in(profile("hardware.precision=16-mixed"), moved=True).precision == "32-true"
 
 
+def test_on_a_cpu_auto_computes_what_the_profile_of_cpus_does():
+    auto, cpu = (fill_in(profile(f"hardware={name}")) for name in ("auto", "cpu"))
+    assert auto.model_copy(update={"tf32": cpu.tf32}) == cpu
+    assert filled_in(run_config(SMALL)).hardware == auto  # it is the default, and a run keeps what it found
+
+
+def test_a_run_that_names_a_strategy_is_read():
+    old = {**profile("hardware=cpu").model_dump(), "strategy": "auto"}
+    assert Hardware.model_validate(old) == profile("hardware=cpu")
+
+
 def test_tf32_is_a_key_of_the_profile():
     for words, expected in ((["hardware=gpu"], True), (["hardware=gpu", "hardware.tf32=false"], False), ([], False)):
         use_machine(profile(*words))
@@ -56,7 +67,7 @@ def test_tf32_is_a_key_of_the_profile():
     assert torch.get_float32_matmul_precision() == "highest"  # a CPU stays exact
 
 
-@pytest.mark.parametrize("name", ["gpu", "gpu_bf16", "ddp", "fsdp", "slurm"])
+@pytest.mark.parametrize("name", ["gpu", "gpu_bf16", "ddp", "slurm"])
 def test_cards_have_loading_processes(name):
     hardware = profile(f"hardware={name}")
     assert hardware.workers >= 2

@@ -70,17 +70,6 @@ def test_other_errors_pass():
     assert "hardware=cpu" in str(prediction_advice(1))
 
 
-def test_fsdp_divides_the_weights():
-    network = Mate("tiny", attention=Sdpa())
-    with pretended_gpu():
-        alone, shared = (
-            step_memory(network, network, 64, run_config([*SMALL, f"hardware={name}"]).hardware)
-            for name in ("ddp", "fsdp")
-        )
-    assert shared.weights == alone.weights // 2
-    assert shared.per_token == alone.per_token
-
-
 def test_the_precision_of_the_card_counts():
     network = Mate("tiny", attention=Sdpa())
     for words, half in ((["hardware=auto"], True), (["hardware=gpu"], False), (["hardware=gpu_bf16"], True)):

@@ -1,16 +1,22 @@
-"""Which process of several this is, and whether there are as many as the configuration says."""
+"""Processes that torch starts for a run: their places, and that all of them end, with one message, however one does."""
 
 from __future__ import annotations
 
-import subprocess
+import json
+import os
+import signal
 import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
-from mate_cli.errors import ConfigError
-from mate_cli.runs import ranks
-from mate_cli.runs.launch import check_devices, check_started, ending, started, together
+from mate_cli.errors import ConfigError, DataError, RunError
+from mate_cli.runs import launch, ranks
+from mate_cli.runs.configuration import Hardware
+from mate_cli.runs.launch import check_processes, find_place, join_processes, launch_processes, train_in_processes
+from mate_cli.runs.record import RunFolder, RunRecord
 
 SLURM = {
     "SLURM_JOB_ID": "4711",
@@ -32,26 +38,26 @@ TORCHRUN = {
 
 
 def hardware(**changes):
-    profile = {"accelerator": "cpu", "devices": 1, "nodes": 1, "strategy": "auto", "precision": "32-true", "threads": 1}
-    return OmegaConf.create({**profile, **changes})
+    profile = {"accelerator": "cpu", "precision": "32-true", "micro_batch": 2, "workers": 0, "threads": 1}
+    return Hardware(**{**profile, **changes})
 
 
 def test_slurm_says_which_process_this_is():
-    place = started(SLURM)
+    place = find_place(SLURM)
     assert (place["RANK"], place["LOCAL_RANK"], place["NODE_RANK"], place["WORLD_SIZE"]) == ("5", "1", "1", "8")
     assert place["MASTER_ADDR"] == "gpu07"
 
 
 def test_every_step_of_a_job_meets_at_a_place_of_its_own():
     others = [{**SLURM, "SLURM_PROCID": "0"}, {**SLURM, "SLURM_STEP_ID": "3"}, {**SLURM, "SLURM_JOB_ID": "4712"}]
-    ports = [started(one)["MASTER_PORT"] for one in (SLURM, *others)]
+    ports = [find_place(one)["MASTER_PORT"] for one in (SLURM, *others)]
     assert ports[0] == ports[1]
     assert len(set(ports)) == 3
     assert all(1024 < int(port) < 65536 for port in ports)
 
 
 def test_torchrun_comes_before_slurm():
-    place = started({**SLURM, **TORCHRUN})
+    place = find_place({**SLURM, **TORCHRUN})
     assert (place["RANK"], place["NODE_RANK"]) == ("3", "1")
 
 
@@ -60,17 +66,17 @@ def test_torchrun_comes_before_slurm():
 )
 def test_nobody_has_started_processes(environment):
     """Also in a batch script without srun, and in a step of one process, which may start others on its machine."""
-    assert started(environment) == {}
+    assert find_place(environment) == {}
 
 
 def test_processes_and_configuration_must_agree():
-    check_started(8, started(SLURM), nodes=2)
+    check_processes(hardware(devices=4, nodes=2), SLURM)
     with pytest.raises(
         ConfigError, match=r"8 processes were started, but hardware.devices x hardware.nodes is 2.*srun"
     ):
-        check_started(2, started(SLURM), nodes=1)
+        check_processes(hardware(devices=2), SLURM)
     with pytest.raises(ConfigError, match=r"nobody has started processes on 2 nodes\. Put srun in front"):
-        check_started(2, {}, nodes=2)
+        check_processes(hardware(accelerator="gpu", devices=64, nodes=2), {})
 
 
 @pytest.mark.parametrize(
@@ -78,45 +84,267 @@ def test_processes_and_configuration_must_agree():
     [
         ({"accelerator": "gpu", "devices": 64}, "hardware.devices: torch sees .* GPUs here, fewer than 64"),
         ({"accelerator": "mps", "devices": 2}, "hardware.devices: there is one device of this kind"),
-        ({"strategy": "fsdp", "precision": "16-mixed"}, "hardware.precision: fsdp has no scaling of losses"),
     ],
 )
-def test_what_a_machine_cannot_do_is_refused(changes, message):
+def test_devices_that_a_machine_lacks_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
-        check_devices(hardware(**changes))
+        check_processes(hardware(**changes), {})
 
 
 def test_one_process_is_alone_and_speaks_to_nobody():
-    with together(hardware(nodes=1)):
-        assert (ranks.world_size(), ranks.rank(), ranks.devices(), ranks.is_first()) == (1, 0, 1, True)
+    with join_processes(hardware()):
+        assert (ranks.world_size(), ranks.rank(), ranks.local_rank(), ranks.is_first()) == (1, 0, 0, True)
         assert ranks.from_first(lambda: "chosen") == ranks.first_then_all(lambda: "chosen") == "chosen"
         assert ranks.total([1.5, 2]) == [1.5, 2]
         assert ranks.anywhere(True)
-        error = RuntimeError("ours")
-        assert ranks.cause(error) is error
 
 
-def test_words_for_the_end_of_a_process():
-    assert ending(-9) == "was killed by SIGKILL"
-    assert ending(1) == "ended with exit code 1"
+WORKER = """
+import json, os, signal, sys, time
+rank, folder = int(os.environ["RANK"]), sys.argv[1]
+open(f"{folder}/{rank}.pid", "w").write(str(os.getpid()))
+
+def fail(kind, text):
+    told = {"message": {"message": f"{kind}: {text}", "extraInfo": {"py_callstack": "in line 7", "timestamp": "0"}}}
+    json.dump(told, open(os.environ["TORCHELASTIC_ERROR_FILE"], "w"))
+    note("failed")
+    sys.exit(2)
+
+def note(name):
+    open(f"{folder}/{name}", "w").close()
+
+def wait_for(name):
+    while not os.path.exists(f"{folder}/{name}"):
+        time.sleep(0.01)
+
+def stop(*_):
+    sys.exit(130)
+
+def wait(seconds=60):
+    time.sleep(seconds)
+
+signal.signal(signal.SIGTERM, stop)
+"""
+"""A worker that loads nothing; what it does with an error is what `record_failure` does."""
 
 
-NEVER_JOINED = """
-import sys
-from omegaconf import OmegaConf
-from mate_cli.runs import launch
+def command(folder: Path, *bodies: str) -> list[str]:
+    """What each process runs, by rank."""
+    choices = "".join(f"if rank == {rank}:\n    {body}\n" for rank, body in enumerate(bodies))
+    return [sys.executable, "-c", WORKER + choices, str(folder)]
 
-sys.argv, launch.HANGING = ["/no/such/file.py"], 0.5
-with launch.together(OmegaConf.create({PROFILE})):
-    print("joined")
+
+def alive(folder: Path) -> list[int]:
+    numbers = [int(file.read_text()) for file in folder.glob("*.pid")]
+    return [number for number in numbers if Path(f"/proc/{number}").exists()]
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr(launch, "PATIENCE", 0.5)
+    monkeypatch.setattr(launch, "ENDING", 1)
+
+
+@pytest.fixture
+def later(tmp_path):
+    """Do something once both workers are at work."""
+    threads = []
+
+    def start(do):
+        def wait_and_do():
+            until = time.monotonic() + 30
+            while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(0.5)  # until they have set their handlers
+            do(*(int((tmp_path / f"{rank}.pid").read_text()) for rank in (0, 1)))
+
+        threads.append(threading.Thread(target=wait_and_do))
+        threads[-1].start()
+
+    yield start
+    for thread in threads:
+        thread.join()
+
+
+def test_all_processes_finish_with_words_as_they_are(tmp_path):
+    words = [*command(tmp_path, "wait(0.3)"), "$$ ${local_rank} a b"]
+    words[2] += "\nopen(f'{folder}/{rank}.txt', 'w').write(sys.argv[2])"
+    assert launch_processes(words, hardware(devices=2)) == 0
+    assert [(tmp_path / f"{rank}.txt").read_text() for rank in (0, 1)] == [words[-1]] * 2
+
+
+FAILURES = {
+    "the first fails": (["fail('DataError', 'it is gone.')", "wait()"], DataError, "it is gone."),
+    "the second fails": (["wait()", "fail('DataError', 'it is gone.')"], DataError, "it is gone."),
+    "an exception": (
+        ["wait()", "fail('ValueError', 'of shapes')"],
+        RunError,
+        "process 1 of 2: ValueError: of shapes. Go on with resume=last.",
+    ),
+    "the first one counts": (
+        ["wait_for('failed'); fail('RuntimeError', 'connection reset')", "fail('ValueError', 'of shapes')"],
+        RunError,
+        "process 1 of 2: ValueError: of shapes. Go on with resume=last.",
+    ),
+    "killed": (
+        [
+            "wait_for('dying'); wait(0.2); fail('RuntimeError', 'connection reset')",
+            "note('dying'); os.kill(os.getpid(), 9)",
+        ],
+        RunError,
+        "process 1 of 2 was killed by SIGKILL. Go on with resume=last.",
+    ),
+    "aborted": (
+        ["os.abort()", "wait()"],
+        RunError,
+        "process 0 of 2 was killed by SIGABRT. Go on with resume=last.",
+    ),
+    "quietly": (["wait()", "sys.exit(7)"], RunError, "process 1 of 2 ended with exit code 7. Go on with resume=last."),
+    "halted": (
+        ["os.kill(os.getpid(), signal.SIGSTOP); wait()", "wait(0.5); fail('DataError', 'it is gone.')"],
+        DataError,
+        "it is gone.",
+    ),
+    "deaf": (
+        ["signal.signal(signal.SIGTERM, signal.SIG_IGN); wait()", "wait(0.5); fail('DataError', 'it is gone.')"],
+        DataError,
+        "it is gone.",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_when_one_fails_all_end_and_its_error_is_told(tmp_path, kind):
+    bodies, error, message = FAILURES[kind]
+    with pytest.raises(error) as raised:
+        launch_processes(command(tmp_path, *bodies), hardware(devices=2))
+    assert str(raised.value) == message
+    assert alive(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", launch.SIGNALS)
+def test_a_signal_ends_all_as_interrupted(tmp_path, later, number):
+    before = [signal.getsignal(one) for one in launch.SIGNALS]
+    later(lambda *_: os.kill(os.getpid(), number))
+    assert launch_processes(command(tmp_path, "wait()", "wait()"), hardware(devices=2)) == 130
+    assert alive(tmp_path) == []
+    assert [signal.getsignal(one) for one in launch.SIGNALS] == before
+
+
+@pytest.mark.parametrize("halted", [0, 1])
+def test_a_halted_process_is_woken_to_end(tmp_path, later, halted):
+    def halt_and_stop(*workers):
+        os.kill(workers[halted], signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    later(halt_and_stop)
+    start = time.monotonic()
+    assert launch_processes(command(tmp_path, "wait()", "wait()"), hardware(devices=2)) == 130
+    assert time.monotonic() - start < 30
+    assert alive(tmp_path) == []
+
+
+def test_a_second_signal_ends_processes_that_are_deaf(tmp_path, later):
+    def stop_twice(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN); wait()"
+    later(stop_twice)
+    assert launch_processes(command(tmp_path, deaf, "wait()"), hardware(devices=2)) == 130
+    assert alive(tmp_path) == []
+
+
+def test_a_state_that_cannot_be_saved_is_told(tmp_path, later):
+    saving = "signal.signal(signal.SIGTERM, lambda *_: fail('RunError', 'the disk is full.')); wait()"
+    later(lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(RunError, match=r"^the disk is full\.$"):
+        launch_processes(command(tmp_path, saving, "wait()"), hardware(devices=2))
+
+
+def test_one_process_that_is_told_to_stop_stops_all(tmp_path, later):
+    later(lambda first, second: os.kill(second, signal.SIGTERM))
+    assert launch_processes(command(tmp_path, "wait()", "wait()"), hardware(devices=2)) == 130
+    assert alive(tmp_path) == []
+
+
+def record(folder: Path, status: str = "running") -> RunFolder:
+    made = RunFolder(folder)
+    names = dict.fromkeys(("experiment", "dataset", "model", "attention", "init", "task"), "x")
+    made.write_record(RunRecord("train", overrides=[], seed=1, status=status, **names))
+    return made
+
+
+def read(folder: RunFolder) -> tuple[str, str | None]:
+    found = json.loads((folder.path / "record.json").read_text())
+    return found["status"], found["reason"]
+
+
+def test_records_that_processes_could_not_complete_are_completed(tmp_path):
+    run, stage, done = record(tmp_path), record(tmp_path / "reader"), record(tmp_path / "ranker", "finished")
+    with pytest.raises(RunError):
+        train_in_processes(run, command(tmp_path, "wait()", "os.kill(os.getpid(), 9)"), hardware(devices=2))
+    reason = "RunError: process 1 of 2 was killed by SIGKILL. Go on with resume=last."
+    assert read(run) == read(stage) == ("failed", reason)
+    assert read(done) == ("finished", None)
+    with pytest.raises(RunError):
+        train_in_processes(run, command(tmp_path, "wait()", "fail('ValueError', 'bad')"), hardware(devices=2))
+    assert "in line 7" in (tmp_path / "traceback.txt").read_text()
+
+
+def test_an_interrupted_run_says_so(tmp_path, later):
+    run = record(tmp_path)
+    later(lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    assert train_in_processes(run, command(tmp_path, "wait()", "wait()"), hardware(devices=2)) == 130
+    assert read(run) == ("interrupted", "stopped by the user or the scheduler")
+
+
+JOINED = """
+import os, sys, time
+from mate_cli.errors import DataError
+from mate_cli.runs import ranks
+from mate_cli.runs.configuration import Hardware
+from mate_cli.runs.launch import join_processes
+
+with join_processes(Hardware.model_validate_json(sys.argv[1])):
+    open(f"{sys.argv[2]}/{ranks.rank()}.pid", "w").write(str(os.getpid()))
+    print("rank", ranks.rank(), ranks.local_rank(), ranks.total([1.0 + ranks.rank()]), flush=True)
+    BODY
 """
 
 
+def joined(folder: Path, body: str) -> list[str]:
+    """What each process of a group runs."""
+    return [sys.executable, "-c", JOINED.replace("BODY", body), hardware(devices=2).model_dump_json(), str(folder)]
+
+
 @pytest.mark.long
-def test_a_process_that_never_joins_is_not_waited_for():
-    profile = str(OmegaConf.to_container(hardware(devices=2)))
-    command = [sys.executable, "-c", NEVER_JOINED.replace("{PROFILE}", profile)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2
-    assert "error: process 1 of 2 ended with exit code 2. Go on with resume=last." in done.stderr
-    assert "joined" not in done.stdout
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if ranks.rank(): raise DataError('it is gone')\n    ranks.total([1.0])",
+        "ranks.from_first(lambda: (_ for _ in ()).throw(DataError('it is gone')))",
+    ],
+)
+def test_processes_find_each_other_and_tell_who_started_them_of_errors(tmp_path, body, capfd):
+    with pytest.raises(DataError, match=r"^it is gone\.$"):
+        launch_processes(joined(tmp_path, body), hardware(devices=2))
+    assert tuple(capfd.readouterr()) == ("rank 0 0 [3.0]\n", "")
+
+
+@pytest.mark.long
+def test_processes_end_when_the_one_that_started_them_is_killed(tmp_path):
+    front = os.fork()
+    if front == 0:
+        launch_processes(joined(tmp_path, "time.sleep(600)"), hardware(devices=2))
+        os._exit(0)
+    while len(list(tmp_path.glob("*.pid"))) < 2:
+        assert os.waitpid(front, os.WNOHANG) == (0, 0)
+        time.sleep(0.1)
+    os.kill(front, signal.SIGKILL)
+    os.waitpid(front, 0)
+    until = time.monotonic() + 30
+    while alive(tmp_path) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert alive(tmp_path) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,16 +58,36 @@ def run_folder(path: Path, trust: Sequence[str] = ()) -> int:
     return execute(load_spec(folder.path / "config.yaml", trust), folder, trust)
 
 
-def execute(spec: RunSpec, folder: RunFolder, trust: Sequence[str]) -> int:
-    """Train a run in its folder; further processes are `mate run` of the same folder."""
-    import sys
+def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> int:
+    """Train a run here, or let processes of this machine do so, each of which is `mate run` of its folder.
 
-    from mate_cli.runs.launch import together
+    Args:
+        spec: what is trained.
+        folder: of the run; None for one that is to be made.
+        trust: modules of the user's own that it is made of.
 
-    main = Path(__file__).resolve().parents[2] / "__main__.py"
-    sys.argv = [str(main), "run", str(folder.path), *([f"trust=[{','.join(trust)}]"] if trust else [])]
-    with together(spec.last.config.hardware):
-        from mate_cli.pipelines.stages import train_spec
+    Returns:
+        The exit code.
 
-        train_spec(spec, folder)
+    Raises:
+        MateError: something the user can mend.
+    """
+    from mate_cli.pipelines.run_spec import prepare_run
+    from mate_cli.runs import ranks
+    from mate_cli.runs.launch import check_processes, find_place, join_processes, train_in_processes
+    from mate_cli.runs.lock import release
+
+    hardware = spec.last.config.hardware
+    check_processes(hardware, os.environ)
+    if hardware.devices > 1 and not find_place(os.environ):
+        folder = folder or prepare_run(spec)[0]
+        release(folder.path)  # for the process that writes
+        options = [f"trust=[{','.join(trust)}]"] if trust else []
+        return train_in_processes(
+            folder, [sys.executable, "-m", "mate_cli", "run", str(folder.path), *options], hardware
+        )
+    from mate_cli.pipelines.stages import train_spec
+
+    with join_processes(hardware):
+        train_spec(spec, folder or ranks.from_first(lambda: prepare_run(spec)[0]))
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mate_cli.cli.app import hydra_entry
-from mate_cli.cli.flags import DRY, split_flags
+from mate_cli.cli.flags import DRY, PRINT_SCRIPT, split_flags
 from mate_cli.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CONFIG = "train"
 MODES = {"--run", "--multirun", "--cfg", "--info", "--shell-completion"}
 """Flags of which Hydra takes one."""
-OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY}
+OURS = {"--run", "--multirun", "--cfg", "--resolve", "--package", "--config-dir", DRY, PRINT_SCRIPT}
 """Flags that are answered here; Hydra answers those that only ask something."""
 NOT_OURS = ("--config-name", "--config-path", "--experimental-rerun")
 """Flags that ask for other configurations than those of stages."""
@@ -42,6 +42,12 @@ def run_words(words: Sequence[str]) -> int:
     if set(flags) - OURS or len(set(flags) & MODES) > 1:
         hydra_entry(CONFIG, print)()
         return 0
+    if PRINT_SCRIPT in flags:
+        from mate_cli.cli.sweeps.submission import printing_script
+        from mate_cli.cli.sweeps.sweep import run_sweep
+
+        with printing_script(overrides):
+            return run_sweep(overrides)
     if "--multirun" in flags:
         from mate_cli.cli.sweeps.sweep import run_sweep
 
@@ -72,11 +78,9 @@ def start(spec: RunSpec) -> None:
     """
     from mate_cli.cli.commands.run import execute
     from mate_cli.cli.config.check import check
-    from mate_cli.pipelines.run_spec import prepare_run
 
     check(spec)
-    folder, _ = prepare_run(spec)
-    execute(spec, folder, spec.own_modules())
+    execute(spec, None, spec.own_modules())
 
 
 def describe(spec: RunSpec) -> str:

@@ -9,7 +9,7 @@ from mate_cli.cli.config_dir import choices, chosen, extended, extended_choice, 
 
 FLAGS = ("--help", "--version", "--cfg", "--info", "--hydra-help")
 """What every command takes; `mate train` also the next ones."""
-OF_TRAIN = ("--multirun", "--config-dir", "--dry")
+OF_TRAIN = ("--multirun", "--config-dir", "--dry", "--print-script")
 RUNS = ("run", "resume", "runs", "show")
 """Keys whose value is a run folder; so is `stages.NAME.run`."""
 NEWEST = 20

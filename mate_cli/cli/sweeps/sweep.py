@@ -27,6 +27,7 @@ from mate_cli.cli.config.override import Override, texts
 from mate_cli.cli.sweeps.jobs import run_job, spec_file
 from mate_cli.cli.sweeps.stopping import MARK, Stopping
 from mate_cli.errors import ConfigError, MateError
+from mate_cli.files.plain import load_json
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override as HydraOverride
@@ -158,6 +159,7 @@ def run_sweep(words: Sequence[str]) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
+    from mate_cli.cli.sweeps.submission import no_slurm, quiet_controllers
     from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
 
     typed = [Override.parse(word) for word in words]
@@ -166,7 +168,7 @@ def run_sweep(words: Sequence[str]) -> int:
     jobs, problem = None, None
     try:
         # Jobs share what the first composer has composed; the second one composes the sweep itself.
-        with composer(), composer(hydra_settings), Stopping(lambda: job_files(jobs)):
+        with composer(), composer(hydra_settings), Stopping(lambda: job_files(jobs)), quiet_controllers():
             hydra = GlobalHydra.instance().hydra
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
@@ -177,16 +179,18 @@ def run_sweep(words: Sequence[str]) -> int:
         remove_unbegun(jobs)
         raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
-        if not job_files(jobs):
-            raise
+        if not job_files(jobs) or no_slurm(error):
+            remove_unbegun(jobs)
+            raise (no_slurm(error) or error) from None
         problem = f"the launcher stopped early: {type(error).__name__}: {error}".splitlines()[0]
     finally:
         files = job_files(jobs)
         mistake = common_mistake(files)
         if files and not mistake:
             print_summary(files, problem)
+        if mistake or not files:
+            remove_unbegun(jobs)
     if mistake:
-        remove_unbegun(jobs)
         raise MateError(mistake)
     return 0 if all_well(files) and not problem else 1
 
@@ -251,12 +255,12 @@ def job_files(jobs: Path | None) -> list[Path]:
 
 def remove_unbegun(jobs: Path | None) -> None:
     """Remove what a sweep that began no job has written, and the folders that are empty without it."""
-    if jobs is None:
+    if jobs is None or any(load_json(file).get("folder") for file in job_files(jobs)):
         return
     for file in (*jobs.glob("*.json"), *jobs.glob("*.yaml"), jobs / MARK):
         file.unlink(missing_ok=True)
-    with suppress(OSError):  # a folder of the user's holds other things
-        for folder in (jobs, *jobs.parents[:2]):
+    for folder in (jobs, *jobs.parents[:2]):
+        with suppress(OSError):  # a folder of the user's holds other things
             folder.rmdir()
 
 

@@ -32,7 +32,6 @@ class TrainingMemory:
         half: activations are in 16 bits (bf16-mixed, 16-mixed), the stream between layers and the weights in 32.
         copies: attention keeps copies of what it is given, see `COPIED`.
         checkpointing: only the states between layers are kept, and one layer at a time is computed again.
-        shards: processes among which weights, gradients and moments are divided.
     """
 
     layers: tuple[EncoderSize, ...]
@@ -41,12 +40,11 @@ class TrainingMemory:
     half: bool = True
     copies: bool = False
     checkpointing: bool = False
-    shards: int = 1
 
     @property
     def weights(self) -> int:
         """Bytes of weights, gradients and moments; with those of autocast's copies in 16 bits."""
-        return self.parameters * (FULL + OPTIMIZER + HALF * self.half) // self.shards
+        return self.parameters * (FULL + OPTIMIZER + HALF * self.half)
 
     def layer(self, size: EncoderSize) -> int:
         """Bytes per token that the backward pass of one layer needs: 38 x D in 16 bits where I is 4 x D.

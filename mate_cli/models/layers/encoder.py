@@ -115,11 +115,7 @@ def _join_projections(module: nn.Module, state: dict[str, Tensor], prefix: str, 
     for leaf in ("weight", "bias"):
         names = [f"{prefix}{name}.{leaf}" for name in PROJECTIONS]
         if all(name in state for name in names):
-            joined, own = torch.cat([state.pop(name) for name in names]), module.get_parameter(f"projections.{leaf}")
-            redistribute = getattr(joined, "redistribute", None)  # of a tensor of which each process holds a shard
-            if redistribute and hasattr(own, "placements"):
-                joined = redistribute(placements=own.placements)
-            state[f"{prefix}projections.{leaf}"] = joined
+            state[f"{prefix}projections.{leaf}"] = torch.cat([state.pop(name) for name in names])
 
 
 def parameter_named(name: str) -> str:

@@ -93,7 +93,7 @@ def _record(name: str, data: Mapping[str, Any], splits: Sequence[str], parts: Pa
         seed=config.seed,
     )
     record.parameters = sum(parameter.numel() for parameter in parts.task.parameters())
-    record.device = config.hardware.accelerator
+    record.device = config.hardware.find_accelerator()
     record.facts = {**parts.data.facts}
     return record
 

@@ -1,6 +1,7 @@
 """The last state of a run, to continue from, and its best weights."""
 
 import signal
+import time
 from contextlib import nullcontext
 from types import FrameType
 from typing import Any
@@ -14,6 +15,8 @@ from mate_cli.runs import ranks
 from mate_cli.runs.record import RunFolder
 from mate_cli.runs.weights import save_weights
 
+TWICE = 2.0
+"""Seconds in which a second signal to one of several processes is the first: of the scheduler, and who started it."""
 FROM_THE_BEGINNING = "Move it away to train this run from the beginning"
 
 
@@ -38,6 +41,7 @@ class Checkpoints(pl.callbacks.Checkpoint):
         self.best_step = -1
         self.stopped = self._is_best = False
         self.signal: int | None = None
+        self._told = 0.0
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs to know."""
@@ -87,8 +91,10 @@ class Checkpoints(pl.callbacks.Checkpoint):
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
-            raise Interrupted
-        self.signal = number
+            if ranks.world_size() == 1 or time.monotonic() - self._told > TWICE:
+                raise Interrupted
+            return
+        self.signal, self._told = number, time.monotonic()
         print("\nStopping at the next optimizer step; once more to stop now, at the last saved one.", flush=True)
 
     def on_train_batch_end(

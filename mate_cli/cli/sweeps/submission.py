@@ -1,0 +1,75 @@
+"""Jobs that submitit starts: on Slurm, whose batch script can be shown without one, and on this machine."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from mate_cli.errors import ConfigError
+
+LAUNCHER = "hydra/launcher=submitit_slurm"
+
+
+def no_slurm(error: Exception) -> ConfigError | None:
+    """The error of a machine without Slurm, where submitit's own comes of that."""
+    if not isinstance(error, RuntimeError) or "srun" not in str(error):
+        return None
+    remedy = "Type it where sbatch and srun are, as on a login node; --print-script shows what would be submitted"
+    return ConfigError("there is no Slurm on this machine", where=LAUNCHER, remedy=remedy)
+
+
+@contextmanager
+def printing_script(words: Sequence[str]) -> Iterator[None]:
+    """Print the batch script of a sweep in place of submitting its jobs, and end.
+
+    Raises:
+        ConfigError: the words choose another launcher.
+        SystemExit: once the script is printed.
+    """
+    if LAUNCHER not in words:
+        raise ConfigError("shows what is submitted to Slurm", where="--print-script", remedy=f"Add {LAUNCHER}")
+    try:
+        from submitit import AutoExecutor, SlurmExecutor
+    except ImportError:  # Hydra knows no such launcher then
+        yield
+        return
+
+    def show(executor: AutoExecutor, _: object, jobs: Sequence[object], *__: object) -> None:
+        slurm = executor._executor
+        assert isinstance(slurm, SlurmExecutor)
+        slurm.parameters |= {"map_count": len(jobs)} if len(jobs) > 1 else {}
+        print(slurm._make_submission_file_text(slurm._submitit_command_str, ""))
+        raise SystemExit(0)
+
+    with (
+        patch.object(SlurmExecutor, "affinity", classmethod(lambda _: 1)),  # or else it looks for srun
+        patch.object(AutoExecutor, "map_array", show),
+    ):
+        yield
+
+
+@contextmanager
+def quiet_controllers() -> Iterator[None]:
+    """Let processes of `submitit_local` that watch over jobs not hear Ctrl-C, on which they print tracebacks.
+
+    They end with their jobs, which the process of the sweep tells to.
+    """
+    try:
+        from submitit.local import local
+    except ImportError:
+        yield
+        return
+    start_controller = local.start_controller
+
+    def start_quietly(*args: Any, **kwargs: Any) -> object:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is started inherits it
+        try:
+            return start_controller(*args, **kwargs)
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    with patch.object(local, "start_controller", start_quietly):
+        yield

@@ -1,0 +1,42 @@
+"""Sweeps as jobs of Slurm, prepared on a machine that has neither Slurm nor a GPU."""
+
+import pytest
+
+from mate_cli.cli.app import main
+
+pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
+SWEEP = ["train", "experiment=quickstart_cells", "logger=none", "hardware=slurm", "seed=1,2"]
+SLURM = ["hydra/launcher=submitit_slurm", "hydra.launcher.partition=gpu"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no srun
+
+
+@pytest.mark.parametrize("multirun", [["-m"], []])
+def test_the_batch_script_is_printed(tmp_path, capsys, multirun):
+    nodes = ["hydra.launcher.nodes=2", "hydra.launcher.tasks_per_node=4", "hydra.launcher.gpus_per_node=4"]
+    assert main([*SWEEP, *multirun, *SLURM, *nodes, "--print-script"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "#!/bin/bash"
+    asked = ("array=0-1%2", "nodes=2", "ntasks-per-node=4", "gpus-per-node=4", "partition=gpu")
+    assert {f"#SBATCH --{one}" for one in asked} <= set(lines)
+    assert any(line.startswith("srun ") for line in lines)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_sweep_without_slurm_is_refused_at_once(tmp_path, capsys):
+    assert main([*SWEEP, "-m", *SLURM]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error: hydra/launcher=submitit_slurm: there is no Slurm on this machine.")
+    assert said.err.count("\n") == 1
+    assert list(tmp_path.rglob("multirun.yaml")) == []
+
+
+def test_another_launcher_has_no_script(capsys):
+    assert main([*SWEEP, "--print-script"]) == 2
+    assert "--print-script: shows what is submitted to Slurm. Add hydra/launcher=submitit_slurm." in (
+        capsys.readouterr().err
+    )
