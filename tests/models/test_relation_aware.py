@@ -179,3 +179,17 @@ def test_predictions_become_sql_and_scores(encodings):
     assert scores["exact_set_match"] == pytest.approx(3 / 5)
     assert scores["column_and_sketch_error"] == pytest.approx(2 / 5)
     assert own.lack(replace(known["0"], actions=None)) == "a query that the grammar cannot make"
+
+
+@pytest.mark.parametrize("scheme", ["standard", "dt_fixup"])
+def test_without_new_layers_the_output_is_what_the_encoder_says(encodings, scheme):
+    model = network(replace(EXTRA, layers=0, scheme=scheme)).eval()
+    batch = batch_of(encodings)
+    output = model(batch)
+    assert output.states.shape == (*output.batch.node_kinds.shape, 16)
+    assert not [name for name, _ in model.named_parameters() if name.startswith("extra.")]
+    assert model.extra.prepare(model, [batch], lambda measure: measure()) == {}
+    words, names = model.extra_inputs(batch)
+    assert len(words) + len(names) == int((output.batch.node_kinds > 0).sum())
+    is_word = output.batch.node_kinds == WORD
+    torch.testing.assert_close(output.states[is_word], model.word_map(words))

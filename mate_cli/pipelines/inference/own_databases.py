@@ -18,6 +18,7 @@ from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_da
 from mate_cli.sql.example import SchemaExample, schema_example, schema_table
 from mate_cli.sql.schema import Schema, read_schemas
 from mate_cli.sql.tree import PLACEHOLDER
+from mate_cli.sql.values import with_values
 from mate_cli.sql.write import sql_literal
 from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.asked import read_questions
@@ -111,6 +112,9 @@ def _answer(
 ) -> list[TableQuestion]:
     parts, task = model.parts, model.parts.task
     task.runnable = True
+    if getattr(parts.serializer, "values", False) and is_database(path):
+        known = with_values(examples[0].schema, path)
+        examples = [replace(example, schema=known) for example in examples]
     task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     with TemporaryDirectory() as folder:  # other people's questions are nothing to keep
         loader = parts.data.loader_of(list(examples), "questions", Path(folder))
