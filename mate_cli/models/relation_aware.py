@@ -77,6 +77,7 @@ class RelationAware(TableEncoder):
         self.kept = FrozenFeatures(cache / "features") if frozen and cache else None
         for module in (self.embeddings, self.encoder):
             module.requires_grad_(not frozen)
+        self.train()  # what is frozen is asked from the first batch on: Lightning leaves modes as they are
 
     @property
     def states_size(self) -> int:

@@ -121,6 +121,16 @@ def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path)
     assert len(list(tmp_path.rglob("*.npy"))) == 2 * len(encodings)
 
 
+def test_what_is_frozen_has_no_dropout_before_anybody_sets_a_mode(encodings):
+    """A run that is resumed, or whose scheme measures nothing, goes on in the mode that the network is built in."""
+    model = network(frozen=True, attention_dropout=0.5)
+    assert model.training
+    assert not [name for name, module in model.encoder.named_modules() if module.training]
+    assert not model.embeddings.training
+    batch = batch_of(encodings)
+    torch.testing.assert_close(model.token_states(batch), model.eval().token_states(batch), rtol=0, atol=0)
+
+
 def test_encodings_without_nodes_are_refused(encodings):
     with pytest.raises(ConfigError, match="have no nodes"):
         network()(replace(batch_of(encodings), node_kinds=None))
