@@ -114,6 +114,7 @@ class Plans:
 
     def __init__(self, patterns: Iterable[AttentionPattern], batch: TableBatch, device: str | None = None) -> None:
         self.derived: dict[Hashable, object] = dict(batch.prepared)
+        self._batch = batch
         chosen = dict.fromkeys(patterns)
         self._plans = {pattern: AttentionPlan(pattern, batch, self.derived, device) for pattern in chosen}
 
@@ -123,4 +124,5 @@ class Plans:
     @property
     def packing(self) -> Packing:
         """Where the real tokens of the batch lie."""
-        return next(iter(self._plans.values())).packing
+        found = next(iter(self._plans.values()), None)
+        return find_packing(self._batch) if found is None else found.packing

@@ -5,6 +5,8 @@ squared norm of that gradient, as far as eta is small. By theorem 3.1 of the pap
 layers are scaled as there. The theorem is of matrices alone: biases as PyTorch draws them, which the released code
 keeps, are not scaled, and give every scheme a share that grows with the depth (`biases`).
 
+The condition of theorem 3.2, which bounds each layer by itself, is measured of the same layers, see `layer_bound`.
+
 Source: Xu et al., "Optimizing Deeper Transformers on Small Datasets", ACL 2021, section 3.2.
 """
 
@@ -21,8 +23,10 @@ from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.attention.patterns.full import Full
 from mate_cli.attention.plan import Plans
 from mate_cli.models.base.sizes import EncoderSize
+from mate_cli.models.initialization.layer_bound import layer_bound
 from mate_cli.models.layers.encoder import LayerSpec, Norm
 from mate_cli.models.layers.extra import Extra, ExtraLayers
+from mate_cli.models.layers.relation_attention import RelationAttention
 from mate_cli.terminal.console import Console
 from mate_cli.tokenization.layout import TableBatch
 
@@ -36,6 +40,13 @@ VARIANTS: Mapping[str, tuple[str, Norm | None]] = {
     "dt_fixup": ("dt_fixup", None),
 }
 """Scheme and norm of each; without a norm and a scheme matrices stay as Xavier draws them."""
+TITLES = {
+    "change": "Change of the output by one step of SGD, over its rate",
+    "bound": "Theorem 3.2: N times the left side of its condition, about 1 where it holds",
+}
+"""What is measured, in the order shown."""
+RELATIONS = 33
+"""Kinds of relations; those of text to SQL are as many."""
 
 
 class Stack(nn.Module):
@@ -43,16 +54,22 @@ class Stack(nn.Module):
 
     Args:
         inputs: what they are given, [T, D].
+        batch: of the same T tokens.
         biases: keep and train them, and the gains of norms; else biases are zero, and matrices alone take a step.
     """
 
     def __init__(
-        self, extra: Extra, inputs: Tensor, spec: Callable[[EncoderSize], LayerSpec], *, biases: bool = False
+        self,
+        extra: Extra,
+        inputs: Tensor,
+        spec: Callable[[EncoderSize], LayerSpec],
+        batch: TableBatch,
+        *,
+        biases: bool = False,
     ) -> None:
         super().__init__()
-        self.inputs = inputs
+        self.inputs, self.batch = inputs, batch
         self.layers = ExtraLayers(extra, inputs.shape[1], spec).double()
-        self.batch = _batch(len(inputs))
         for name, parameter in self.layers.named_parameters():
             parameter.requires_grad_(biases or parameter.dim() > 1)
             if name.endswith("bias") and not biases:
@@ -74,6 +91,10 @@ class Stack(nn.Module):
         (self(self.batch) * direction).sum().backward()
         return sum(float(p.grad.square().sum()) for p in self.parameters() if p.grad is not None)
 
+    def bound(self) -> float:
+        """How far the condition of theorem 3.2 is met, see `layer_bound`."""
+        return layer_bound(self, self.layers.encoder.layers, lambda: self(self.batch))
+
 
 @dataclass(kw_only=True)
 class DepthBenchmark:
@@ -88,21 +109,33 @@ class DepthBenchmark:
     mu: PositiveFloat = 12.4
     draws: PositiveInt = 2
     biases: bool = False
+    relations: bool = False
     seed: Annotated[int, Field(ge=0)] = 1
 
     def __iter__(self) -> Iterator[dict[str, float]]:
-        """Yield the change of each variant, depth by depth; print them all at the end."""
-        found: dict[str, list[float]] = {}
+        """Yield the change and the bound of each variant, depth by depth; print them all at the end."""
+        found: dict[str, dict[str, list[float]]] = {measure: {} for measure in TITLES}
         for name in self.variants:
-            found[name] = [self.change(name, layers) for layers in self.layers]
-            yield {f"depth/{name}/{n}/change": value for n, value in zip(self.layers, found[name], strict=True)}
-        Console().print(self._table(found))
+            measured = [(self.change(name, layers), self.bound(name, layers)) for layers in self.layers]
+            for measure, values in zip(TITLES, zip(*measured, strict=True), strict=True):
+                found[measure][name] = list(values)
+                yield {f"depth/{name}/{n}/{measure}": value for n, value in zip(self.layers, values, strict=True)}
+        for measure, title in TITLES.items():
+            Console().print(self._table(title, found[measure]))
 
     def change(self, name: str, layers: int) -> float:
         """The change of the output by one step over its rate; the geometric mean over draws."""
-        drawn = (self.stack(name, layers, self.seed + draw) for draw in range(self.draws))
-        changes = [stack.change(direction) for stack, direction in drawn]
-        return float(torch.tensor(changes, dtype=torch.float64).log().mean().exp())
+        return self._mean(stack.change(direction) for stack, direction in self._drawn(name, layers))
+
+    def bound(self, name: str, layers: int) -> float:
+        """How far the condition of theorem 3.2 is met, about 1 where it is; the geometric mean over draws."""
+        return self._mean(stack.bound() for stack, _ in self._drawn(name, layers))
+
+    def _drawn(self, name: str, layers: int) -> Iterator[tuple[Stack, Tensor]]:
+        return (self.stack(name, layers, self.seed + draw) for draw in range(self.draws))
+
+    def _mean(self, values: Iterable[float]) -> float:
+        return float(torch.tensor(list(values), dtype=torch.float64).log().mean().exp())
 
     def stack(self, name: str, layers: int, seed: int) -> tuple[Stack, Tensor]:
         """Layers as a variant begins with them, and a direction of their output of length 1, [T, D]."""
@@ -121,11 +154,14 @@ class DepthBenchmark:
             attention_dropout=0.0,
         )
         inputs *= self.mu / inputs.norm(dim=-1).max()
-        stack = Stack(extra, inputs, lambda size: LayerSpec(Full(size.num_heads), Sdpa()), biases=self.biases)
+        stack = Stack(extra, inputs, self._spec, _batch(self.tokens), biases=self.biases)
         return stack, direction / direction.norm()
 
-    def _table(self, found: Mapping[str, Sequence[float]]) -> Table:
-        table = Table(title="Change of the output by one step of SGD, over its rate", title_justify="left")
+    def _spec(self, size: EncoderSize) -> LayerSpec:
+        return LayerSpec(Full(size.num_heads), RelationAttention(size, RELATIONS) if self.relations else Sdpa())
+
+    def _table(self, title: str, found: Mapping[str, Sequence[float]]) -> Table:
+        table = Table(title=title, title_justify="left")
         table.add_column("layers")
         for layers in self.layers:
             table.add_column(str(layers), justify="right")
@@ -136,6 +172,8 @@ class DepthBenchmark:
 
 
 def _batch(tokens: int) -> TableBatch:
-    """One example of so many tokens, of which nothing else matters."""
+    """One example of so many tokens, each of which has all kinds of relations to others; nothing else matters."""
     zero = torch.zeros(1, tokens, dtype=torch.int64)
-    return TableBatch(*(zero,) * 8, position_ids=zero, attention_mask=zero + 1)
+    places = torch.arange(tokens)
+    kinds = (places[:, None] * tokens + places)[None] % RELATIONS
+    return TableBatch(*(zero,) * 8, position_ids=zero, attention_mask=zero + 1, relations=kinds)

@@ -73,6 +73,7 @@ class RelationAware(TableEncoder):
         self.kept: FrozenFeatures | None = None
         for module in (self.embeddings, self.encoder):
             module.requires_grad_(not frozen)
+        self.train()  # what is frozen is asked from the first batch on: Lightning leaves modes as they are
 
     def use_cache(self, folder: Path) -> None:
         """Keep the states of inputs whose queries are known, where nothing is learnt below them."""

@@ -57,6 +57,7 @@ class Schema:
         primary_keys: numbers of columns.
         foreign_keys: pairs of columns, each referring to the second.
         notes: what of the database is not in it, as plain sentences.
+        values: texts that each column holds, in the order of columns; empty where nobody has looked.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Schema:
     primary_keys: tuple[int, ...] = ()
     foreign_keys: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
+    values: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def expanded(

@@ -84,3 +84,12 @@ def test_state_goes_on_exactly():
 
     whole, resumed = run(6)[0], run(3, run(3))[0]
     assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
+def test_a_warm_up_rises_in_a_straight_line_and_then_the_power_of_what_is_left_counts():
+    optimizer = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1.0)
+    (rate,) = PowerSchedule(warmup=0.1).build(optimizer, 100).lr_lambdas
+    assert [rate(step) for step in range(10)] == pytest.approx([(step + 1) / 11 for step in range(10)])
+    assert [rate(step) for step in (10, 54, 99)] == pytest.approx([(89 / 90) ** 0.5, 0.5**0.5, 0.0])
+    (plain,) = PowerSchedule().build(optimizer, 100).lr_lambdas
+    assert [plain(step) for step in (0, 49, 99)] == pytest.approx([0.99**0.5, 0.5**0.5, 0.0])

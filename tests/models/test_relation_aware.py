@@ -123,6 +123,16 @@ def test_what_is_frozen_is_computed_once_and_learns_nothing(encodings, tmp_path)
     assert len(list(tmp_path.rglob("*.npy"))) == 2 * len(encodings)
 
 
+def test_what_is_frozen_has_no_dropout_before_anybody_sets_a_mode(encodings):
+    """A run that is resumed, or whose scheme measures nothing, goes on in the mode that the network is built in."""
+    model = network(frozen=True, attention_dropout=0.5)
+    assert model.training
+    assert not [name for name, module in model.encoder.named_modules() if module.training]
+    assert not model.embeddings.training
+    batch = batch_of(encodings)
+    torch.testing.assert_close(model.token_states(batch), model.eval().token_states(batch), rtol=0, atol=0)
+
+
 def test_encodings_without_nodes_are_refused(encodings):
     with pytest.raises(ConfigError, match="have no nodes"):
         network()(replace(batch_of(encodings), node_kinds=None))
@@ -181,3 +191,17 @@ def test_predictions_become_sql_and_scores(encodings):
     assert scores["exact_set_match"] == pytest.approx(3 / 5)
     assert scores["column_and_sketch_error"] == pytest.approx(2 / 5)
     assert own.lack(replace(known["0"], actions=None)) == "a query that the grammar cannot make"
+
+
+@pytest.mark.parametrize("scheme", ["standard", "dt_fixup"])
+def test_without_new_layers_the_output_is_what_the_encoder_says(encodings, scheme):
+    model = network(replace(EXTRA, layers=0, scheme=scheme)).eval()
+    batch = batch_of(encodings)
+    output = model(batch)
+    assert output.states.shape == (*output.batch.node_kinds.shape, 16)
+    assert not [name for name, _ in model.named_parameters() if name.startswith("extra.")]
+    assert model.extra.prepare(model, [batch], lambda measure: measure()) == {}
+    words, names = model.extra_inputs(batch)
+    assert len(words) + len(names) == int((output.batch.node_kinds > 0).sum())
+    is_word = output.batch.node_kinds == WORD
+    torch.testing.assert_close(output.states[is_word], model.word_map(words))

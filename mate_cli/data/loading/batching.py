@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -89,7 +90,7 @@ def check_shares(batch_size: int, ranks: int) -> None:
         )
 
 
-class LengthGroupedBatches(Sampler[list[int]]):
+class LengthGroupedBatches(Sampler[list[Any]]):
     """Micro-batches of similar length in an order that depends on the seed and the position alone.
 
     The whole run is one pass: epochs are permutations laid end to end, so that no batch is ever smaller than
@@ -105,7 +106,7 @@ class LengthGroupedBatches(Sampler[list[int]]):
     def __len__(self) -> int:
         return self.schedule.total_batches
 
-    def __iter__(self) -> Iterator[list[int]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         """Yield example indices, one list per micro-batch, beginning at `start`."""
         ranks = self.schedule.ranks
         per_window = WINDOW * self.schedule.accumulate
@@ -114,20 +115,32 @@ class LengthGroupedBatches(Sampler[list[int]]):
             batches = self._window(window)[self.rank :: ranks]
             yield from batches[max(self.start - first, 0) : len(self) - first]
 
-    def _window(self, window: int) -> list[list[int]]:
+    def _window(self, window: int) -> list[list[Any]]:
         size = WINDOW * self.schedule.batch_size
-        chosen = self._stream(window * size, (window + 1) * size)
-        by_length = chosen[np.argsort(self.lengths[chosen], kind="stable")]
+        first = window * size
+        chosen = self._stream(first, first + size)
+        by_length = np.argsort(self.lengths[chosen], kind="stable")
         drawn = np.random.default_rng((self.seed, 1, window)).permutation(size // self.schedule.micro_batch)
         steps = np.sort(drawn.reshape(WINDOW, -1))
         # Up in length and down again: processes that take turns get a step's long and short ones alike.
         half = steps.shape[1] // 2
         order = np.hstack([steps[:, :half], steps[:, half:][:, ::-1]]).ravel()
-        return [batch.tolist() for batch in by_length.reshape(len(order), -1)[order]]
+        return [self._batch(chosen[drawn], first + drawn) for drawn in by_length.reshape(len(order), -1)[order]]
+
+    def _batch(self, examples: np.ndarray, places: np.ndarray) -> list[Any]:
+        """Examples of a micro-batch, which have these places in the endless sequence of epochs."""
+        return examples.tolist()
 
     def _stream(self, begin: int, end: int) -> np.ndarray:
         """Examples begin..end of the endless sequence of shuffled epochs."""
         return endless(len(self.lengths), begin, end, (self.seed, 0))
+
+
+class PlacedBatches(LengthGroupedBatches):
+    """The same micro-batches, of pairs: an example, and its place in the endless sequence of epochs."""
+
+    def _batch(self, examples: np.ndarray, places: np.ndarray) -> list[Any]:
+        return list(zip(examples.tolist(), places.tolist(), strict=True))
 
 
 def endless(count: int, begin: int, end: int, seed: Sequence[int]) -> np.ndarray:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from torch.utils.data import DataLoader, Dataset
 
-from mate_cli.data.loading.batching import LengthGroupedBatches, Schedule
+from mate_cli.data.loading.batching import LengthGroupedBatches, PlacedBatches, Schedule
 from mate_cli.data.loading.collate import collate
 from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
-from mate_cli.tokenization.serializers.serializer import Serializer
+from mate_cli.tokenization.serializers.serializer import Augmentation, Serializer
 
 if TYPE_CHECKING:
     from mate_cli.data.loading.cache import EncodedSplit
@@ -128,6 +128,21 @@ class Batches(Dataset[TableBatch]):
         return self.loading.batch([self.encodings[index] for index in indices])
 
 
+class AugmentedBatches(Batches):
+    """Encodings indexed by lists of draws, each changed by chance that follows from the seed and the draw's place."""
+
+    def __init__(self, encodings: EncodedSplit, loading: Loading, change: Augmentation) -> None:
+        super().__init__(encodings, loading)
+        self.change = change
+
+    def __getitem__(self, draws: list[tuple[int, int]]) -> TableBatch:  # type: ignore[override]
+        """Change, collate and prepare the encodings that were drawn: pairs of their index and the draw's place."""
+        seed = self.loading.seed
+        return self.loading.batch(
+            [self.change(self.encodings[index], np.random.default_rng((seed, 5, place))) for index, place in draws]
+        )
+
+
 class TableDataModule:
     """Encode the splits of a dataset once and serve them in batches of similar length.
 
@@ -236,6 +251,9 @@ class TableDataModule:
         """The whole run as one pass, or the rest of it."""
         encodings, own = self.encodings("train", training=True), self.loading
         lengths, first = encodings.lengths.tolist(), self._first_batch
+        if change := self.serializer.augmentation:
+            placed = PlacedBatches(lengths, self.schedule, own.seed, own.rank, first)
+            return self._batches(AugmentedBatches(encodings, own, change), placed)
         order = LengthGroupedBatches(lengths, self.schedule, own.seed, own.rank, first)
         return self._batches(Batches(encodings, own), order)
 

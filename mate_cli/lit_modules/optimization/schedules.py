@@ -57,24 +57,35 @@ class BertLinear:
 
 
 class PowerSchedule:
-    """Multiply the learning rate by (1 - t/T)^power in step t of T, from 1, and by no less than a floor.
+    """Raise the learning rate to its peak, then multiply it by (1 - t/T)^power in step t of T, from 1.
+
+    It is never less than a floor after the warm-up.
 
     Args:
         power: 0.5 for the square root, 1 for a straight line.
+        floor: the least share of the peak.
+        warmup: the share of all steps that warms up; T are those that follow.
 
-    Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix C.5, and the released code.
+    Source: Xu et al. 2021, "Optimizing Deeper Transformers on Small Datasets", appendix C.5, and the released code,
+    without a warm-up; Wang et al. 2020 (RAT-SQL), the released code, for the warm-up.
     """
 
     def __init__(
-        self, power: Annotated[float, Field(gt=0)] = 0.5, floor: Annotated[float, Field(ge=0, le=1)] = 0.0
+        self,
+        power: Annotated[float, Field(gt=0)] = 0.5,
+        floor: Annotated[float, Field(ge=0, le=1)] = 0.0,
+        warmup: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> None:
-        self.power, self.floor = power, floor
+        self.power, self.floor, self.warmup = power, floor, warmup
 
     def build(self, optimizer: torch.optim.Optimizer, total_steps: int) -> torch.optim.lr_scheduler.LRScheduler:
         """Return the schedule, to be advanced once per optimizer step."""
+        rising = int(total_steps * self.warmup)
 
         def factor(done: int) -> float:
-            left = max(0.0, 1 - (done + 1) / total_steps)
+            if done < rising:
+                return (done + 1) / (rising + 1)
+            left = max(0.0, 1 - (done + 1 - rising) / max(1, total_steps - rising))
             return max(self.floor, float(left**self.power))
 
         return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)

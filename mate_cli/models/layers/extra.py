@@ -23,7 +23,7 @@ class Extra:
     """How many layers are added, how large they are and what they begin with.
 
     Args:
-        layers: N.
+        layers: N; 0 for none at all, but the dropout and the map to their width.
         width: of their states; None for that of what they are given.
         heads: of each.
         inner: width of the feed-forward layers.
@@ -40,7 +40,7 @@ class Extra:
     The sizes are those of the paper's ReClor, appendix D.
     """
 
-    layers: Annotated[int, Field(gt=0)] = 4
+    layers: Annotated[int, Field(ge=0)] = 4
     width: Annotated[int, Field(gt=0)] | None = None
     heads: Annotated[int, Field(gt=0)] = 8
     inner: Annotated[int, Field(gt=0)] = 2048
@@ -98,7 +98,7 @@ class ExtraLayers(nn.Module):
         self.into: nn.Module = _map(given, width)
         built = (spec(self.size).build(self.size, options) for _ in range(extra.layers))
         self.encoder = Encoder(built, gradient_checkpointing=gradient_checkpointing)
-        self.LayerNorm: nn.Module = nn.Identity() if norm == "none" else nn.LayerNorm(width)
+        self.LayerNorm: nn.Module = nn.LayerNorm(width) if extra.layers and norm != "none" else nn.Identity()
         self.back: nn.Module = _map(width, returned or width)
         draw(self)
 
@@ -119,6 +119,8 @@ class ExtraLayers(nn.Module):
     ) -> Mapping[str, str]:
         """Let the scheme change the layers in place by what the training split says; return what was done, in words."""
         scheme, layers = scheme_named(self.extra.scheme), self.encoder.layers
+        if not layers:
+            return {}
         measured = agree(lambda: scheme.measure(network, layers, batches))
         done = scheme.apply(layers, measured)
         return {self.extra.scheme: done} if done else {}

@@ -16,6 +16,7 @@ from mate_cli.pipelines.inference.opened import Model
 from mate_cli.sql.database import Blob, Rows, UnrunnableQueryError, Value, is_database, run_query
 from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.tree import PLACEHOLDER
+from mate_cli.sql.values import with_values
 from mate_cli.sql.write import sql_literal
 from mate_cli.tables.answered import Session, TableQuestion
 from mate_cli.tables.table import Cell, Table
@@ -56,6 +57,9 @@ def _answer(
     parts = model.parts
     task: Any = parts.task  # one that answers with SQL
     task.runnable = True
+    if getattr(parts.serializer, "values", False) and is_database(path):
+        known = with_values(examples[0].schema, path)
+        examples = [replace(example, schema=known) for example in examples]
     task.runs = (lambda example, sql: _runs(sql, path)) if execution_guided and is_database(path) else None
     encodings = EncodedExamples(examples, parts.serializer)
     found = predict(task, parts.data.loader_encoded(encodings), model.config)

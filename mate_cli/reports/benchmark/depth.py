@@ -9,7 +9,7 @@ from mate_cli.reports.plots.style import save_figure
 from mate_cli.reports.runs.load import LoadedRun
 
 DEPTH = "depth"
-"""What the names of its figures begin with: depth/<variant>/<layers>/change."""
+"""What the names of its figures begin with: depth/<variant>/<layers>/change, or bound."""
 
 
 def depth_changes(run: LoadedRun) -> dict[str, list[tuple[int, float]]]:
@@ -17,7 +17,7 @@ def depth_changes(run: LoadedRun) -> dict[str, list[tuple[int, float]]]:
     found: dict[str, list[tuple[int, float]]] = {}
     for name, value in run.metrics.items():
         kind, *rest = name.split("/")
-        if kind == DEPTH and len(rest) == 3 and rest[1].isdigit():
+        if kind == DEPTH and len(rest) == 3 and rest[1].isdigit() and rest[2] == "change":
             found.setdefault(rest[0], []).append((int(rest[1]), value))
     return {name: sorted(points) for name, points in found.items()}
 

@@ -24,6 +24,8 @@ class Published:
         metrics: its figures as fractions, under the full names that runs use, such as `dev/em/table`.
         source: where the figures were read.
         errors: what is printed behind ± of some of them, likewise.
+        best: of the runs behind some of them, likewise.
+        examples_per_second: of training, on the machine of the paper; None where it is not printed.
     """
 
     label: str
@@ -31,6 +33,8 @@ class Published:
     metrics: Mapping[str, float]
     source: str
     errors: Mapping[str, float] = field(default_factory=dict)
+    best: Mapping[str, float] = field(default_factory=dict)
+    examples_per_second: float | None = None
 
 
 @cache
@@ -48,11 +52,13 @@ def published_row(row: Mapping[str, Any], sources: Mapping[str, str]) -> Publish
     """Returns one entry of a file, its percent turned into fractions and its sources joined."""
     parts = list(parts_of(row))
     source = "; ".join(sources[part["source"]] for part in parts)
-    metrics, errors = (fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES)
-    return Published(row["label"], row["model"], metrics, source, errors)
+    figures = {key: fractions({n: v for part in parts for n, v in part.get(key, {}).items()}) for key in FIGURES}
+    return Published(
+        row["label"], row["model"], source=source, examples_per_second=row.get("examples_per_second"), **figures
+    )
 
 
-FIGURES = ("metrics", "errors")
+FIGURES = ("metrics", "errors", "best")
 """What an entry has figures under."""
 
 

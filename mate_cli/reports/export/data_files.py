@@ -10,6 +10,7 @@ from typing import Any
 
 from mate_cli.files.plain import to_json
 from mate_cli.reports.compare.grouping import FIELDS, Configuration
+from mate_cli.reports.compare.published import FIGURES
 from mate_cli.reports.compare.report import Report, reason_text
 from mate_cli.reports.runs.load import LoadedRun
 from mate_cli.terminal.streams import printable
@@ -33,9 +34,7 @@ def report_json(report: Report) -> str:
         "statistic": report.statistic,
         "configurations": [configuration_entry(group) for group in report.groups],
         "comparisons": [asdict(comparison) for comparison in report.comparisons],
-        "published": [
-            vars(row) | {"metrics": dict(row.metrics), "errors": dict(row.errors)} for row in report.published
-        ],
+        "published": [vars(row) | {key: dict(getattr(row, key)) for key in FIGURES} for row in report.published],
         "significance": report.significance and asdict(report.significance),
         "runs": [run_entry(run, report) for run in report.runs],
         "notes": report.notes,

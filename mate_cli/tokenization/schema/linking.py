@@ -1,8 +1,9 @@
 """Which words of a question name which tables and columns of a schema.
 
 Source: Xu et al. 2021 (DT-Fixup), `rat_schema_linker.py` of the released code, which goes back to IRNet. Words are
-compared by their stems (Porter) where the code compares lemmas of WordNet; what it links through cells of the database,
-ConceptNet and synonyms of WordNet is left out.
+compared by their stems (Porter) where the code compares lemmas of WordNet; what it links through ConceptNet and
+synonyms of WordNet is left out. Values are linked as by Wang et al. 2020 (RAT-SQL): a word of the question is a whole
+word of a text that a column holds.
 """
 
 from __future__ import annotations
@@ -79,6 +80,29 @@ class NameLinker:
                 if len(part) >= _SHORTEST and part in text and part not in _SAY_NOTHING:
                     _mark(found[start:end, name], PARTIAL)
         return furthest
+
+
+class ValueLinker:
+    """Finds words of questions among the values of columns.
+
+    Args:
+        values: the texts that each column holds.
+    """
+
+    def __init__(self, values: Iterable[Iterable[str]]) -> None:
+        self._columns: dict[str, list[int]] = defaultdict(list)
+        for column, texts in enumerate(values):
+            for word in {word.lower() for text in texts for word in question_words(text)}:
+                if len(word) >= _SHORTEST and word not in _SAY_NOTHING:
+                    self._columns[word].append(column)
+            self._count = column + 1
+
+    def links(self, words: Sequence[str]) -> np.ndarray:
+        """Which column holds which word, Bool [words, columns]."""
+        found = np.zeros((len(words), self._count), bool)
+        for place, word in enumerate(words):
+            found[place, self._columns.get(word.lower(), [])] = True
+        return found
 
 
 def _mark(links: np.ndarray, kind: int) -> None:

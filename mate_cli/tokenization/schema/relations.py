@@ -1,7 +1,7 @@
 """How the words of a question, the columns and the tables of a schema relate: 33 kinds.
 
-Source: Xu et al. 2021 (DT-Fixup), `data/rat.py` of the released code, which numbers them so. Links of words through
-cells of the database are "exact" there.
+Source: Xu et al. 2021 (DT-Fixup), `data/rat.py` of the released code, which numbers them so. A word that a column
+holds, and that is neither its name nor a part of it, names it too, as there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mate_cli.sql.schema import Schema
-from mate_cli.tokenization.schema.linking import EXACT, NO_LINK, PARTIAL, NameLinker
+from mate_cli.tokenization.schema.linking import EXACT, NO_LINK, PARTIAL, NameLinker, ValueLinker
 
 RELATIONS = (
     "column: itself",
@@ -54,10 +54,15 @@ _OFFSET[[EXACT, PARTIAL, NO_LINK]] = 0, 1, 2
 
 
 class SchemaRelations:
-    """All that is known of a schema before a question is asked."""
+    """All that is known of a schema before a question is asked.
 
-    def __init__(self, schema: Schema) -> None:
-        self._columns, self._tables = len(schema.columns), len(schema.tables)
+    Args:
+        values: words are linked to the columns that hold them, where the schema has values.
+    """
+
+    def __init__(self, schema: Schema, *, values: bool = False) -> None:
+        self._columns = len(schema.columns)
+        self._values = ValueLinker(schema.values) if values and schema.values else None
         self._linkers = [NameLinker(item.name for item in items) for items in (schema.columns, schema.tables)]
         self._own = _schema_relations(schema)
 
@@ -68,7 +73,10 @@ class SchemaRelations:
         distance = np.arange(count)[None] - np.arange(count)[:, None]
         relations[:count, :count] = _WORD_DISTANCE + distance.clip(-2, 2)
         relations[count:, count:] = self._own
-        columns, tables = (_OFFSET[linker.links(words)] for linker in self._linkers)
+        found, named = (linker.links(words) for linker in self._linkers)
+        if self._values:
+            found[(found == NO_LINK) & self._values.links(words)] = EXACT
+        columns, tables = _OFFSET[found], _OFFSET[named]
         first_table = count + self._columns
         relations[:count, count:first_table] = _WORD_COLUMN + columns
         relations[count:first_table, :count] = _COLUMN_WORD + columns.T

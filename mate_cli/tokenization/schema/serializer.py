@@ -6,7 +6,7 @@ Source: Xu et al. 2021 (DT-Fixup), appendix C, and the released code.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any
 
@@ -18,10 +18,10 @@ from mate_cli.sql.example import SchemaExample
 from mate_cli.sql.grammar import PRODUCTIONS, TYPES
 from mate_cli.sql.schema import Schema
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.layout import COLUMN, TABLE, WORD, TableEncoding, TokenArrays
+from mate_cli.tokenization.layout import ARRAYS, COLUMN, TABLE, WORD, TableEncoding, TokenArrays
 from mate_cli.tokenization.schema.linking import question_words
 from mate_cli.tokenization.schema.relations import SchemaRelations
-from mate_cli.tokenization.serializers.serializer import MAX_LINES, EncodingFailure, Label, Serializer
+from mate_cli.tokenization.serializers.serializer import MAX_LINES, Augmentation, EncodingFailure, Label, Serializer
 
 NONE = -1
 """Where there is no parent, no production, no column."""
@@ -37,12 +37,21 @@ class SchemaSerializer(Serializer):
 
     Args:
         max_nodes: with more, or with too many tokens, there is no encoding.
+        shuffle: tables and columns stand in a random order whenever they are learnt from.
+        values: words of the question are linked to columns that hold them, where the values of a schema are known.
     """
 
     max_nodes: Annotated[int, Field(gt=0, le=MAX_LINES)] = MAX_LINES
+    shuffle: bool = False
+    values: bool = False
 
     def __post_init__(self) -> None:
         self._pieces: dict[str, np.ndarray] = {}
+
+    @property
+    def augmentation(self) -> Augmentation | None:
+        """Random order of tables and columns, if it is wanted."""
+        return shuffle_names if self.shuffle else None
 
     @classmethod
     def marks(cls, options: Mapping[str, Any]) -> Label:
@@ -52,7 +61,7 @@ class SchemaSerializer(Serializer):
     def encode(self, examples: Sequence[TableExample]) -> list[TableEncoding | EncodingFailure]:
         """Encode examples; the result has their order and number."""
         schemas = {id(example.schema): example.schema for example in examples if isinstance(example, SchemaExample)}
-        known = {key: SchemaRelations(schema) for key, schema in schemas.items()}
+        known = {key: SchemaRelations(schema, values=self.values) for key, schema in schemas.items()}
         words = [question_words(example.question) for example in examples]
         names = (column.name for schema in schemas.values() for column in schema.columns)
         self._split({*chain(*words), *chain(*map(item_texts, schemas.values())), *names})
@@ -123,6 +132,21 @@ class SchemaSerializer(Serializer):
 def _length(pieces: Sequence[np.ndarray], words: int) -> int:
     """Tokens of words and names: [CLS], and a [SEP] around each name."""
     return 2 + sum(map(len, pieces)) + len(pieces) - words
+
+
+def shuffle_names(encoding: TableEncoding, generator: np.random.Generator) -> TableEncoding:
+    """Put the names of tables and columns, each behind its [SEP], in a random order; all else stays as it is.
+
+    Source: Xu et al. 2021 (DT-Fixup), appendix C.1; the released code, which mixes tables and columns too.
+    """
+    rows, ends = encoding.row_ids, len(encoding) - 1
+    starts = np.flatnonzero((encoding.segment_ids[:-1] == 1) & (rows[:-1] != np.roll(rows, 1)[:-1])) - 1
+    if not len(starts):
+        return encoding
+    names = np.split(np.arange(starts[0], ends), starts[1:] - starts[0])
+    order = [names[place] for place in generator.permutation(len(names))]
+    tokens = np.concatenate([np.arange(starts[0]), *order, [ends]])
+    return replace(encoding, **{name: getattr(encoding, name)[tokens] for name in ARRAYS})
 
 
 def item_texts(schema: Schema) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Annotated, Any, NamedTuple, Protocol
 
+import numpy as np
 from pydantic import Field
 
 from mate_cli.tables.example import TableExample
@@ -49,8 +50,14 @@ OF_ANSWERS = tuple(label for label, kind in LABELS.items() if kind.of_answers)
 
 LOADED = ("tokenizer", "ranker", "ranked_by")
 """What is loaded for a serializer, and from where; what is loaded says itself what it is."""
+OF_TRAINING = ("shuffle",)
+"""Options that change nothing before an encoding is learnt from."""
 MAX_LINES = 255
 """Row and column ids of tables end here, because their embedding tables do."""
+
+
+Augmentation = Callable[[TableEncoding, np.random.Generator], TableEncoding]
+"""Random change of an encoding; all chance comes from the generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +91,14 @@ class Serializer(ABC):
     @property
     def fingerprint(self) -> str:
         """A text that differs whenever the encodings would."""
-        options = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in LOADED}
+        names = [field.name for field in fields(self) if field.name not in (*LOADED, *OF_TRAINING)]
+        options = {name: getattr(self, name) for name in names}
         return f"{type(self).__name__} {json.dumps(options, sort_keys=True)} {self.tokenizer.fingerprint}"
+
+    @property
+    def augmentation(self) -> Augmentation | None:
+        """Random change of an encoding each time that it is learnt from; None where it stays the same."""
+        return None
 
     @classmethod
     @abstractmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -17,14 +18,18 @@ from typing import Any, ClassVar
 from mate_cli.data.check import Problem
 from mate_cli.data.datasets.entries import DamagedEntryError, read_entries, required_text
 from mate_cli.data.datasets.release import Release
+from mate_cli.errors import DataError
 from mate_cli.sql.example import KnownQuery, SchemaExample, schema_example, schema_table
 from mate_cli.sql.expressions import UnreadableQueryError
 from mate_cli.sql.ir import query_from_dict
 from mate_cli.sql.parse import parse
 from mate_cli.sql.schema import Schema
+from mate_cli.sql.values import with_values
 from mate_cli.tables.example import TableExample
 from mate_cli.tables.table import Table
 
+_READERS = 4
+"""Databases that are read at once, each by a process of its own."""
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 
 
@@ -40,6 +45,8 @@ class Spider(Release):
         dev_file: questions of the dev split.
         test_file: questions of the test split.
         tables_file: the schemas of their databases.
+        databases: the folder of the databases, each `NAME/NAME.sqlite`.
+        values: read the texts that columns hold, of the databases that are there.
     """
 
     folders: ClassVar[Sequence[str]] = ("", "spider", "spider_data")
@@ -48,10 +55,18 @@ class Spider(Release):
     dev_file: str | None = "dev.json"
     test_file: str | None = "test.json"
     tables_file: str = "tables.json"
+    databases: str = "database"
+    values: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._queries: dict[tuple[str, str, str], KnownQuery | str] = {}
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """How many databases have told their values."""
+        schemas = [schema for schema, _ in self._schemas[0].values()] if self.values else []
+        return {"databases with values": f"{sum(bool(s.values) for s in schemas)} of {len(schemas)}"} if schemas else {}
 
     @property
     def split_files(self) -> Mapping[str, str]:
@@ -130,4 +145,22 @@ class Spider(Release):
             if schema.name in found:
                 problems.append(Problem(file, schema.name, "the schema occurs twice"))
             found[schema.name] = (schema, schema_table(schema))
+        if self.values:
+            found = self._with_values(found)
         return found, problems
+
+    def _with_values(self, known: Mapping[str, tuple[Schema, Table]]) -> dict[str, tuple[Schema, Table]]:
+        """Schemas with the values of the databases that are there.
+
+        Raises:
+            DataError: there are none, or one is no database.
+        """
+        places = [self.root / folder / self.databases for folder in self.folders]
+        named = [(name, place / name / f"{name}.sqlite") for name in known for place in places]
+        files = {name: path for name, path in named if PurePosixPath(name).name == name and path.is_file()}
+        if not files:
+            remedy = f"Put the folder {self.databases} of the release there, or set encoding.values=false"
+            raise DataError("has no databases whose values could be linked", where=str(self.root), remedy=remedy)
+        with ThreadPoolExecutor(_READERS) as pool:
+            read = pool.map(lambda name: with_values(known[name][0], files[name]), files)
+            return {**known, **{schema.name: (schema, known[schema.name][1]) for schema in read}}

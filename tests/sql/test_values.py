@@ -1,0 +1,120 @@
+"""Texts that columns hold, and the words of questions that are linked to them."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from music_questions import ENTRY, write_release
+
+from mate_cli.data.datasets.spider.reader import Spider
+from mate_cli.errors import DataError
+from mate_cli.sql import values
+from mate_cli.sql.database import read_database_schema
+from mate_cli.sql.schema import Schema
+from mate_cli.sql.values import with_values
+from mate_cli.tokenization.schema.linking import ValueLinker, question_words
+from mate_cli.tokenization.schema.relations import RELATIONS, SchemaRelations
+
+FILES = Path(__file__).with_name("databases")
+ROWS = [
+    "CREATE TABLE singer (id INTEGER, name TEXT, age INTEGER)",
+    "CREATE TABLE song (title TEXT, singer INTEGER, sales REAL)",
+    "INSERT INTO singer VALUES (1, 'Joni Mitchell', 21), (2, 'Ella', 34), (3, 'Ella', 1985), (4, NULL, 5)",
+    "INSERT INTO song VALUES ('Blue', 1, 7.5), ('The Ella Song', 2, 1), (x'00ff', 2, 1)",
+]
+
+
+def made(path: Path, *statements: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    return path
+
+
+def held(schema):
+    return {column.original: texts for column, texts in zip(schema.columns, schema.values, strict=True) if texts}
+
+
+@pytest.fixture
+def music(tmp_path):
+    return made(tmp_path / "music.sqlite", *ROWS)
+
+
+def test_columns_have_their_different_texts_and_no_numbers_or_blobs(music):
+    assert held(with_values(Schema.from_entry(ENTRY), music)) == {
+        "name": ("Ella", "Joni Mitchell"),
+        "title": ("Blue", "The Ella Song"),
+    }
+
+
+def test_names_may_be_anything_that_sql_allows(tmp_path):
+    path = made(
+        tmp_path / "odd.sqlite",
+        'CREATE TABLE "a ""b" ("select" TEXT, "x.y" TEXT)',
+        """INSERT INTO "a ""b" VALUES ('p', 'q')""",
+    )
+    assert held(with_values(read_database_schema(path), path)) == {"select": ("p",), "x.y": ("q",)}
+
+
+def test_a_column_that_the_file_lacks_has_no_texts(music, tmp_path):
+    entry = json.loads(json.dumps(ENTRY).replace('"name"], [0, "age"]', '"stage"], [0, "age"]'))
+    assert held(with_values(Schema.from_entry(entry), music)) == {"title": ("Blue", "The Ella Song")}
+
+
+def test_no_more_texts_than_the_limit_and_no_prose(tmp_path, monkeypatch):
+    monkeypatch.setattr(values, "MAX_TEXTS", 3)
+    monkeypatch.setattr(values, "MAX_COLUMNS", 2)
+    rows = [f"INSERT INTO t VALUES ('a{n}', 'b', 'c', '{'long ' * 30}')" for n in range(9)]
+    path = made(tmp_path / "t.sqlite", "CREATE TABLE t (a TEXT, b TEXT, c TEXT, d TEXT)", *rows)
+    found = held(with_values(read_database_schema(path), path))
+    assert {name: len(texts) for name, texts in found.items()} == {"a": 3, "b": 1, "c": 1}
+
+
+@pytest.mark.parametrize("name", ["broken_view", "fts5", "generated", "kw_add", "fk_composite", "instr_bomb"])
+def test_any_database_is_read_within_its_limits(name):
+    path = FILES / f"{name}.sqlite"
+    schema = read_database_schema(path)
+    assert len(with_values(schema, path, seconds=3).values) == len(schema.columns)
+
+
+def test_what_is_no_database_is_refused(tmp_path):
+    (tmp_path / "x.sqlite").write_text("not one")
+    with pytest.raises(DataError, match="no database"):
+        with_values(Schema.from_entry(ENTRY), tmp_path / "x.sqlite")
+
+
+def test_whole_words_are_linked_whatever_their_case():
+    linker = ValueLinker([["Joni Mitchell", "of"], ["New York-City"], []])
+    words = question_words("Is joni Mitch of YORK or york-city? 7")
+    assert np.argwhere(linker.links(words)).tolist() == [[1, 0], [6, 1]]
+
+
+def test_a_word_that_a_column_holds_names_it_unless_its_name_says_more(music):
+    schema = with_values(Schema.from_entry(ENTRY), music)
+    words = question_words("the name of Ella with title Blue")
+    place = {column.original: len(words) + number for number, column in enumerate(schema.columns)}
+    with_them, without = (SchemaRelations(schema, values=wanted).matrix(words) for wanted in (True, False))
+    names, none = RELATIONS.index("word: names column"), RELATIONS.index("word: not column's name")
+    for word, column in (("Ella", "name"), ("Ella", "title"), ("Blue", "title")):
+        row = words.index(word)
+        assert (with_them[row, place[column]], without[row, place[column]]) == (names, none)
+        assert with_them[place[column], row] == RELATIONS.index("column: named by word")
+    assert (with_them != without).sum() == 6
+
+
+def test_spider_reads_databases_where_they_are(tmp_path):
+    root = write_release(tmp_path / "data")
+    with pytest.raises(DataError, match="no databases whose values could be linked") as refused:
+        Spider(root, values=True).examples("train")
+    assert "encoding.values=false" in refused.value.remedy
+    made(root / "database" / "music" / "music.sqlite", *ROWS)
+    spider = Spider(root, values=True)
+    assert held(spider.examples("dev")[0].schema)["name"] == ("Ella", "Joni Mitchell")
+    assert spider.facts == {"databases with values": "1 of 1"}
+    assert not Spider(root).examples("dev")[0].schema.values
+    assert Spider(root).facts == {}

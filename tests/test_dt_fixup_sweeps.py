@@ -1,0 +1,129 @@
+"""Sweeps of the DT-Fixup paper train the rows of its tables: depths, rates, warm-up, first weights, sizes."""
+
+import itertools
+import shlex
+
+import pytest
+import torch
+from configurations import composed
+from omegaconf import OmegaConf
+
+from mate_cli.attention.backends.sdpa import Sdpa
+from mate_cli.cli.config_dir import config_dir
+from mate_cli.lit_modules.sql_parsing import SqlParsing
+from mate_cli.models.layers.extra import Extra
+from mate_cli.models.relation_aware import RelationAware
+
+ROBERTA_PIECES = 50265
+LARGE = ("roberta", "FacebookAI/roberta-large", "large", 1e-5)
+
+
+def choices(key, value):
+    """What a parameter of a sweep may be, in words."""
+    if key != "row":
+        return [[f"{key}={one.strip()}"] for one in str(value).split(",")]
+    rows = value if isinstance(value, list) else [row.strip().strip("'") for row in value.split("',")]
+    return [shlex.split(row) for row in rows]
+
+
+def jobs(sweep, *more):
+    """The configurations of a sweep, one for each seed's job."""
+    parameters = OmegaConf.to_container(OmegaConf.load(config_dir() / "sweep" / f"{sweep}.yaml").hydra.sweeper.params)
+    seeds = str(parameters.pop("seed", "1")).split(",")
+    assert seeds == (["1"] if sweep == "dt_fixup_grid" else ["1", "2", "3", "4", "5"])
+    product = itertools.product(*(choices(key, value) for key, value in parameters.items()))
+    return [composed(config_dir(), "train", [*itertools.chain(*words), *more]) for words in product]
+
+
+def row(config):
+    """What a row of tables 2, 4, 5 and 7 differs in."""
+    extra = config.model.extra or {}
+    return extra.get("layers", 0), extra.get("scheme"), config.scheduler.warmup
+
+
+def rates(config):
+    """Of new layers and of the encoder."""
+    return config.optimizer.lr, pytest.approx(config.optimizer.lr * config.optimizer.factors.pretrained, rel=1e-4)
+
+
+def first_weights(config):
+    return config.init.kind, config.init.checkpoint, config.model.size, config.model.layer_norm_epsilon
+
+
+STANDARD, FIXED = ("standard", 0.1), ("dt_fixup", 0.0)
+
+
+def test_table_5_on_spider():
+    found = jobs("spider_depth")
+    depths = (2, 4, 8, 16, 24, 32)
+    assert sorted(map(row, found)) == sorted((depth, *scheme) for depth in depths for scheme in (STANDARD, FIXED))
+    for config in found:
+        assert first_weights(config) == LARGE
+        assert (rates(config), config.trainer.max_epochs, config.encoding.shuffle) == ((4e-4, 3.2e-6), 60, True)
+
+
+def test_table_5_on_reclor():
+    found = jobs("dt_fixup_depth")
+    assert sorted(map(row, found)) == sorted((depth, *scheme) for depth in (4, 8, 16) for scheme in (STANDARD, FIXED))
+    for config in found:
+        assert first_weights(config) == LARGE
+        assert (config.data.name, rates(config), config.trainer.max_epochs) == ("reclor", (1e-4, 1e-5), 12)
+
+
+def test_table_2():
+    found = [(*row(config), config.trainer.max_epochs) for config in jobs("spider_table2")]
+    assert found == [
+        (8, *STANDARD, 60),
+        (8, *STANDARD, 100),
+        (8, *FIXED, 60),
+        (24, *FIXED, 60),
+        (24, "t_fixup", 0.0, 60),
+    ]
+
+
+def test_table_4():
+    found = jobs("reclor_table4")
+    assert [row(config) for config in found] == [(0, None, 0.1), (4, *STANDARD), (4, *FIXED)]
+    assert [rates(config) for config in found] == [(1e-5, 1e-5), (3e-4, 1e-5), (3e-4, 1e-5)]
+    assert {first_weights(config) for config in found} == {LARGE}
+
+
+def test_table_7():
+    found = [(*row(config), config.trainer.batch_size) for config in jobs("spider_table7")]
+    assert found == [(8, *STANDARD, 16), (8, *FIXED, 16), (8, *FIXED, 120)]
+
+
+@pytest.mark.long
+def test_the_grid_of_appendix_c5():
+    found = jobs("dt_fixup_grid")
+    searched = {
+        (config.optimizer.lr, config.model.extra.input_dropout, config.task.dropout, config.task.smoothing)
+        for config in found
+    }
+    grid = itertools.product((4e-4, 5e-4, 6e-4, 7e-4, 8e-4), (0.3, 0.4, 0.5, 0.6), (0.0, 0.1, 0.2))
+    assert searched == {(rate, dropout, dropout, smoothing) for rate, dropout, smoothing in grid}
+    assert len(found) == len(searched) == 60
+    assert {row(config) for config in found} == {(24, *FIXED)}
+
+
+@pytest.mark.parametrize("sweep", ["spider_table2", "reclor_table4"])
+def test_a_small_scale_keeps_the_rows(sweep):
+    small, paper = jobs(sweep, "scale=small"), jobs(sweep)
+    assert [row(config) for config in small] == [row(config) for config in paper]
+    for config in small:
+        kind, checkpoint, size, epsilon = first_weights(config)
+        assert (kind, checkpoint, size.partition(":")[0], epsilon) == ("minilm", None, "minilm", 1e-12)
+        assert not config.encoding.get("shuffle")  # its encoder stands still and is read once
+
+
+def test_the_parser_has_as_many_layers_and_parameters_as_the_paper_says():
+    """48 layers, and "around 380 million" parameters (appendix C.5)."""
+    config = composed(config_dir(), "train", ["experiment=spider_sql"])
+    options = {key: value for key, value in config.model.extra.items() if key != "_target_"}
+    with torch.device("meta"):
+        encoder = RelationAware(
+            config.model.size, attention=Sdpa(), vocab_size=ROBERTA_PIECES, extra=Extra(**options), pooler=False
+        )
+        task = SqlParsing(encoder)
+    assert len(encoder.encoder.layers) == len(encoder.extra.encoder.layers) == 24
+    assert sum(parameter.numel() for parameter in task.parameters()) == pytest.approx(380e6, rel=0.02)
