@@ -33,6 +33,7 @@ class Stage:
         overrides: what it was composed of, for its record.
         run: the folder of a finished run to take instead of training, or None.
         after: what it hands on.
+        shared: it has a folder beside those of whole runs, and is trained once for all that have such a stage.
         trust: modules of the user's own that it may be made of.
     """
 
@@ -42,6 +43,7 @@ class Stage:
     overrides: list[str]
     run: str | None = None
     after: After | None = None
+    shared: bool = False
     trust: Sequence[str] = ()
 
     def values(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.evaluation.evaluation import save_predictions
 from mate_cli.pipelines.plan import FROM_STAGE, Plan, Stage, is_finished, open_plan, standing_in
 from mate_cli.pipelines.run import Run, recorded
+from mate_cli.pipelines.shared_stages import shared_folder
 from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.base import System, SystemAnswers, Trained
 from mate_cli.pipelines.training import train_run
@@ -157,11 +158,12 @@ def run_stages(plan: Plan, whole: Run, job: int) -> Finished:
 
 
 def train_stage(stage: Stage, done: Finished, whole: Run, job: int) -> Run:
-    """Train a stage in a folder below the whole run's."""
+    """Train a stage in a folder below the whole run's, or in that which it shares with other runs."""
     own = replace(stage, config=with_folders(stage.config, done.runs))
     plan = Plan((own,), stage.names, stage.overrides)
+    folder = shared_folder(own, whole.console) if stage.shared else whole.folder.below(stage.name)
     with apart_from_agents():
-        return run_plan(plan, job=job, folder=whole.folder.below(stage.name))
+        return run_plan(plan, job=job, folder=folder)
 
 
 def take(stage: Stage, console: Console) -> Run:

@@ -201,12 +201,13 @@ class _StageWords:
         below = [(word, _stage_key(word)) for word in typed if not _is_option(word)]
         own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
         alone = [] if options.run else [*map(str, own)]
-        chosen = [word for word in general if word.group and word.group not in options.keeps]
+        offered = [word for word in general if (word.group or word.key) not in options.keeps]
+        chosen = [word for word in offered if word.group]
         first = [f"experiment={options.experiment}", *options.overrides]
         if not options.run and (choices := [*chosen, *(word for word in own if word.group)]):
             first = _without_replaced(hydra, name, [*map(Word.parse, first)], choices)
         composed = _of_stage(hydra, name, [*first, *map(str, chosen), *alone])
-        fitting = [word for word in general if not word.group and _takes(composed, word)]
+        fitting = [word for word in offered if not word.group and _takes(composed, word)]
         if fitting:
             composed = _of_stage(hydra, name, [*first, *map(str, chosen), *map(str, fitting), *alone])
         return cls(name, options, composed, own, tuple(word for word in general if word in (*chosen, *fitting)))
@@ -237,9 +238,9 @@ class _StageWords:
             config = load_config(folder.path, trust).model_copy(
                 update={key: getattr(own, key) for key in OF_THE_MACHINE}
             )
-            return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust)
+            return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
         config = self._checked()
-        return Stage(self.name, config, self.composed.names, self.composed.words, None, after)
+        return Stage(self.name, config, self.composed.names, self.composed.words, None, after, self.options.shared)
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.
@@ -340,10 +341,9 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
             problem = f"hands on {stage.after}, and {why}"
             raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {end}")
         _check_ranked(stage, found)
-        if stage.run and last and not system:
-            raise ConfigError(
-                "the last stage is the run itself", where=f"stages.{stage.name}.run", remedy="Leave it to be trained"
-            )
+        if last and not system and (stage.run or stage.shared):
+            where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
+            raise ConfigError("the last stage is the run itself", where=where, remedy="Leave it to be trained")
         first = first if before else words
         if before and not stage.run:
             config = beginning_with(stage.config, before.config, before.name)
