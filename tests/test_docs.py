@@ -42,7 +42,12 @@ def test_links(document):
     [pytest.param(line, marks=[] if place % 15 == 0 else pytest.mark.long) for place, line in enumerate(COMMANDS)],
 )
 def test_commands(line):
-    command, *words = shlex.split(line, comments=True)[1:]
+    compose_line(shlex.split(line, comments=True))
+
+
+def compose_line(words):
+    """Compose what a command would do; of a sweep, its first job."""
+    command, *words = words[1:]
     assert command in app.commands()
     module = importlib.import_module(f"mate_cli.cli.commands.{command}")
     if hasattr(module, "arguments"):

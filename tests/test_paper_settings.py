@@ -68,6 +68,16 @@ def test_settings_are_those_of_the_reference(name):
         assert config.task.aggregation == {"sqa": "none", "wikisql_supervised": "supervised"}.get(name, "weak")
 
 
+@pytest.mark.parametrize(("name", "task"), [("hybridqa_mate", "HYBRIDQA"), ("hybridqa_reader", "HYBRIDQA_RC")])
+def test_settings_of_both_stages_of_pointr_are_those_of_the_reference(name, task):
+    config, reference = composed(config_dir(), "train", [f"experiment={name}"]), REFERENCE[task]
+    assert (config.optimizer.lr, config.scheduler.warmup) == (reference["learning_rate"], reference["warmup_ratio"])
+    assert (config.optimizer.clip_value, config.trainer.gradient_clip) == (reference["grad_clipping"], 1.0)
+    steps = reference["num_train_examples"] // reference["train_batch_size"]
+    assert (config.trainer.batch_size, config.trainer.max_steps) == (reference["train_batch_size"], steps)
+    assert (config.trainer.max_epochs, config.optimizer.eps) == (None, 1e-6)
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_tapas_differs_from_mate_in_the_network_only(name):
     chosen = (composed(config_dir(), "train", [f"experiment={name}_{model}"]) for model in ("mate", "tapas"))
@@ -88,8 +98,7 @@ def test_a_small_scale_replaces_what_fits_large_models(name):
 
 
 def test_table4_runs_every_row_from_the_weights_of_its_own_network(finished):
-    parameters = OmegaConf.load(config_dir() / "sweep" / "table4.yaml").hydra.sweeper.params
-    rows = [shlex.split(row.strip().strip("'")) for row in parameters.row.split(",")]
+    rows = rows_of("table4")
     found = set()
     for words in rows:
         network = "mate" if "_mate_cs" in words[0] else "tapas"
@@ -106,19 +115,63 @@ def test_table4_runs_every_row_from_the_weights_of_its_own_network(finished):
     assert plan.stages[0].run.startswith("outputs/train/pretrain_both_tapas/")
 
 
+def rows_of(name):
+    """The rows of a sweep, each as the words of its jobs."""
+    rows = OmegaConf.load(config_dir() / "sweep" / f"{name}.yaml").rows
+    return [[f"{key}={'null' if value is None else value}" for key, value in row.items()] for row in rows]
+
+
+NETWORKS = ("sat", "tapas", "etc", "linformer", "mate")
+
+
+def test_tables_5_and_6_train_the_same_networks():
+    others = [[f"experiment=hybridqa_{name}"] for name in ("table_only", "passage_only", "hybrider")]
+    fifth, sixth = rows_of("hybridqa_table5"), rows_of("hybridqa_table6")
+    assert (fifth[:3], sixth[:1]) == (others, others[2:])
+    assert fifth[3:] == sixth[1 : 1 + len(NETWORKS)]
+
+
+@pytest.mark.parametrize(("network", "scale"), [*((network, "paper") for network in NETWORKS), ("linformer", "small")])
+def test_every_network_of_table_5_is_pre_trained_under_its_own_attention(network, scale):
+    row = rows_of("hybridqa_table5")[3 + NETWORKS.index(network)]
+    plan = resolve([*row, f"scale={scale}", "seed=4"])
+    masked_lm, selector, reader = plan.stages
+    experiments = [f"pretrain_{network}", f"hybridqa_{network}", "hybridqa_reader"]
+    assert [stage.names.experiment for stage in plan.stages] == experiments
+    assert masked_lm.config.model["_target_"] == selector.config.model["_target_"]
+    assert masked_lm.names.init == ("bert" if scale == "paper" else "minilm")
+    assert selector.names.init == f"{masked_lm.names.init} + masked_lm"
+    assert [stage.config.seed for stage in plan.stages] == [1, 4, 4]
+    assert (masked_lm.shared, selector.shared, reader.shared) == (True, False, True)
+    assert plan.system["_target_"].endswith("PointR")
+    if network == "linformer":
+        assert masked_lm.config.encoding["max_tokens"] == selector.config.encoding["max_tokens"]
+
+
 def test_the_ablations_are_the_four_of_table_6():
-    parameters = OmegaConf.load(config_dir() / "sweep" / "hybridqa_ablations.yaml").hydra.sweeper.params
-    plain, *rows = [shlex.split(row.strip().strip("'")) for row in parameters.row.split(",")]
-    assert plain == ["experiment=hybridqa_mate"]
-    before = ["experiment=hybridqa_mate_from_scratch", "stages.masked_lm.run=pretrain_mate", "stages.questions=null"]
-    assert [row[:3] for row in rows] == [before] * 3
-    assert [row[3:] for row in rows] == [
-        ["model.row_head_ratio=0.0"],
-        ["model.row_head_ratio=1.0"],
-        ["task.drop_ambiguous=true"],
-    ]
-    plan = resolve([before[0], "stages.masked_lm=null", before[2], *rows[1][3:], *rows[2][3:]])
-    assert (plan.last.config.model["row_head_ratio"], plan.last.config.task["drop_ambiguous"]) == (1.0, True)
+    rows = rows_of("hybridqa_table6")[1 + len(NETWORKS) :]
+    dense = rows.pop(2)
+    assert dense == ["experiment=hybridqa_pointr"]
+    assert resolve(dense).stages[0].names.init == "tapas"
+    selectors = [resolve(row).stages[1].config for row in rows]
+    assert [one.model["row_head_ratio"] for one in selectors] == [0.0, 1.0, 0.5]
+    assert [one.task["drop_ambiguous"] for one in selectors] == [False, False, True]
+    assert [{word.split(".")[1] for word in row[1:]} for row in rows] == [{"cell_selection"}] * 3, "pre-training is one"
+
+
+def test_dot_and_both_of_its_transformers_alone_are_the_rows_of_its_table_2():
+    found = []
+    for row in rows_of("dot_table2"):
+        config = resolve(row).last.config
+        pruner, encoding = config.model.get("pruner"), config.encoding
+        assert encoding["truncation"] == "cell_concatenation"
+        assert config.init["checkpoint"] == f"google/tapas-{config.model['size']}-finetuned-sqa"
+        if pruner:
+            assert (pruner["size"], config.model["keep"]) == ("medium", 256)
+            assert config.model["select"] == ("columns" if config.data["name"] == "wtq" else "tokens")
+        found.append((config.data["name"], bool(pruner), config.model["size"], encoding["max_tokens"]))
+    one = [(True, "large", 1024), (False, "large", 256), (False, "medium", 1024)]
+    assert found == [(name, *row) for name in ("wikisql", "tabfact", "wtq") for row in one]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class SegmentedPattern(Protocol):
 def global_tokens(batch: TableBatch) -> Tensor:
     """Tokens that see and are seen by all: segment 0 and not padding (never the header row), Bool [B, T].
 
-    Source: google-research/tapas, `attention_utils`; MATE paper, section 3.1.
+    Source: google-research/tapas, `attention_utils`; MATE paper, section 3.
     """
     return (batch.segment_ids == 0) & (batch.attention_mask == 1)
 

@@ -40,7 +40,7 @@ from mate_cli.models.layers.encoder import Dropout, SelfAttention
 from mate_cli.tokenization.layout import TableBatch, TableEncoding
 
 CLIP = 10.0
-"""The largest norm of a gradient; MATE paper, section 5."""
+"""The largest norm of a gradient; MATE paper, appendix A.2."""
 
 Order = Literal["random", "grouped"]
 

@@ -17,7 +17,7 @@ from mate_cli.attention.patterns.row_column_heads import RowColumnHeads
 from mate_cli.models.base.encoder_output import EncoderOutput
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import Reader, TableEncoder
-from mate_cli.models.heads.token_scores import TokenScores, best_tokens, outside_counts
+from mate_cli.models.heads.token_scores import ColumnScore, TokenScores, best_tokens, outside_counts
 from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.models.mate import RowHeadRatio
 from mate_cli.tokenization.layout import TableBatch, gather_tokens
@@ -37,6 +37,7 @@ class Dot(TableEncoder):
         pruner: builds the pruning transformer; options that it does not set are those of the task transformer.
         keep: K, tokens that the task transformer reads, the question's among them.
         select: keep the best tokens, or the tokens of the best columns.
+        column_score: what the score of a column is a mean of, see `TokenScores`.
         learn: what teaches the pruning transformer: "joint" the loss of the task transformer alone, through the scores
             (J in the paper); "pruning" a loss of its own alone, the scores only choosing tokens (P); "both" both (PJ).
         first: keep the first K tokens, without any pruning transformer: what one that learns must exceed.
@@ -51,6 +52,7 @@ class Dot(TableEncoder):
         pruner: Callable[..., TableEncoder],
         keep: Annotated[int, Field(gt=0)] = 256,
         select: Literal["tokens", "columns"] = "tokens",
+        column_score: ColumnScore = "cells",
         learn: Literal["joint", "pruning", "both"] = "joint",
         first: bool = False,
         row_head_ratio: RowHeadRatio | None = None,
@@ -67,7 +69,7 @@ class Dot(TableEncoder):
             own = getattr(pruner, "keywords", {})
             shared = {name: value for name, value in options.items() if name not in own}
             self.pruner = pruner(attention=attention, pooler=learn != "joint", **shared)
-            self.scores = TokenScores(self.pruner.size.hidden_size, select)
+            self.scores = TokenScores(self.pruner.size.hidden_size, select, column_score)
             self.max_tokens = self.pruner.max_tokens
 
     @property

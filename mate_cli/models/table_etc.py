@@ -1,6 +1,6 @@
 """TableETC: tokens see their neighbours and a memory of one slot for each row and each column.
 
-Source: MATE paper, section 5 (the slots and their relations; the code was not released); Ainslie et al., "ETC:
+Source: MATE paper, section 5.1 (the slots and their relations; the code was not released); Ainslie et al., "ETC:
 Encoding Long and Structured Inputs in Transformers", EMNLP 2020 (everything else).
 """
 

@@ -17,7 +17,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize, encoder_size
 from mate_cli.models.base.table_encoder import TableEncoder
 from mate_cli.models.layers.encoder import LayerSpec
-from mate_cli.models.layers.hop import HOPS, Combination, Hop, HopLayer
+from mate_cli.models.layers.hop import HOPS, Combination, Hop, HopForm, HopLayer
 from mate_cli.tokenization.layout import TableBatch
 
 RELEASED_HOPS = 3
@@ -29,8 +29,10 @@ class TransformerXh(TableEncoder):
 
     Args:
         hop: "gat", the released code's graph attention; "dot", the paper's dot products.
-        hop_layers: after how many layers, the last ones, hubs hop: what is so many steps away reaches a node. None for
-            three, or all where there are fewer.
+        hop_form: "after", as released: hubs hop on the states of their layer; "parallel", as in the paper: on those of
+            the layer before, which attention within the texts reads too.
+        hop_layers: in how many layers, the last ones, hubs hop: what is so many steps away reaches a node. None for
+            three, or all where there are fewer; of the parallel form, for all.
         combine: how the mixture of a hub and of what it found begins: "random" as released; "identity" leaves the hub
             as it was and adds what it found.
         relation_bias: learn what each kind of relation adds to the scores of a head; not in the paper.
@@ -45,13 +47,15 @@ class TransformerXh(TableEncoder):
         *,
         attention: AttentionBackend,
         hop: Literal["gat", "dot"] = "gat",
+        hop_form: HopForm = "after",
         hop_layers: Annotated[int, Field(ge=0)] | None = None,
         combine: Combination = "random",
         relation_bias: bool = False,
         **options: Any,
     ) -> None:
         shape = encoder_size(size)
-        hops = min(RELEASED_HOPS, shape.num_layers) if hop_layers is None else hop_layers
+        most = shape.num_layers if hop_form == "parallel" else RELEASED_HOPS
+        hops = min(most, shape.num_layers) if hop_layers is None else hop_layers
         if hops > shape.num_layers:
             raise ConfigError(
                 f"there are {shape.num_layers} layers, and hops after {hops}",
@@ -59,7 +63,7 @@ class TransformerXh(TableEncoder):
                 remedy=f"Use at most {shape.num_layers}, or another model.size",
             )
         pattern = CandidateBlocks(shape.num_heads)
-        hopping = partial(HopLayer, hop=partial(HOPS[hop], biased=relation_bias))
+        hopping = partial(HopLayer, hop=partial(HOPS[hop], biased=relation_bias), form=hop_form)
         layers = [LayerSpec(pattern, attention)] * (shape.num_layers - hops)
         layers += [LayerSpec(pattern, attention, hopping)] * hops
         super().__init__(size, layers, token_types=("segment_ids",), **options)

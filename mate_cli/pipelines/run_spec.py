@@ -41,6 +41,7 @@ class Stage:
         overrides: what it was composed of, for its record.
         run: the folder of a finished run to take instead of training, or None.
         after: what it hands on.
+        shared: it has a folder beside those of whole runs, and is trained once for all that have such a stage.
         trust: modules of the user's own that its finished run may be made of.
     """
 
@@ -50,6 +51,7 @@ class Stage:
     overrides: list[str]
     run: str | None = None
     after: After | None = None
+    shared: bool = False
     trust: Sequence[str] = ()
 
     def values(self) -> dict[str, Any]:
@@ -58,7 +60,7 @@ class Stage:
 
     def document(self) -> dict[str, Any]:
         """Return its part of config.yaml: its values and where they come from."""
-        origin = {**asdict(self.names), "overrides": self.overrides, "trust": [*self.trust]}
+        origin = {**asdict(self.names), "overrides": self.overrides, "shared": self.shared, "trust": [*self.trust]}
         return {**self.values(), ORIGIN: origin}
 
 
@@ -158,7 +160,8 @@ def _load_stage(name: str, node: Node, machine: Node) -> Stage:
         config = RunConfig.model_validate({**config.model_dump(), **machine})
     else:
         config = RunConfig.model_validate({key: node[key] for key in RunConfig.model_fields})
-    return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], origin["trust"])
+    options = {key: origin[key] for key in ("shared", "trust")}
+    return Stage(name, config, _names(origin), origin["overrides"], run, node["after"], **options)
 
 
 def _names(origin: Mapping[str, Any]) -> Names:

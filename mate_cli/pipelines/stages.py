@@ -19,6 +19,7 @@ from mate_cli.pipelines.assembly import assemble, load_best
 from mate_cli.pipelines.machine import filled_in
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.run_spec import FROM_STAGE, RunSpec, Stage, is_finished, open_record, resolve_finished_run
+from mate_cli.pipelines.shared_stages import shared_folder
 from mate_cli.pipelines.summary import print_results, taken_table
 from mate_cli.pipelines.systems.answering import LEARNT, joint_throughput, save_answers
 from mate_cli.pipelines.systems.base import System, Trained
@@ -162,11 +163,12 @@ def run_stages(spec: RunSpec, whole: Run) -> Finished:
 
 
 def train_stage(stage: Stage, done: Finished, whole: Run) -> Run:
-    """Train a stage in a folder below the whole run's."""
+    """Train a stage in a folder below the whole run's, or in that which it shares with other runs."""
     own = replace(stage, config=with_folders(stage.config, done.runs))
     spec = RunSpec((own,), stage.names, stage.overrides, settings=stage.overrides)
+    folder = shared_folder(own, whole.console) if stage.shared else whole.folder.below(stage.name)
     with apart_from_agents():
-        return train_spec(spec, whole.folder.below(stage.name), is_stage=True)
+        return train_spec(spec, folder, is_stage=True)
 
 
 def take(stage: Stage, console: Console) -> Run:

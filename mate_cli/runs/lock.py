@@ -27,6 +27,10 @@ SETTLE = 0.5
 BUSY = (errno.EACCES, errno.EAGAIN)
 
 
+class LockedError(RunError):
+    """A run that another process trains."""
+
+
 @dataclass
 class _Held:
     """A lock of this process."""
@@ -42,7 +46,8 @@ def hold(folder: Path) -> None:
     """Take the lock of a run's folder, unless this process has it already; it is never taken from a living process.
 
     Raises:
-        RunError: another process is at work there, or the lock cannot be written.
+        LockedError: another process is at work there.
+        RunError: the lock cannot be written.
     """
     place = folder.resolve()
     if place in _held:
@@ -104,7 +109,7 @@ def _lock(file: int, path: Path) -> bool:
     """Lock the open file; False where the file system cannot.
 
     Raises:
-        RunError: another process has locked it.
+        LockedError: another process has locked it.
     """
     import fcntl
 
@@ -128,7 +133,7 @@ def _refuse_living(file: int, path: Path, knows_locks: bool) -> None:
     """Refuse a file that carries the name of somebody else who still gives signs of life.
 
     Raises:
-        RunError: saying who.
+        LockedError: saying who.
     """
     content = _content(file)
     host, _, process = content.partition(" ")
@@ -145,10 +150,10 @@ def _refuse_living(file: int, path: Path, knows_locks: bool) -> None:
         raise _busy(path, content)
 
 
-def _busy(path: Path, content: str) -> RunError:
+def _busy(path: Path, content: str) -> LockedError:
     host, _, process = content.partition(" ")
     who = f" (process {process.partition(':')[0]} on {host})" if process else ""
-    return RunError(
+    return LockedError(
         f"another process is training this run{who}",
         where=str(path.parent),
         remedy="Wait for it, or stop it; what was killed on another machine counts as gone after a minute",

@@ -307,7 +307,7 @@ def test_the_help_lists_sweeps(capsys):
     assert main(["train", "--help"]) == 0
     said = capsys.readouterr().out
     assert said.count("\n  sweep ") == 1
-    assert "hybridqa_ablations" in said
+    assert "hybridqa_table6" in said
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,25 @@ def test_all_tokens_of_a_column_have_one_score():
     assert len(scores[0].unique()) > 3
 
 
+@pytest.mark.parametrize("kind", ["cells", "tokens"])
+def test_the_score_of_a_column_is_a_mean_over_its_cells_or_its_tokens(kind):
+    batch, model = tables(), network(select="columns", column_score=kind)
+    early = model.pruner(batch)
+    logits = model.scores.columns(early.states).squeeze(-1).double()
+    found, other = model.token_scores(batch, early), torch.zeros(())
+    for example, columns in enumerate(batch.column_ids):
+        for column in columns[columns > 0].unique():
+            own = (columns == column) & (batch.attention_mask[example] == 1)
+            rows = batch.row_ids[example][own].unique()
+            cells = [logits[example][own & (batch.row_ids[example] == row)].mean() for row in rows]
+            by_cells = torch.stack(cells).mean().sigmoid().log()
+            by_tokens = logits[example][own].sigmoid().log().mean()
+            expected = by_cells if kind == "cells" else by_tokens
+            torch.testing.assert_close(found[example][own], expected.float().expand(int(own.sum())))
+            other = torch.maximum(other, (by_cells - by_tokens).abs().detach())
+    assert other > 1e-4, "both are told apart"
+
+
 def test_an_example_is_pruned_alike_wherever_it_stands():
     model, batch = network(), tables()
     order = torch.tensor([2, 0, 1])

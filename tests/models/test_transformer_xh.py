@@ -19,6 +19,7 @@ from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.candidates import Candidates
 from mate_cli.models.heads.candidates import first_tokens
 from mate_cli.models.initialization.initial_weights import InitialWeights
+from mate_cli.models.layers.encoder import EncoderLayer, record_layers
 from mate_cli.models.layers.hop import DotHop, GatHop, Nodes
 from mate_cli.models.transformer_xh import TransformerXh
 from mate_cli.tokenization.layout import TableEncoding
@@ -229,6 +230,40 @@ def test_kinds_of_relations_change_nothing_until_a_bias_is_learnt(hop):
     assert all(bias.grad[1:4].any() and not bias.grad[4:].any() for bias in biases)
     torch.nn.init.normal_(biases[0])
     assert not torch.equal(model(one).states, model(other).states)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("form", "layers", "reached"), [("after", 1, True), ("parallel", 1, False), ("parallel", 2, True)]
+)
+def test_a_parallel_hop_finds_what_the_layer_before_has_made(hop, form, layers, reached):
+    torch.manual_seed(0)
+    size = replace(SIZE, num_layers=layers)
+    model = TransformerXh(size, attention=Sdpa(), vocab_size=WORDS, hop=hop, hop_form=form, hop_layers=layers).eval()
+    asking = graph([[0, 1], [0, 0]])
+    other = replace(asking, input_ids=asking.input_ids.copy())
+    other.input_ids[-1] += (
+        1 if other.input_ids[-1] < WORDS - 1 else -1
+    )  # a token of the text that is asked, not its hub
+    before, after = (hubs(model(batch_of(one)))[0, 0] for one in (asking, other))
+    assert torch.equal(before, after) != reached
+
+
+@BOTH
+def test_in_the_parallel_form_every_layer_reads_the_states_before_it_twice(hop):
+    model, seen = make(hop, hop_form="parallel"), []
+    with record_layers(lambda *call: seen.append(call)), torch.no_grad():
+        model(batch_of(graph([[0, 1, 1], [1, 0, 0], [0, 0, 0]])))
+    assert len(model.hopping_layers) == len(seen) == SIZE.num_layers
+    assert len(make(hop).hopping_layers) == 3, "as released"
+    for layer, before, states, plan, _ in seen:
+        with torch.no_grad():
+            own, nodes = EncoderLayer.forward(layer, before, plan, None), plan.derive("nodes", None)
+            found = layer.hop(before[nodes.hubs], nodes)
+            mixed = torch.cat([found, own[nodes.hubs]], -1) @ layer.combine.weight.T + layer.combine.bias
+        torch.testing.assert_close(states[nodes.hubs], mixed)
+        others = torch.ones(len(states), dtype=torch.bool).index_fill(0, nodes.hubs, False)
+        torch.testing.assert_close(states[others], own[others])
 
 
 def test_more_hops_than_layers_are_refused():

@@ -1,6 +1,6 @@
 """The MATE paper's linear attention: sort by row or column, cut into buckets, see the neighbouring buckets.
 
-Source: MATE paper, section 3.2; google-research/tapas, `attention_utils.create_bucketed_attention_layer`, whose edge
+Source: MATE paper, section 3.1; google-research/tapas, `attention_utils.create_bucketed_attention_layer`, whose edge
 behaviour is kept: neighbours are cyclic, and with fewer than three buckets the same keys are counted more than once.
 """
 

@@ -1,6 +1,6 @@
 """MATE's pattern: some heads see the row, the others see the column.
 
-Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", section 3.1;
+Source: Eisenschlos et al., "MATE: Multi-view Attention for Table Transformer Efficiency", section 3;
 google-research/tapas, `attention_utils`, mode `headwise_same_colum_or_row`.
 """
 

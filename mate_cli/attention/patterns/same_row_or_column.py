@@ -1,6 +1,6 @@
 """Every head sees the row and the column: TAPAS's own sparse mode, and SAT as the MATE paper compares it.
 
-Source: google-research/tapas, `attention_utils`, mode `same_colum_or_row`; MATE paper, section 5.
+Source: google-research/tapas, `attention_utils`, mode `same_colum_or_row`; MATE paper, section 5.1.
 """
 
 from torch import Tensor

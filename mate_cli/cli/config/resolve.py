@@ -246,14 +246,15 @@ class _StageWords:
         below = [(word, _stage_key(word)) for word in typed if not _is_option(word)]
         own = tuple(replace(word, key=stage[1]) for word, stage in below if stage and stage[0] == name)
         alone = () if options.run else own
-        fits = [word for word in general if word.group and word.group not in options.keeps]
+        offered = [word for word in general if (word.group or word.key) not in options.keeps]
+        fits = [word for word in offered if word.group]
         first = [Override.parse(f"experiment={options.experiment}"), *map(Override.parse, options.overrides)]
         choices = [*(word for word in first if word.group), *fits, *(word for word in alone if word.group)]
         values = [word for word in alone if not word.group]
         try:
             base = hydra.compose(choices)
             base = base.with_values(_kept_values(first, base, [*fits, *alone])).as_base()
-            fits += [word for word in general if not word.group and _takes(base, word)]
+            fits += [word for word in offered if not word.group and _takes(base, word)]
             composed = base.with_values([*(word for word in fits if not word.group), *values])
         except ConfigCompositionException as error:
             raise _stage_error(error, name, texts([*first, *fits, *alone])) from error
@@ -283,9 +284,9 @@ class _StageWords:
             folder, record = resolve_finished_run(self.options.run, self.name, self.composed.names.task, outputs)
             names = Names(**{name: getattr(record, name) for name in Names.__dataclass_fields__})
             config = load_config(folder.path, trust).model_copy(update={key: getattr(own, key) for key in MACHINE})
-            return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust)
+            return Stage(self.name, config, names, record.overrides, str(folder.path), after, trust=trust)
         config = self._checked()
-        return Stage(self.name, config, self.composed.names, self.composed.overrides, None, after)
+        return Stage(self.name, config, self.composed.names, self.composed.overrides, None, after, self.options.shared)
 
     def refuse_replaced(self, asked: RunConfig, config: RunConfig, first: _StageWords) -> None:
         """Refuse what is set of this stage that the weights decide with which it begins.
@@ -391,10 +392,9 @@ def _in_line(composed: Sequence[_StageWords], system: Node | None, trust: Sequen
             problem = f"hands on {stage.after}, and {why}"
             raise ConfigError(problem, where=f"stages.{stage.name}.after", remedy=f"Set it to {end}")
         _check_ranked(stage, found)
-        if stage.run and last and not system:
-            raise ConfigError(
-                "the last stage is the run itself", where=f"stages.{stage.name}.run", remedy="Leave it to be trained"
-            )
+        if last and not system and (stage.run or stage.shared):
+            where = f"stages.{stage.name}.{'run' if stage.run else 'shared'}"
+            raise ConfigError("the last stage is the run itself", where=where, remedy="Leave it to be trained")
         first = first if before else words
         if before and not stage.run:
             config = init_from_stage(stage.config, before.config, before.name)

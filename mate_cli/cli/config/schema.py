@@ -24,7 +24,8 @@ class StageOptions(Section):
         overrides: what it sets otherwise.
         run: a finished run to take in its place, or an experiment for its newest one.
         after: what it hands on; predictions where there is a system, else nothing.
-        keeps: groups whose choice it keeps, whatever is typed for all.
+        keeps: groups whose choice it keeps, and keys whose value, whatever is typed for all.
+        shared: train it once for all runs that have such a stage, in a run of its own beside them.
     """
 
     experiment: str
@@ -32,6 +33,7 @@ class StageOptions(Section):
     run: str | None = None
     after: After | None = None
     keeps: list[str] = Field(default_factory=list)
+    shared: bool = False
 
 
 class Train(RunConfig):

@@ -61,6 +61,10 @@ class CellGrid:
         """The mean over each column's cells of the means over their tokens: [B, T] to [B, C], 0 where none is."""
         return self.means(values).sum(1) / self.exists.sum(1).clamp(min=1)
 
+    def column_token_means(self, values: Tensor) -> Tensor:
+        """The mean over each column's tokens, whatever cell they are in: [B, T] to [B, C], 0 where none is."""
+        return self.sums(values).sum(1) / self.sizes.sum(1).clamp(min=1)
+
     def spread(self, values: Tensor) -> Tensor:
         """Give every token, padding too, the value of its place: [B, R, C] to [B, T]."""
         return values.flatten(1).gather(1, self.places)

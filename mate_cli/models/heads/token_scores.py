@@ -17,6 +17,8 @@ from mate_cli.models.heads.score import Score
 from mate_cli.tokenization.layout import TableBatch
 
 Selection = Literal["tokens", "columns"]
+ColumnScore = Literal["cells", "tokens"]
+"""What the score of a column is a mean of, see `TokenScores`."""
 DROPOUT = 0.1
 """On the states before they are scored, as in the reference's heads."""
 
@@ -26,6 +28,8 @@ class TokenScores(nn.Module):
 
     Args:
         select: score each token by itself, or all tokens of a column alike.
+        column_score: "cells", as released: the logarithm of the probability that belongs to the mean logit of the
+            column's cells, each the mean of its tokens'; "tokens", as the paper has it: the mean score of the tokens.
         max_rows: R, rows told apart where columns are scored, the header among them; later ones count as the last.
         max_columns: C, columns told apart there, the question's among them; later ones share the score of the last.
     """
@@ -43,8 +47,17 @@ class TokenScores(nn.Module):
         "columns.bias": ("head.columns.bias",),
     }
 
-    def __init__(self, hidden_size: int, select: Selection, *, max_rows: int = 64, max_columns: int = 32) -> None:
+    def __init__(
+        self,
+        hidden_size: int,
+        select: Selection,
+        column_score: ColumnScore = "cells",
+        *,
+        max_rows: int = 64,
+        max_columns: int = 32,
+    ) -> None:
         super().__init__()
+        self.column_score = column_score
         self.shape = max_rows, max_columns
         self.tokens = Score(hidden_size, 1) if select == "tokens" else None
         self.columns = Score(hidden_size, 1) if select == "columns" else None
@@ -53,8 +66,9 @@ class TokenScores(nn.Module):
     def forward(self, output: EncoderOutput) -> Tensor:
         """Score the tokens of a batch in 32 bits, [B, T]; those of the header as those of the body."""
         batch, states = output.batch, self.dropout(output.states)
-        logits = self._column_logits(states, batch) if self.tokens is None else self.tokens(states).squeeze(-1).float()
-        return outside_counts(logsigmoid(logits), batch)
+        if self.tokens is None:
+            return outside_counts(self._column_scores(states, batch), batch)
+        return outside_counts(logsigmoid(self.tokens(states).squeeze(-1).float()), batch)
 
     def lend(self, head: nn.Module) -> bool:
         """Let a head score by the weights of this, which stay here; False where it has no such scores (`choices`)."""
@@ -66,11 +80,14 @@ class TokenScores(nn.Module):
                 return True
         return False
 
-    def _column_logits(self, states: Tensor, batch: TableBatch) -> Tensor:
-        """Give every token [B, T] the mean score of the cells of its column, the header's among them."""
+    def _column_scores(self, states: Tensor, batch: TableBatch) -> Tensor:
+        """Give every token [B, T] the score of its column, the header's cell or tokens among what is averaged."""
         assert self.columns is not None
-        grid = CellGrid.of(batch, *self.shape)
-        means = grid.column_means(self.columns(states).squeeze(-1).float())
+        grid, logits = CellGrid.of(batch, *self.shape), self.columns(states).squeeze(-1).float()
+        if self.column_score == "cells":
+            means = logsigmoid(grid.column_means(logits))
+        else:
+            means = grid.column_token_means(logsigmoid(logits))
         return means.gather(1, batch.column_ids.clamp(max=grid.columns - 1))
 
 

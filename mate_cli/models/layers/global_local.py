@@ -1,7 +1,7 @@
 """ETC's attention: tokens see a window of tokens and all slots, slots see everything, one softmax over both.
 
 Source: Ainslie et al., "ETC: Encoding Long and Structured Inputs in Transformers", EMNLP 2020, section 3;
-google-research, `etcmodel`. Which slots there are: MATE paper, section 5.
+google-research, `etcmodel`. Which slots there are: MATE paper, section 5.1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mate_cli.errors import ConfigError
 from mate_cli.models.base.sizes import EncoderSize
 
 SLOTS_OF_A_KIND = 128
-"""Slots for rows, and as many for columns; MATE paper, section 5."""
+"""Slots for rows, and as many for columns; MATE paper, section 5.1."""
 
 RELATIVE_DEVIATION = 0.5
 """Of the relative vectors before training; google-research, `etcmodel`."""

@@ -26,6 +26,8 @@ GAIN = 1.414
 EVERY = KINDS.index("all") + 1
 
 Combination = Literal["random", "identity"]
+HopForm = Literal["after", "parallel"]
+"""Which states hubs hop on: those that their layer has made, as released, or those that it reads, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -171,21 +173,32 @@ class HopLayer(EncoderLayer):
     """A layer after which every hub becomes a mixture of itself and of what it found where it hops.
 
     Other tokens see the new hub in the next layer.
+
+    Args:
+        form: see `HopForm`.
     """
 
     def __init__(
-        self, size: EncoderSize, spec: LayerSpec, options: LayerOptions, *, hop: Callable[[EncoderSize], Hop]
+        self,
+        size: EncoderSize,
+        spec: LayerSpec,
+        options: LayerOptions,
+        *,
+        hop: Callable[[EncoderSize], Hop],
+        form: HopForm = "after",
     ) -> None:
         super().__init__(size, spec, options)
+        self.form = form
         self.hop = hop(size)
         self.combine = nn.Linear(2 * size.hidden_size, size.hidden_size)
 
     def forward(self, states: Tensor, plan: AttentionPlan, key_bias: Tensor | None) -> Tensor:
         """States [P, D] to states [P, D]."""
+        nodes, before = plan.derive("nodes", find_nodes), states
         states = super().forward(states, plan, key_bias)
-        nodes = plan.derive("nodes", find_nodes)
         hubs = states.index_select(0, nodes.hubs)
-        mixed = self.combine(torch.cat([self.hop(hubs, nodes), hubs], -1))
+        hopping = hubs if self.form == "after" else before.index_select(0, nodes.hubs)
+        mixed = self.combine(torch.cat([self.hop(hopping, nodes), hubs], -1))
         return states.index_copy(0, nodes.hubs, mixed.to(states.dtype))
 
     def begin_with_own(self) -> None:
