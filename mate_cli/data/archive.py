@@ -1,4 +1,4 @@
-"""Files and folders of files, read alike as they are or packed: .gz, .bz2, .xz; .tar.*, .zip."""
+"""Files and folders of files, read alike as they are or packed: .gz, .bz2, .xz, .zip; .tar, .tar.*, .zip."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ from typing import IO, Any
 
 from mate_cli.errors import ConfigError, DataError
 
-SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".zip")
+SUFFIXES = ("", ".tar.xz", ".tar.gz", ".tgz", ".tar.bz2", ".tar", ".zip")
 """What may follow the folder's name, in the order of preference; "" is the folder itself."""
 
-PACKED = ("", ".gz", ".bz2", ".xz")
+PACKED = ("", ".gz", ".bz2", ".xz", ".zip")
 """What may follow a single file's name, in the order of preference."""
 
-_OPENERS: dict[str, Callable[..., Any]] = {".xz": lzma.open, ".gz": gzip.open, ".tgz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict[str, Callable[..., Any]] = {
+    ".xz": lzma.open,
+    ".gz": gzip.open,
+    ".tgz": gzip.open,
+    ".bz2": bz2.open,
+    ".tar": open,
+}
 LARGEST, MEGABYTES = "MATE_LARGEST_FILE", 800
 """Megabytes of a file that are read, unpacked, and the environment's word for another number of them; HotpotQA's
 questions for training have 566."""
@@ -48,10 +54,27 @@ def read_file(path: Path) -> bytes:
         DataError: it is cut short or damaged.
     """
     try:
+        if path.suffix == ".zip":
+            return _single_member(path)
         with _OPENERS.get(path.suffix, Path.open)(path, "rb") as stream:
             return _content(stream, path)
     except _DAMAGE as error:
         raise _damaged(path, error) from error
+
+
+def _single_member(path: Path) -> bytes:
+    """The file of a .zip that holds one, or that of its own name among several.
+
+    Raises:
+        DataError: there is none.
+    """
+    with zipfile.ZipFile(path) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        named = [name for name in names if PurePosixPath(name).name == path.stem] or names
+        if len(named) != 1:
+            raise DataError(f"has {len(named)} files and none called {path.stem}", where=str(path))
+        with archive.open(named[0]) as stream:
+            return _content(stream, path)
 
 
 def _content(stream: IO[bytes], where: Path | str) -> bytes:
@@ -133,7 +156,7 @@ def list_archive(archive: Path) -> dict[str, int]:
     try:
         if archive.suffix == ".zip":
             with zipfile.ZipFile(archive) as zipped:
-                return {info.filename: info.file_size for info in zipped.infolist() if not info.is_dir()}
+                return {_slashed(info.filename): info.file_size for info in zipped.infolist() if not info.is_dir()}
         with _OPENERS[archive.suffix](archive, "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as tarred:
             return {member.name.removeprefix("./"): member.size for member in tarred if member.isfile()}
     except _DAMAGE as error:
@@ -158,6 +181,11 @@ def read_paths(archive: Path, paths: Collection[str]) -> dict[str, bytes]:
         raise _damaged(archive, error) from error
 
 
+def _slashed(path: str) -> str:
+    """The path of a member of a .zip, of which some programs for Windows write backslashes."""
+    return path.replace("\\", "/")
+
+
 def _damaged(path: Path, error: BaseException) -> DataError:
     return DataError(
         f"cannot be read to its end ({type(error).__name__}: {error})",
@@ -174,17 +202,22 @@ def _members(store: Path, folder: str, wanted: Collection[str] | None, nested: b
 
 
 def _folder_members(store: Path, wanted: Collection[str] | None, nested: bool) -> Iterator[tuple[str, bytes]]:
-    paths = (store.rglob("*") if nested else store.iterdir()) if wanted is None else (store / name for name in wanted)
-    for path in sorted(paths):
-        if path.is_file():
-            with path.open("rb") as stream:
-                yield path.relative_to(store).as_posix(), _content(stream, path)
+    if wanted is None:
+        found = sorted(path for path in (store.rglob("*") if nested else store.iterdir()) if path.is_file())
+        packed = [suffix for suffix in PACKED if suffix in _OPENERS]
+        for path in found:
+            suffix = path.suffix if path.suffix in packed else ""
+            yield path.relative_to(store).as_posix().removesuffix(suffix), read_file(path)
+        return
+    for name in sorted(wanted):
+        if file := find_file(store, name):
+            yield name, read_file(file)
 
 
 def _zip_members(store: Path, name_of: Callable[[str], str | None]) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(store) as archive:
         for info in archive.infolist():
-            if not info.is_dir() and (name := name_of(info.filename)):
+            if not info.is_dir() and (name := name_of(_slashed(info.filename))):
                 with archive.open(info) as stream:
                     yield name, _content(stream, f"{store}: {info.filename}")
 

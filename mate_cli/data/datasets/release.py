@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 
+from mate_cli.data.archive import find_file, find_store
 from mate_cli.data.check import CheckReport, Problem, raise_problems
 from mate_cli.data.datasets.catalogue import info_of
-from mate_cli.data.datasets.release_files import ReleaseFiles
+from mate_cli.data.datasets.release_files import ReleaseFiles, folders_below
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
 
@@ -222,13 +223,23 @@ class Release(ABC):
     def refusal(self, wanted: Sequence[str]) -> DataError:
         """What to say when files are not there: which ones, and how to get them."""
         there = "has not all the files of the dataset" if self.root.exists() else "there is no such folder"
+        lower = self._place_of(wanted)
         by_hand = self.info is not None and not self.info.files and self.info.homepage
         get = f"fetch the files: {by_hand}" if by_hand else f"type: mate data download {self.arguments}"
         return DataError(
-            f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz; or in an archive: .tar.*, .zip)",
+            f"{there}; looked for {', '.join(wanted)} (also packed: .gz, .bz2, .xz, .zip; or in an archive: "
+            ".tar, .tar.*, .zip)",
             where=str(self.root),
-            remedy=f"Give another data.root, or {get}",
+            remedy=f"They are in another folder: data.root={lower}" if lower else f"Give another data.root, or {get}",
         )
+
+    def _place_of(self, wanted: Sequence[str]) -> Path | None:
+        """Find the folder that would do as a root, below the one that is named, or around it; else None."""
+        inside = self.root.is_file() or any(PurePosixPath(file).parts[:-1][:1] == (self.root.name,) for file in wanted)
+        places = [*folders_below(self.root), *(self.root.parents[:2] if inside else ())]
+        names = [str(PurePosixPath(folder, file)) for folder in self.folders for file in wanted]
+        tried = ((place, name) for place in places for name in names)
+        return next((place for place, name in tried if find_file(place, name) or find_store(place, name)), None)
 
     @cached_property
     def _splits(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +19,20 @@ from mate_cli.data.archive import (
     read_paths,
 )
 from mate_cli.errors import DataError
+
+DEEPER = 200
+"""Folders below another one that are looked into at most, to say where files are."""
+
+
+def folders_below(root: Path) -> list[Path]:
+    """The folders below another one, the upper ones first, as far as they are few."""
+    found: list[Path] = []
+    waiting = [root] if root.is_dir() else []
+    while waiting and len(found) < DEEPER:
+        with suppress(OSError):
+            inner = sorted(path for path in waiting.pop(0).iterdir() if path.is_dir() and not path.is_symlink())
+            found, waiting = found + inner, waiting + inner
+    return found[:DEEPER]
 
 
 class ReleaseFiles:

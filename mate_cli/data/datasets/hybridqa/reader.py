@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from mate_cli.data.archive import PACKED, find_file, find_store, read_file, read_members
+from mate_cli.data.archive import PACKED, SUFFIXES, find_file, find_store, read_file, read_members
 from mate_cli.data.check import CheckReport, Problem, counts_in_words
 from mate_cli.data.datasets.hybridqa.files import (
     HybridQAQuestion,
@@ -171,7 +171,11 @@ class HybridQA(Release):
         Raises:
             DataError: it is nowhere below the root.
         """
-        store = find_store(self.root, folder, REPOSITORY)
+        if self.root.is_file() and self.root.name.endswith(SUFFIXES[1:]):
+            return self.root
+        deeper = sorted(path for path in self.root.glob("*") if path.is_dir())
+        found = (find_store(place, folder, REPOSITORY) for place in (self.root, *deeper))
+        store = next((place for place in found if place), None)
         if store is None:
             raise self.refusal((folder,))
         return store
