@@ -144,7 +144,7 @@ def run_hydra(name: str, module: ModuleType, words: list[str]) -> int:
         hydra_arguments(name, words),
     ):
         if hasattr(module, "run_words"):
-            return int(module.run_words(words))
+            return int(module.run_words(words) or 0)
         use_user_config()
         hydra_entry(module.CONFIG, checked(module, words))()
     return 0

@@ -174,7 +174,7 @@ WRONG = {
     (QUICK, "model=mtae"): "model=mtae: no such choice. Did you mean mate?",
     (QUICK, "trainer.max_steps=-1"): "stages.cell_selection: trainer.max_steps: must be greater than 0 (got -1)",
     ("experiment=quickstart_cells", "+encoding.ranker=x"): "encoding.ranker: is built of the rest. Leave it out.",
-    ("experiment=quickstart_cells", "+task.encoder=x"): "task.encoder: is built of the rest. Leave it out.",
+    ("experiment=quickstart_cells", "+task.context=x"): "task.context: is built of the rest. Leave it out.",
     (QUICK, "stages.span_reading.seed=x"): "stages.span_reading: seed: must be an integer (got 'x')",
     (
         QUICK,
@@ -517,7 +517,8 @@ def test_a_system_that_its_run_does_not_name_is_one_clear_error(system, finished
     run = finished(QUICK, stages={"cell_selection": "x", "span_reading": "y"})
     saved = yaml.safe_load((run / "config.yaml").read_text())
     (run / "config.yaml").write_text(yaml.safe_dump({**saved, "system": system}))
-    for words in (["evaluate", f"run={run}"], ["predict", f"run={run}", "input=x.json"]):
+    (run / "x.jsonl").write_text("{}\n")
+    for words in (["evaluate", f"run={run}"], ["predict", f"run={run}", f"input={run / 'x.jsonl'}"]):
         assert main(words) == 2
         err = capsys.readouterr().err
         assert err.startswith(f"error: {run / 'config.yaml'}: ")

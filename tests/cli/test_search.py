@@ -23,17 +23,17 @@ def rates(monkeypatch, tmp_path):
     """The learning rates that jobs are trained with, in an empty folder; a job of a rate above 0.005 fails."""
     found: list[float] = []
 
-    def follow(folder, words, begun):
-        found.extend(float(word.partition("=")[2]) for word in words if word.startswith("optimizer.lr="))
+    def follow(folder, command, overrides, begun):
+        found.extend(float(word.partition("=")[2]) for word in overrides if word.startswith("optimizer.lr="))
         record = folder.read_record()
         failed = bool(found) and found[-1] > 0.005
         record.status, record.reason = ("failed", "killed") if failed else ("finished", None)
         record.monitor, record.metrics = "dev/hits@1", {"dev/hits@1": 0.5}
         folder.write_record(record)
-        return record
+        return record, ""
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.follow_job", follow)
+    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", follow)
     return found
 
 
@@ -69,10 +69,10 @@ def test_a_failed_job_is_a_failed_trial_and_the_search_goes_on(rates, tmp_path, 
 
 
 def test_an_interrupted_search_leaves_no_trial_at_work(rates, monkeypatch):
-    def interrupted(folder, words, begun):
+    def interrupted(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mate_cli.cli.sweeps.sweep.follow_job", interrupted)
+    monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", interrupted)
     assert search(*KEPT, RATE, "hydra.sweeper.n_trials=3") == 130
     assert [trial.state.name for trial in study().trials] == ["FAIL"]
 

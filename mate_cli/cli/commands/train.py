@@ -66,12 +66,14 @@ def run_words(words: Sequence[str]) -> int:
         check_quickly(spec)
         print(describe(spec))
         return 0
-    start(spec)
-    return 0
+    return start(spec)
 
 
-def start(spec: RunSpec) -> None:
+def start(spec: RunSpec) -> int:
     """Check a run, make its folder and train it.
+
+    Returns:
+        The exit code.
 
     Raises:
         MateError: something the user can mend.
@@ -80,7 +82,7 @@ def start(spec: RunSpec) -> None:
     from mate_cli.cli.config.check import check
 
     check(spec)
-    execute(spec, None, spec.own_modules())
+    return execute(spec, None, spec.own_modules())
 
 
 def describe(spec: RunSpec) -> str:

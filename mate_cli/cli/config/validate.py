@@ -28,6 +28,8 @@ from mate_cli.files.own_modules import find_beside, what_is_missing
 
 RESERVED = {"_target_", "_args_", "_partial_", "_recursive_", "_convert_"}
 """Keys of Hydra's own in a part with a `_target_`."""
+ROWS = "rows"
+"""What the file of a sweep says beside Hydra's settings; no job has it."""
 
 
 def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401 - the command's own section
@@ -51,12 +53,12 @@ def validate(config: DictConfig, command: str = "train") -> Any:  # noqa: ANN401
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values, without Hydra's own part.
+    """Return the configuration as plain values, without what is Hydra's or the sweep's.
 
     Raises:
         ConfigError: a key still needs a value, or an interpolation leads nowhere.
     """
-    job = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    job = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("hydra", ROWS)])
     try:
         if missing := sorted(OmegaConf.missing_keys(job)):
             raise ConfigError("needs a value", where=missing[0], remedy=f"Set it with {missing[0]}=...")

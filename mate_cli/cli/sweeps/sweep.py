@@ -178,6 +178,10 @@ def run_sweep(words: Sequence[str]) -> int:
     except (MateError, HydraException, OmegaConfBaseException):
         remove_unbegun(jobs)
         raise
+    except SystemExit:  # the script of the jobs has been shown, and none is to run
+        remove_unbegun(jobs)
+        jobs = None
+        raise
     except Exception as error:  # whatever a launcher raises when a worker of its own is lost
         if not job_files(jobs) or no_slurm(error):
             remove_unbegun(jobs)
