@@ -34,7 +34,7 @@ SURPRISE = MetricSpec(
 )
 SHORT = SubsetSpec("short", "Short ones", "by patience", order=40)
 """
-METRICS = {"mate": {"test/surprise": 0.125, "test/em": 0.5}, "tapas": {"test/surprise": 0.5, "test/em": 0.25}}
+METRICS = {"mate": {"dev/surprise": 0.125, "dev/em": 0.5}, "tapas": {"dev/surprise": 0.5, "dev/em": 0.25}}
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def added(tmp_path, monkeypatch):
 @pytest.fixture
 def report(tmp_path):
     for model, metrics in METRICS.items():
-        parts = {"test/surprise/short": metrics["test/surprise"] / 2}
+        parts = {"dev/surprise/short": metrics["dev/surprise"] / 2}
         build_run(tmp_path / "runs" / model, model=model, metrics=metrics | parts, steps=8)
     return build_report([tmp_path / "runs"])
 
@@ -63,11 +63,11 @@ def test_training_prints_it_in_its_place():
 
 
 def test_compare_ranks_by_it_and_marks_the_least(report):
-    assert report.metric == "test/surprise"
+    assert report.metric == "dev/surprise"
     assert [group.label for group in report.groups] == ["mate", "tapas"]
     answers, doubt = report.tables
-    assert (answers.title, doubt.title) == ("Question answering on hybridqa · test", "Doubt on hybridqa")
-    assert [column.full for column in doubt.columns] == ["test/surprise/short", "test/surprise"][::-1]
+    assert (answers.title, doubt.title) == ("Question answering on hybridqa · dev", "Doubt on hybridqa")
+    assert [column.full for column in doubt.columns] == ["dev/surprise/short", "dev/surprise"][::-1]
     assert [doubt.mark(0, row.cells[0]) for row in doubt.rows] == ["best", ""]
     assert (answers.unit, doubt.unit) == ("in percent", "")
 
@@ -75,7 +75,7 @@ def test_compare_ranks_by_it_and_marks_the_least(report):
 def test_every_way_to_write_a_comparison_shows_it(report, tmp_path):
     text = io.StringIO()
     print_report(report, Console(file=text, width=100))
-    assert "Ranked by Test Surprise." in text.getvalue()
+    assert "Ranked by Dev Surprise." in text.getvalue()
     assert "*0.12" in text.getvalue()
     latex = report_latex(report)
     assert r"\caption{Doubt on hybridqa. Bold: best.}" in latex
@@ -84,8 +84,8 @@ def test_every_way_to_write_a_comparison_shows_it(report, tmp_path):
     assert "Short ones" in latex
     assert "**0.12**" in report_markdown(report)
     page = render_page(report, tmp_path)
-    assert "Best Test Surprise" in page
-    assert "Test Surprise by patience" in page
+    assert "Best Dev Surprise" in page
+    assert "Dev Surprise by patience" in page
     assert '<th class="number" scope="col" data-better="less">Surprise</th>' in page
 
 

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from mate_cli.metrics.exact_match import exact_match, normalize_answer
@@ -132,6 +133,7 @@ def count_errors(answered: Iterable[AnsweredQuestion]) -> ErrorCounts:
     return counts
 
 
+@lru_cache(maxsize=1 << 16)  # runs that are compared give the same wrong answers
 def _against(prediction: str, reference: str) -> Kind:
     ours, theirs = (_numbered(normalize_answer(text).split()) for text in (prediction, reference))
     shared = Counter(ours) & Counter(theirs)

@@ -50,13 +50,18 @@ SECTIONS: tuple[BuildSection, ...] = (
 )
 
 
-def report_sections(report: Report, *, wide: bool = False) -> Iterator[ReportSection]:
+BRIEF = (results.report_section, significance.report_section, cost.report_section)
+"""What is printed where no more is asked for."""
+
+
+def report_sections(report: Report, *, wide: bool = False, brief: bool = False) -> Iterator[ReportSection]:
     """Yield the sections of a comparison that have something to show, in order.
 
     Args:
         report: the comparison.
         wide: put all splits beside each other, as papers do.
+        brief: only those of `BRIEF`.
     """
-    for build in SECTIONS:
+    for build in BRIEF if brief else SECTIONS:
         if (section := build(report, wide=wide)) is not None:
             yield section

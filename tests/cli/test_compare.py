@@ -1,12 +1,23 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from mate_cli.cli.app import main
 from mate_cli.cli.commands import compare
+from tests.reports.answered import answer_questions
 from tests.reports.runs import build_demo, build_run
+
+HEAVY = {"torch", "pytorch_lightning", "transformers", "datasets", "wandb", "sklearn", "matplotlib", "jinja2"}
+PROGRAM = """
+import json, sys
+from mate_cli.cli.app import main
+code = main(["compare", "outputs", "html=null", "against=tapas"])
+print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
 
 
 @pytest.mark.parametrize(
@@ -19,6 +30,8 @@ from tests.reports.runs import build_demo, build_run
         (["--cfg", "job"], ["--cfg", "job"]),
         (["--cfg", "job", "a"], ["--cfg", "job", "runs=['a']"]),
         (["-m", "~metric", "+x=1"], ["-m", "~metric", "+x=1"]),
+        (["against=mate · lr=1e-05"], ["against='mate · lr=1e-05'"]),
+        (["against='it'", "against=null", "+against=a b"], ["against='it'", "against=null", "+against='a b'"]),
     ],
 )
 def test_plain_words_are_folders(words, expected):
@@ -53,6 +66,30 @@ def test_the_page_can_be_left_out_or_put_elsewhere(tmp_path, monkeypatch):
     assert not (tmp_path / "run" / "compare.html").exists()
     assert main(["compare", "run", "html=pages/a.html", "metric=dev/hits@3"]) == 0
     assert 'href="../run/"' in (tmp_path / "pages" / "a.html").read_text()
+
+
+def test_all_sections_are_printed_where_they_are_asked_for(tmp_path, monkeypatch, capsys):
+    build_run(tmp_path / "run", task="pointr")
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "run"]) == 0
+    brief = capsys.readouterr().out
+    assert len(brief.splitlines()) <= 25
+    assert brief.splitlines()[-1] == "page: run/compare.html"
+    assert main(["compare", "run", "sections=all"]) == 0
+    everything = capsys.readouterr().out
+    assert "Question answering on hybridqa · test" in everything
+    assert "Question answering on hybridqa · test" not in brief
+    assert main(["compare", "run", "sections=some"]) == 2
+    assert "sections: must be 'brief' or 'all'" in capsys.readouterr().err
+
+
+def test_tables_alone_load_nothing_heavy(tmp_path):
+    for model in ("mate", "tapas"):
+        answer_questions(build_run(tmp_path / "outputs" / model, model=model))
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=True)
+    code, modules = json.loads(done.stdout.splitlines()[-1])
+    assert code == 0
+    assert HEAVY.isdisjoint(modules)
 
 
 def test_nothing_to_compare_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import pytest
 
 from mate_cli.reports.compare.report import build_report
 from mate_cli.reports.html_page import environment
-from mate_cli.reports.page.page_data import cost_data, curve_data, datasets_of, references
+from mate_cli.reports.page.page_data import cost_data, datasets_of, references
 from mate_cli.reports.plots.figures import curve_names, read_logs
 from mate_cli.reports.runs.load_curves import load_log
 from tests.reports.runs import build_run
@@ -16,27 +16,6 @@ from tests.reports.study import build_study
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     return build_report([build_study(tmp_path_factory.mktemp("outputs"), models=2, seeds=2, points=40, questions=24)])
-
-
-def test_curves_carry_steps_values_and_a_clock(report):
-    data = curve_data(report, read_logs(report))
-    names = [metric["name"] for metric in data["metrics"]]
-    assert names[:2] == ["train/loss", "dev/em"]
-    assert not [name for name in names if name.startswith("final/") or name.endswith("lr")]
-    (first, _) = data["groups"]
-    run = first["runs"][0]
-    grid, values = run["values"]["0"]
-    assert len(run["grids"][grid]) == len(values) == 40
-    assert run["grids"][grid][-1] == 9780
-    assert run["size"] == 62613
-    assert run["epochs"][1][-1] == 5
-    assert run["seconds"][0] == sorted(run["seconds"][0])
-
-
-def test_metrics_logged_together_share_their_steps(report):
-    run = curve_data(report, read_logs(report))["groups"][0]["runs"][0]
-    assert len(run["grids"]) == 2
-    assert len(run["values"]) == 8
 
 
 def test_final_metrics_are_no_curve_and_a_clock_never_runs_backwards(tmp_path):
@@ -53,22 +32,6 @@ def test_the_more_runs_the_fewer_points_of_each(tmp_path):
     report = build_report([build_study(tmp_path, models=20, seeds=5, points=200, questions=4)])
     lengths = {len(log.curves["train/loss"].steps) for one in read_logs(report, most=24) for _, log in one.logs}
     assert lengths == {100}
-
-
-def test_costs_and_scores_are_middles_with_spreads(report):
-    data = cost_data(report)
-    assert [cost["title"] for cost in data["costs"]] == [
-        "Examples per second",
-        "Training FLOPs per example",
-        "Wall time",
-        "Peak memory",
-        "Parameters",
-    ]
-    assert data["metrics"][0]["name"] == report.metric
-    (best, _) = data["groups"]
-    middle, spread = best["scores"]["0"]
-    assert middle == pytest.approx(report.groups[0].summary(report.metric).center, abs=1e-4)
-    assert spread > 0
 
 
 def test_without_costs_there_is_nothing_to_draw(tmp_path):
@@ -89,7 +52,6 @@ def test_published_figures_stay_with_their_dataset_and_out_where_nobody_wants_th
     report = build_report([tmp_path])
     assert datasets_of(report) == ["sqa", "hybridqa"]
     assert references(report, "dev/em", "sqa") == []
-    assert [len(lines) for lines in cost_data(report)["metrics"][0]["lines"]] == [0, 1]
     assert references(build_report([tmp_path], published=False), "dev/em", "hybridqa") == []
 
 

@@ -57,6 +57,11 @@ class Configuration:
         return replace(summary, chosen=chosen) if summary and chosen is not None and is_finite(chosen) else summary
 
     @cached_property
+    def dataset(self) -> str:
+        """The dataset its runs used, several joined."""
+        return ", ".join(sorted({run.setting("dataset") for run in self.runs} - {""}))
+
+    @cached_property
     def median_run(self) -> LoadedRun | None:
         """The run with the median score on the development split, of two in the middle the lower; None without any."""
         asked = self.ranked_by if (self.ranked_by or "").startswith("dev/") else None

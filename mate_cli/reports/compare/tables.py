@@ -140,7 +140,7 @@ def metric_tables() -> list[MetricTable]:
 
 def dataset_of(group: Configuration) -> str:
     """Returns the dataset its runs used, several joined."""
-    return ", ".join(sorted({run.setting("dataset") for run in group.runs} - {""}))
+    return group.dataset
 
 
 def by_metric(groups: Sequence[Configuration], metric: str | None) -> list[Configuration]:

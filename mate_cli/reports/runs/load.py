@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -53,7 +53,7 @@ class LoadedRun:
         status = self.text("status")
         return status if status in STATUSES else "unknown"
 
-    @property
+    @cached_property
     def metrics(self) -> dict[str, float]:
         """The final metrics that are numbers, by name; NaN, which JSON has no word for, stands as null in records."""
         known = {name: math.nan if value is None else value for name, value in self.part("metrics").items()}

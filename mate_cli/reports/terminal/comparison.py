@@ -20,8 +20,6 @@ from mate_cli.reports.view import Mark, ReportSection, View, sentences
 from mate_cli.terminal.console import Console
 
 WIDEST = 120
-BRIEF = ("results", "significance", "cost")
-"""The sections that are printed where no others are asked for."""
 MOST_PAPERS, MOST_BRIEF = 3, 5
 """Rows of papers, and of runs that have not finished, in brief."""
 UNRANKED = "Not ranked, as no run has a score on dev"
@@ -39,11 +37,9 @@ def report_console() -> Console:
 def print_report(report: Report, console: Console, *, brief: bool = False) -> None:
     """Print a comparison: all of it, or in brief one table of scores per data set, tests asked for, and costs."""
     print_warnings(report.warnings, console)
-    for section in report_sections(report):
-        if not brief:
-            print_views(section.tables, console, section.said)
-        elif section.name in BRIEF:
-            print_views([brief_view(view, report) for view in main_views(section, report)], console, section.said)
+    for section in report_sections(report, brief=brief):
+        views = [brief_view(view, report) for view in main_views(section, report)] if brief else section.tables
+        print_views(views, console, section.said)
     if not brief:
         console.print(settings_view(report), "")
     if report.unfinished:
