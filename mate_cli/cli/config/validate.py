@@ -5,6 +5,7 @@ Hydra accepts whatever an experiment file adds, and whatever stands behind `+`; 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -180,7 +181,9 @@ def _adapter(hint: Any) -> TypeAdapter[Any] | None:  # noqa: ANN401 - any type a
     except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation):
         return None
     except PydanticUserError:  # a dataclass or model brings settings of its own
-        return TypeAdapter(hint)
+        with contextlib.suppress(PydanticSchemaGenerationError):
+            return TypeAdapter(hint)
+        return None
 
 
 def _can_be_written(hint: Any) -> bool:  # noqa: ANN401 - any type at all

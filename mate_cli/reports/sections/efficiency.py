@@ -16,7 +16,6 @@ from mate_cli.reports.compare.tables import paper_cell
 from mate_cli.reports.format import center_text, rate_text, spread_text
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 
-PLACE = 105
 NOTES = (
     "best is the best run of a row, whose middle stands beside it",
     "examples per second are those of training, on the machine of each source",

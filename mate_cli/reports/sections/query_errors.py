@@ -14,7 +14,6 @@ from mate_cli.reports.compare.report import Report
 from mate_cli.reports.view import Column, ReportSection, Row, View, ViewCell
 from mate_cli.sql.exact_match import COLUMN_ERROR, DOUBLE_ERROR, SKETCH_ERROR
 
-PLACE = 61
 MOST_ROWS = 30
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "wrong": (COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR),
