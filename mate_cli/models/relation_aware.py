@@ -74,7 +74,7 @@ class RelationAware(TableEncoder):
         for new in (self.names, self.word_map, self.name_map):
             draw(new)
         self.frozen = frozen
-        self.kept = FrozenFeatures(cache / "features") if frozen and cache else None
+        self.kept = FrozenFeatures(cache / "frozen_states") if frozen and cache else None
         for module in (self.embeddings, self.encoder):
             module.requires_grad_(not frozen)
         self.train()  # what is frozen is asked from the first batch on: Lightning leaves modes as they are
