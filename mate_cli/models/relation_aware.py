@@ -77,7 +77,7 @@ class RelationAware(TableEncoder):
 
     def use_cache(self, folder: Path) -> None:
         """Keep the states of inputs whose queries are known, where nothing is learnt below them."""
-        self.kept = FrozenFeatures(folder / "features") if self.frozen else None
+        self.kept = FrozenFeatures(folder / "frozen_states") if self.frozen else None
 
     @property
     def states_size(self) -> int:

@@ -201,8 +201,8 @@ COLUMN_ERROR, SKETCH_ERROR, DOUBLE_ERROR = "column_error", "sketch_error", "colu
 def query_error(predicted: ir.Query, gold: ir.Query, schema: Schema) -> str:
     """What is wrong with a query that does not match the right one: its columns, its structure, or both.
 
-    Source: Xu et al. 2021 (DT-Fixup), section 5.4: a column error is "the structure is right, the columns are wrong", a
-    sketch error the other way round.
+    Source: Xu et al. 2021 (DT-Fixup), section 5.4. A column error has the right structure with wrong columns, a sketch
+    error the other way round.
     """
     same_columns = set(_columns(predicted)) == set(_columns(gold))
     same_sketch = queries_match(_sketch(predicted), _sketch(gold), schema)

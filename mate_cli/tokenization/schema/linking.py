@@ -89,13 +89,13 @@ class ValueLinker:
         values: the texts that each column holds.
     """
 
-    def __init__(self, values: Iterable[Iterable[str]]) -> None:
+    def __init__(self, values: Sequence[Iterable[str]]) -> None:
+        self._count = len(values)
         self._columns: dict[str, list[int]] = defaultdict(list)
         for column, texts in enumerate(values):
             for word in {word.lower() for text in texts for word in question_words(text)}:
                 if len(word) >= _SHORTEST and word not in _SAY_NOTHING:
                     self._columns[word].append(column)
-            self._count = column + 1
 
     def links(self, words: Sequence[str]) -> np.ndarray:
         """Which column holds which word, Bool [words, columns]."""
