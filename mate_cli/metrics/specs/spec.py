@@ -174,7 +174,8 @@ def _added(name: str) -> MetricSpec | None:
 
 def _below(kind: type) -> Iterator[type]:
     """All classes that inherit from one."""
-    for heir in kind.__subclasses__():
+    heirs: list[type] = kind.__subclasses__()
+    for heir in heirs:
         yield heir
         yield from _below(heir)
 
