@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import shutil
 
 import pytest
+import yaml
 from configurations import choosable_classes, composed, files, negative_numbers, problem, targets
+from hydra.utils import get_class
 
 from mate_cli.cli.config.validate import validate
 from mate_cli.cli.config_dir import config_dir
@@ -79,6 +82,13 @@ def test_stages_name_experiments_that_exist():
         for stage in (composed(ROOT, "train", [file.removesuffix(".yaml").replace("/", "=")]).stages or {}).values()
     ]
     assert {f"experiment/{stage}.yaml" for stage in stages} <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "task").glob("*.yaml")), ids=lambda file: file.stem)
+def test_a_task_has_the_same_defaults_in_its_file_and_in_its_class(file):
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))
+    parameters = inspect.signature(get_class(written.pop("_target_"))).parameters
+    assert written == {name: parameters[name].default for name in written}
 
 
 def test_every_class_can_be_chosen():

@@ -12,6 +12,7 @@ from mate_cli.data.datasets.sample.reader import Sample
 from mate_cli.data.loading.batching import Schedule
 from mate_cli.data.loading.cache import encode_split
 from mate_cli.data.loading.collate import collate
+from mate_cli.data.loading.in_memory import EncodedExamples
 from mate_cli.data.loading.table_data_module import Loading, TableDataModule
 from mate_cli.errors import DataError
 from mate_cli.tables.example import TableExample
@@ -240,3 +241,17 @@ def test_an_empty_split_is_named(serializer, tmp_path):
     data = TableDataModule(Sample(), serializer, loading(tmp_path, 0), lambda _: [], list)
     with pytest.raises(DataError, match="no usable example in split 'train'"):
         data.encodings("train", training=True)
+
+
+def test_encodings_in_memory_are_those_on_disk(examples, serializer, tmp_path):
+    wide = replace(examples[0].table, header=(Cell("x"),) * 300, rows=((Cell("y"),) * 300,))
+    some = [*examples[:3], replace(examples[3], table=wide), *examples[4:]]
+    split, made = encode_split(some, serializer, tmp_path, "dev"), EncodedExamples(some, serializer)
+    assert (made.example_ids, made.failures, len(made)) == (split.example_ids, split.failures, len(split))
+    assert list(made.failures) == [some[3].example_id]
+    assert (made.lengths.tolist(), made.cuts.tolist()) == (split.lengths.tolist(), split.cuts.tolist())
+    data = TableDataModule(Sample(), serializer, loading(tmp_path, 0), list, list)
+    for ours, theirs in zip(data.loader_encoded(made), data.loader_encoded(split), strict=True):
+        assert ours.example_ids == theirs.example_ids
+        for name in ARRAYS:
+            assert torch.equal(getattr(ours, name), getattr(theirs, name))

@@ -44,7 +44,7 @@ def questions_twin(folder, config, options, activation="gelu"):
         config = {**config, "num_aggregation_labels": 4, "use_answer_as_supervision": aggregation == "weak"}
     theirs = TapasForQuestionAnswering(TapasConfig(**SHAPE, hidden_act=activation, **config))
     options = {"label_weighting": "intended", **options}
-    return _twin(folder, theirs, lambda encoder: TableQA(TaskContext(encoder), **options), activation)
+    return _twin(folder, theirs, lambda context: TableQA(context, **options), activation)
 
 
 def statements_twin(folder):
@@ -56,7 +56,7 @@ def _twin(folder, theirs, task_of, activation):
     _randomise(theirs)
     theirs.save_pretrained(folder)
     encoder = Tapas(SIZE, attention=Segments(), activation=activation)
-    task = task_of(encoder)
+    task = task_of(TaskContext(encoder))
     report = InitialWeights("tapas", str(folder), heads=True).load(encoder, task)
     assert not report.new
     return theirs.eval(), task.eval()

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from mate_cli.cli.app import main
 from mate_cli.data.loading.stream import TableStream
 from mate_cli.errors import Interrupted
-from mate_cli.lit_modules.cell_selection import CellSelection
+from mate_cli.lit_modules.lit_task import LitTask
 
 OF_STAGES = {
     "data.sources": "[sample]",
@@ -84,13 +84,13 @@ def test_a_run_says_what_it_was_pre_trained_by(chain):
 
 def test_each_stage_begins_with_the_weights_of_the_one_before(chain, tmp_path, monkeypatch):
     begun = []
-    fit = CellSelection.on_train_start
+    fit = LitTask.on_train_start
 
     def note(task):
         begun.append({name: tensor.clone() for name, tensor in task.state_dict().items()})
         fit(task)
 
-    monkeypatch.setattr(CellSelection, "on_train_start", note)
+    monkeypatch.setattr(LitTask, "on_train_start", note)
     taken = [f"stages.masked_lm.run={chain / 'masked_lm'}", "stages.questions=null"]
     again = run(tmp_path, *taken)
     assert record(again)["init"] == "random + masked_lm"

@@ -24,8 +24,8 @@ class PageReading(SpanReading):
     def __init__(
         self,
         context: TaskContext,
-        max_span_length: Annotated[int, Field(gt=0)] = 10,
-        cells_per_question: Annotated[int, Field(gt=0)] | None = 4,
+        max_span_length: Annotated[int, Field(gt=0)] = 30,
+        cells_per_question: Annotated[int, Field(gt=0)] | None = None,
         dropout: Dropout = 0.1,
         *,
         metrics: Sequence[Metric] = (),

@@ -168,7 +168,16 @@ def _found(kind: type[Spec], name: str, path: tuple[str, ...]) -> Spec | None:
 
 def _added(name: str) -> MetricSpec | None:
     """The spec of a metric of another module, once that is imported."""
-    return next((kind.spec for kind in Metric.__subclasses__() if kind.spec.name == name), None)
+    specs = (getattr(kind, "spec", None) for kind in _below(Metric))
+    return next((spec for spec in specs if spec is not None and spec.name == name), None)
+
+
+def _below(kind: type) -> Iterator[type]:
+    """All classes that inherit from one."""
+    heirs: list[type] = kind.__subclasses__()
+    for heir in heirs:
+        yield heir
+        yield from _below(heir)
 
 
 @cache
