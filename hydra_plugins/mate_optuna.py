@@ -102,7 +102,7 @@ class OptunaSweeper(Sweeper):
             raise ConfigError("needs Optuna", where=f"{GROUP}=optuna", remedy=remedy)
         self._check_numbers()
         assert self.config is not None
-        params = [f"{key}={value}" for key, value in (self.params or {}).items()]
+        params = [f"{key!s}={value}" for key, value in (self.params or {}).items()]
         space = parse_space([*params, *arguments], self.config)
         study = self._open_study()
         left = self.n_trials
@@ -130,7 +130,10 @@ class OptunaSweeper(Sweeper):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
             study = optuna.create_study(
-                storage=self.storage, study_name=self.study_name, direction=self.direction, load_if_exists=True
+                storage=self.storage,
+                study_name=self.study_name,
+                direction="maximize" if self.direction == "maximize" else "minimize",
+                load_if_exists=True,
             )
         except Exception as error:  # of SQLAlchemy, of a driver, or of Optuna
             problem = f"the store cannot be opened: {str(error).strip().splitlines()[0]}"

@@ -130,7 +130,7 @@ def test_nothing_is_written_of_what_is_refused(tmp_path, capsys):
     ("word", "said"),
     [
         ("trainer.options.profiler=simple", "To add it, write +trainer.options.profiler=..."),
-        ("callbacks.early_stopping.patience=2", "To add it, write +callbacks.early_stopping.patience=..."),
+        ("callbacks.early_stopping.patience=2", "It is a key of callbacks=early_stopping."),
         ("logger.mode=online", "Did you mean logger.wandb.mode?"),
     ],
 )
