@@ -34,7 +34,7 @@ class MetricsFile(Logger):
         super().__init__()
         self.folder, self.path = folder, folder.path / "metrics.jsonl"
         rows = read_rows(self.path) if resume_step is not None else []
-        kept = [row for row in rows if row.get("step", 0) <= (resume_step or 0)]
+        kept = [row for row in rows if (row.get("step") or 0) <= (resume_step or 0)]
         folder.write_text("metrics.jsonl", "".join(map(to_json, kept)))
 
     @property
