@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+from importlib.util import find_spec
 
 import forked_commands
 import pytest
@@ -15,6 +16,7 @@ from configurations import run_config
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
+from mate_cli.cli.config.validate import target_problems
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.trainer import RESERVED, build_callbacks, check_trainer
 
@@ -124,6 +126,14 @@ def test_nothing_is_written_of_what_is_refused(tmp_path, capsys):
     error = capsys.readouterr().err
     assert (error.count("\n"), "Use the keys of hardware." in error) == (1, True), error
     assert list(tmp_path.iterdir()) == []
+
+
+def test_classes_of_the_package_of_all_of_lightning_are_known():
+    if find_spec("lightning"):
+        pytest.skip("the package lightning is installed")
+    target = "lightning.pytorch.callbacks.EarlyStopping"
+    (problem,) = target_problems({"mine": {"_target_": target}}, "callbacks")
+    assert f"there is no {target} here: write {LIGHTNING}.EarlyStopping" in problem
 
 
 @pytest.mark.parametrize(
