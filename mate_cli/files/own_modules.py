@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-
 UNIFIED = "lightning.pytorch."
 """The same classes in the package that holds all of Lightning, which need not be installed."""
 
