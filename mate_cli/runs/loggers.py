@@ -62,6 +62,8 @@ class MetricsFile(Logger):
             RunError: the disk is full.
         """
         row = {name: value.item() if isinstance(value, torch.Tensor) else value for name, value in metrics.items()}
+        if "time" not in row:  # Lightning's own row, whose epoch is the one that it sees
+            row.pop("epoch", None)
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(to_json({"step": step, **row}))
