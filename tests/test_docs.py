@@ -61,7 +61,7 @@ def first_job(words):
     values = {}
     for name in [word.removeprefix("sweep=") for word in words if word.startswith("sweep=")]:
         values |= sweep_words(config_dir() / "sweep" / f"{name}.yaml")
-    return of_job([*(choices[0] for choices in values.values()), *words], list(values))
+    return of_job([*(choices[0] for choices in values.values()), *words], [*values, *words])
 
 
 def compose_stages(words):
