@@ -20,7 +20,7 @@ class FakeTrainer(SimpleNamespace):
 
     def save_checkpoint(self, path):
         path.write_bytes(b"")
-        self.checkpoints.on_save_checkpoint(self, self.model, {"state_dict": self.model.state_dict()})
+        self.checkpoints.on_save_checkpoint(self, None, {"state_dict": self.model.state_dict()})
 
 
 def validate(checkpoints, scores, trainer=None):
