@@ -127,11 +127,13 @@ class OptunaSweeper(Sweeper):
         """
         import optuna
 
-        direction: Any = self.direction
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
             study = optuna.create_study(
-                storage=self.storage, study_name=self.study_name, direction=direction, load_if_exists=True
+                storage=self.storage,
+                study_name=self.study_name,
+                direction="maximize" if self.direction == "maximize" else "minimize",
+                load_if_exists=True,
             )
         except Exception as error:  # of SQLAlchemy, of a driver, or of Optuna
             problem = f"the store cannot be opened: {str(error).strip().splitlines()[0]}"

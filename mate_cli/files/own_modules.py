@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
+UNIFIED = "lightning.pytorch."
+"""The same classes in the package that holds all of Lightning, which need not be installed."""
+
 
 def find_beside(names: Iterable[str], *folders: Path) -> None:
     """Let modules be imported that lie in one of some folders, where no others of their names are installed.
@@ -35,6 +38,8 @@ def what_is_missing(name: str) -> str:
     if not module:
         return f"there is no {name}"
     try:
+        if name.startswith(UNIFIED) and find_spec(top) is None:
+            return f"there is no {name} here: write {name.replace(UNIFIED, 'pytorch_lightning.')}"
         if top != "mate_cli" and find_spec(top) is None:
             return f"there is no {name}, for there is no module {top}: put {top}.py where you type, or install it"
         if top != "mate_cli" and find_spec(module) is not None:

@@ -26,6 +26,7 @@ import pytorch_lightning as pl
 from hydra.utils import get_class, get_object, instantiate
 from pytorch_lightning import callbacks as lightning
 from pytorch_lightning.loggers import Logger
+from pytorch_lightning.loggers.logger import DummyLogger
 from pytorch_lightning.plugins import CheckpointIO, ClusterEnvironment, Precision
 
 from mate_cli.data.loading.batching import Schedule
@@ -154,7 +155,7 @@ def build_trainer(
             "num_sanity_val_steps": 0,
             "deterministic": cfg.deterministic,
             "log_every_n_steps": cfg.trainer.log_every,
-            "logger": run.loggers,
+            "logger": run.loggers or [DummyLogger()],  # further processes: some callbacks begin with none
             "default_root_dir": str(run.folder.path),
             "enable_checkpointing": True,
         },

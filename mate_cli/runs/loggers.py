@@ -34,7 +34,7 @@ class MetricsFile(Logger):
         super().__init__()
         self.folder, self.path = folder, folder.path / "metrics.jsonl"
         rows = read_rows(self.path) if resume_step is not None else []
-        kept = [row for row in rows if row.get("step", 0) <= (resume_step or 0)]
+        kept = [row for row in rows if (row.get("step") or 0) <= (resume_step or 0)]
         folder.write_text("metrics.jsonl", "".join(map(to_json, kept)))
 
     @property
@@ -62,6 +62,8 @@ class MetricsFile(Logger):
             RunError: the disk is full.
         """
         row = {name: value.item() if isinstance(value, torch.Tensor) else value for name, value in metrics.items()}
+        if "time" not in row:  # Lightning's own row, whose epoch is the one that it sees
+            row.pop("epoch", None)
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(to_json({"step": step, **row}))

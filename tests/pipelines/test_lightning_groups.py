@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+from importlib.util import find_spec
 
 import forked_commands
 import pytest
@@ -15,6 +16,7 @@ from configurations import run_config
 from safetensors.torch import load_file
 
 from mate_cli.cli.app import main
+from mate_cli.cli.config.validate import target_problems
 from mate_cli.errors import ConfigError
 from mate_cli.pipelines.trainer import RESERVED, build_callbacks, check_trainer
 
@@ -78,9 +80,8 @@ def test_keywords_that_promises_rest_on_are_refused_with_the_reason(reserved):
     for name in reserved.names:
         with pytest.raises(ConfigError) as refused:
             check_trainer(run_config([f"+trainer.options.{name}=1"]))
-        assert str(refused.value).startswith(
-            f"trainer.options.{name}: a run sets it itself, as {reserved.reason}. Use "
-        )
+        problem = f"trainer.options.{name}: a run sets it itself, as {reserved.reason}"
+        assert str(refused.value) == f"{problem}. {reserved.remedy}."
 
 
 @pytest.mark.parametrize(
@@ -126,11 +127,19 @@ def test_nothing_is_written_of_what_is_refused(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_classes_of_the_package_of_all_of_lightning_are_known():
+    if find_spec("lightning"):
+        pytest.skip("the package lightning is installed")
+    target = "lightning.pytorch.callbacks.EarlyStopping"
+    (problem,) = target_problems({"mine": {"_target_": target}}, "callbacks")
+    assert f"there is no {target} here: write {LIGHTNING}.EarlyStopping" in problem
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [
         ("trainer.options.profiler=simple", "To add it, write +trainer.options.profiler=..."),
-        ("callbacks.early_stopping.patience=2", "To add it, write +callbacks.early_stopping.patience=..."),
+        ("callbacks.early_stopping.patience=2", "It is a key of callbacks=early_stopping."),
         ("logger.mode=online", "Did you mean logger.wandb.mode?"),
     ],
 )
@@ -176,7 +185,9 @@ def test_a_callback_of_ones_own_is_added_by_yaml_and_logs_to_the_file(clone):
     assert main(["train", *TINY, "callbacks=count", "+trainer.options.profiler=simple", "paths.outputs=outputs"]) == 0
     (folder,) = clone.glob("outputs/train/quickstart_cells/*")
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert {row["step"]: row["own/batches"] for row in rows if "own/batches" in row}[6] >= 12
+    counted = [row for row in rows if "own/batches" in row]
+    assert counted[-1]["own/batches"] > counted[0]["own/batches"] > 0
+    assert all(row.keys() == {"step", "own/batches"} for row in counted)
     assert "train/loss" in next(row for row in rows if row["step"] == 2)
 
 
@@ -203,19 +214,14 @@ def only_run(outputs):
 
 
 @pytest.mark.long
-def test_the_best_weights_are_the_averages_that_were_scored(averaged, tmp_path):
+def test_the_final_weights_are_averages(averaged, tmp_path):
     assert main(["train", *TINY, "model.hidden_dropout=0.1", f"paths.outputs={tmp_path}"]) == 0
-    best, final = (load_file(averaged / "checkpoints" / f"{name}.safetensors") for name in ("best", "final"))
+    final = load_file(averaged / "checkpoints" / "final.safetensors")
     plain = load_file(only_run(tmp_path) / "checkpoints" / "final.safetensors")
     state = torch.load(averaged / "checkpoints" / "last.ckpt", weights_only=True)
     assert all(torch.equal(final[name], state["state_dict"][name]) for name in final)
     assert all(torch.equal(plain[name], state["current_model_state"][name]) for name in plain)
     assert any(not torch.equal(final[name], plain[name]) for name in final)
-    assert set(best) == set(final)
-    again = ["evaluate", f"run={only_run(averaged.parents[2])}", "split=dev", "hardware.threads=1"]
-    assert main(again) == 0
-    scores = json.loads((averaged / "evaluation" / "dev.json").read_text())
-    assert scores["dev/hits@1"] == json.loads((averaged / "record.json").read_text())["metrics"]["dev/hits@1"]
 
 
 @pytest.mark.long

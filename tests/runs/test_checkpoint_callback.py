@@ -20,7 +20,7 @@ class FakeTrainer(SimpleNamespace):
 
     def save_checkpoint(self, path):
         path.write_bytes(b"")
-        self.checkpoints.on_save_checkpoint(self, self.model, {"state_dict": self.model.state_dict()})
+        self.checkpoints.on_save_checkpoint(self, None, {"state_dict": self.model.state_dict()})
 
 
 def validate(checkpoints, scores, trainer=None):
@@ -71,6 +71,16 @@ def test_what_is_best_outlives_a_resume(tmp_path, monitor):
     assert kept(folder) == 1
     validate(second, [sign * 1.0], trainer)
     assert kept(folder) == 5
+
+
+def test_the_best_weights_are_those_that_callbacks_leave_in_the_checkpoint(tmp_path):
+    checkpoints = Checkpoints(RunFolder(tmp_path), "dev/f1", every_steps=10)
+    model, averaged = torch.nn.Linear(1, 1, bias=False), torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(averaged.weight, 7)
+    trainer = FakeTrainer(should_stop=False, global_step=1, callback_metrics={"dev/f1": torch.tensor(0.5)})
+    trainer.checkpoints, trainer.model = checkpoints, averaged
+    checkpoints.on_validation_end(trainer, model)
+    assert kept(checkpoints.folder) == 7
 
 
 def test_only_what_is_known_to_be_better_in_one_direction_chooses(tmp_path):

@@ -128,7 +128,7 @@ def test_a_missing_key_means_offline_without_a_question(tmp_path, monkeypatch, c
     assert list(tmp_path.glob("wandb/offline-run-*"))
 
 
-ROWS = [(2, {"epoch": 0.5, "train/loss": 2.0}), (4, {"epoch": 1.0, "dev/hits@1": 0.25})]
+ROWS = [(2, {"epoch": 0.5, "time": 3.0, "train/loss": 2.0}), (4, {"epoch": 1.0, "time": 5.0, "dev/hits@1": 0.25})]
 
 
 def log_run(folder, choice, *words, exit_code=0):
@@ -160,7 +160,7 @@ def test_csv_has_every_row_the_last_figures_and_the_configuration(tmp_path):
         with (folder / "csv" / f"version_{part}" / "metrics.csv").open() as file:
             rows = [{key: value for key, value in row.items() if value} for row in csv.DictReader(file)]
         assert [int(row.pop("step")) for row in rows] == [2, 4, 4]
-        assert rows[0] == {"epoch": "0.5", "train/loss": "2.0"}
+        assert rows[0] == {"epoch": "0.5", "time": "3.0", "train/loss": "2.0"}
         assert rows[2] == {"test/hits@1": "0.5"}
     settings = yaml.safe_load((folder / "csv" / "version_0" / "hparams.yaml").read_text())
     assert settings["optimizer"] == CONFIG["optimizer"]
@@ -188,7 +188,13 @@ def test_mlflow_keeps_all_runs_in_one_database(tmp_path, exit_code, status):
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     runs = client.search_runs([client.get_experiment_by_name("mate").experiment_id])
     assert [(run.info.status, run.info.run_name) for run in runs] == [(status, "x · seed 1")] * 2
-    assert runs[0].data.metrics == {"epoch": 1.0, "train/loss": 2.0, "dev/hits1": 0.25, "test/hits1": 0.5}
+    assert runs[0].data.metrics == {
+        "epoch": 1.0,
+        "time": 5.0,
+        "train/loss": 2.0,
+        "dev/hits1": 0.25,
+        "test/hits1": 0.5,
+    }
     assert runs[0].data.params["optimizer/lr"] == "0.0001"
 
 

@@ -200,8 +200,9 @@ def _unknown_key(found: re.Match[str], config_name: str, words: Sequence[str]) -
         homes = " or ".join(f"{group}={one}" for one in others)
         return ConfigError(f"{chosen} has no such key", where=key, remedy=f"It is a key of {homes}")
     if key.startswith(OPEN) and isinstance(config.get(group), DictConfig):
-        near = [f"{group}.{part}.{name}" for part, node in config[group].items_ex(resolve=False) if _has(node, name)]
-        remedy = f"Did you mean {near[0]}?" if near else f"To add it, write +{key}=..."
+        parts = config[group].items_ex(resolve=False)
+        near = next((f"{group}.{part}.{name}" for part, node in parts if _has(node, name)), None)
+        remedy = f"Did you mean {near}?" if near else f"To add it, write +{key}=..."
         return ConfigError("has not been chosen, or is new", where=key, remedy=remedy)
     name = nearest_key(key, config, groups_of(config_name))
     value = next((word.partition("=")[2] for word in words if word.partition("=")[0] == key), "")

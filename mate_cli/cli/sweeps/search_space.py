@@ -89,8 +89,8 @@ def to_distribution(key: str, override: Override) -> BaseDistribution:
             if all(isinstance(number, int) for number in (start, last, step)):
                 return IntDistribution(int(start), int(last), step=int(step), log=log)
             return FloatDistribution(start, last, step=step, log=log)
-        choices: Any = override.sweep_iterator(transformer=Transformer.encode)
-        return CategoricalDistribution([*choices])
+        choices: list[Any] = list(override.sweep_iterator(transformer=Transformer.encode))
+        return CategoricalDistribution(choices)
     except ValueError as error:
         raise ConfigError(f"no values to choose from: {error}", where=key) from error
 
