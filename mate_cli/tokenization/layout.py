@@ -35,17 +35,24 @@ class Array:
         dtype: in files; what is no float is int64 in a batch.
         fill: on padding, and for a number that is not known.
         vocabulary: of a token type, how many values there are.
+        name: of one that a serializer adds, see `Serializer.arrays`; others are called like their fields.
     """
 
     axes: tuple[str | int, ...]
     dtype: str
-    fill: float = 0
+    fill: float = field(default=0, compare=False)  # NaN is not equal to that of another process
     vocabulary: int = 0
+    name: str = ""
 
     @property
     def is_float(self) -> bool:
         """Whether it holds float32, also in a batch."""
         return self.dtype == "float32"
+
+    @property
+    def is_of_tokens(self) -> bool:
+        """Whether a batch has values for each token."""
+        return self.axes[:1] in (("T",), ("S",))
 
 
 def declared_arrays(kind: type) -> dict[str, Array]:
@@ -131,12 +138,14 @@ class TableEncoding(Arrays[np.ndarray, float]):
         example_id: the example's name, to join predictions to questions.
         cut: how much of the table was left out [4], see `truncation.CUTS`; None where nobody counted.
         uncut_tokens: how many there would be if nothing were cut but rows beyond the last id; 0 where nobody counted.
+        more: what a serializer adds, see `Serializer.arrays`.
     """
 
     _: KW_ONLY
     example_id: str
     cut: Annotated[np.ndarray | None, Array((4,), "int32")] = None
     uncut_tokens: Annotated[int, Array((), "int32")] = 0
+    more: Mapping[Array, np.ndarray | float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -194,6 +203,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
         example_ids: B names; empty when they are not needed.
         prepared: what attention derived from this batch ahead of time, by name; tensors, tuples and dataclasses.
         places: of each token, where it stands in its example's encoding [B, T]; None where all stand where they did.
+        more: what a serializer adds, see `Serializer.arrays`, as far as any of these examples has it.
     """
 
     _: KW_ONLY
@@ -202,6 +212,7 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
     example_ids: tuple[str, ...] = ()
     prepared: Mapping[Hashable, object] = field(default_factory=dict)
     places: torch.Tensor | None = None
+    more: Mapping[Array, torch.Tensor] = field(default_factory=dict)
 
     @property
     def in_body(self) -> torch.Tensor:
@@ -216,8 +227,10 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
             tokens: which of them and in what order, Int64 [B, K]; padding may be among them.
         """
         kept: dict[str, Any] = {"places": tokens}
-        others = {name for name, one in SHARED_ARRAYS.items() if one.axes[:1] not in (("T",), ("S",))}
+        others = {name for name, one in SHARED_ARRAYS.items() if not one.is_of_tokens}
         kept |= {name: gather_tokens(each, tokens) for name, each in self.tensors().items() if name not in others}
+        more = self.more.items()
+        kept["more"] = {one: gather_tokens(each, tokens) if one.is_of_tokens else each for one, each in more}
         return replace(self, **kept, prepared={})
 
     def encoded_at(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -244,27 +257,28 @@ class TableBatch(Arrays["torch.Tensor", "torch.Tensor"]):
 
     def __getstate__(self) -> dict[str, Any]:
         """All tensors in one buffer: between processes each tensor costs a file descriptor, and a plan has hundreds."""
-        names = tuple(self.tensors())
-        kept = {name: value for name, value in vars(self).items() if name not in (*names, "prepared")}
-        return {"fields": kept, "names": (names, tuple(self.prepared)), "packed": pack_tensors(self._content())}
+        names, content = self._content()
+        kept = {name: value for name, value in vars(self).items() if name not in (*names[0], "more", "prepared")}
+        return {"fields": kept, "names": names, "packed": pack_tensors(content)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        names, prepared = state["names"]
-        vars(self).update(state["fields"], **_named(names, prepared, state["packed"].unpack()))
+        vars(self).update(state["fields"], **_named(state["names"], state["packed"].unpack()))
 
     def _moved(self, move: Callable[[torch.Tensor], torch.Tensor]) -> TableBatch:
-        return replace(self, **_named(tuple(self.tensors()), tuple(self.prepared), move_tensors(self._content(), move)))
+        names, content = self._content()
+        return replace(self, **_named(names, move_tensors(content, move)))
 
-    def _content(self) -> tuple[Any, ...]:
-        """All that has tensors in it: the fields, then what is prepared."""
-        return (*self.tensors().values(), *self.prepared.values())
+    def _content(self) -> tuple[Sequence[tuple[Any, ...]], tuple[Any, ...]]:
+        """The names of all that has tensors in it, the fields, `more` and what is prepared; and these themselves."""
+        parts = self.tensors(), self.more, self.prepared
+        return [tuple(part) for part in parts], tuple(value for part in parts for value in part.values())
 
 
-def _named(names: Sequence[str], prepared: Sequence[Hashable], content: tuple[Any, ...]) -> dict[str, Any]:
+def _named(names: Sequence[tuple[Any, ...]], content: tuple[Any, ...]) -> dict[str, Any]:
     """The fields of a batch that has this content."""
-    count = len(names)
-    ahead = dict(zip(prepared, content[count:], strict=True))
-    return {**dict(zip(names, content[:count], strict=True)), "prepared": ahead}
+    values = iter(content)
+    known, more, prepared = ({name: next(values) for name in part} for part in names)
+    return {**known, "more": more, "prepared": prepared}
 
 
 def gather_tokens(values: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from mate_cli.models.layers.encoder import LayerSpec
 from mate_cli.pipelines.systems.base import System, SystemAnswers
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
-from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.layout import Array, TableEncoding
 from mate_cli.tokenization.serializers.tapas import TapasSerializer
 
 PAIRS_PER_EXAMPLE = 1000
@@ -173,10 +173,13 @@ class Sides:
 
 
 SIDES = ("right", "left")
+WEIGHT = Array((), "float32", fill=1, name="weight")
 
 
 class SideSerializer(TapasSerializer):
-    """An encoding with a new kind of label."""
+    """An encoding with a new kind of label and an array of its own."""
+
+    arrays = (WEIGHT,)
 
     @classmethod
     def marks(cls, options):
@@ -185,7 +188,7 @@ class SideSerializer(TapasSerializer):
     def encode(self, examples):
         pairs = zip(examples, super().encode(examples), strict=True)
         return [
-            replace(one, class_ids=int(example.left))
+            replace(one, class_ids=int(example.left), more={WEIGHT: 1.5 if example.left else 1.0})
             if isinstance(example, SideExample) and isinstance(one, TableEncoding)
             else one
             for example, one in pairs
@@ -218,7 +221,8 @@ class SideChoice(TableTask[SideExample, Side]):
 
     def output_loss(self, output, head, encoder):
         logits = head(output.pooled).squeeze(-1)
-        return nn.functional.binary_cross_entropy_with_logits(logits, output.batch.class_ids.float())
+        labels, weights = output.batch.class_ids.float(), output.batch.more[WEIGHT]
+        return nn.functional.binary_cross_entropy_with_logits(logits, labels, weights)
 
     def predictions(self, output, given):
         shares = self.head(output.pooled).squeeze(-1).sigmoid().tolist()

@@ -1,3 +1,6 @@
+import importlib
+import math
+import sys
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -133,6 +136,64 @@ def test_an_array_that_some_examples_lack_is_padding_there_and_one_that_all_lack
         torch.testing.assert_close(tensor, torch.full_like(tensor, fill), equal_nan=True)
         if SHARED_ARRAYS[name].axes:
             assert getattr(lacking, name) is None
+
+
+SHARES = Array(("T",), "float32", fill=math.nan, name="shares")
+PAIRS = Array(("K", "K"), "uint8", name="pairs")
+MARK = Array((), "int8", fill=-1, name="mark")
+
+
+class Adding(TapasSerializer):
+    """Adds arrays to every other encoding."""
+
+    arrays = (SHARES, PAIRS, MARK)
+
+    def encode(self, examples):
+        found = super().encode(examples)
+        pairs = np.ones((2, 2), int)
+        for place in range(1, len(found), 2):
+            shares = np.full(len(found[place]), 0.5, np.float32)
+            found[place] = replace(found[place], more={SHARES: shares, PAIRS: pairs, MARK: 3})
+        return found
+
+
+def test_arrays_that_a_serializer_adds_reach_every_batch(examples, serializer, tmp_path):
+    adding = Adding(serializer.tokenizer, max_tokens=96)
+    split = encode_split(examples[:4], adding, tmp_path, "dev")
+    assert [len(split[place].more) for place in range(4)] == [0, 3, 0, 3]
+    data = TableDataModule(Sample(), adding, loading(tmp_path, workers=1), list, list)
+    (batch,) = data.loader_of(examples[:4], "dev")
+    for row, place in enumerate(map(split.example_ids.index, batch.example_ids)):
+        length, is_added = len(split[place]), place % 2
+        shares = batch.more[SHARES][row]
+        assert (shares[:length] == 0.5).all() == is_added
+        assert shares[length:].isnan().all()
+        assert batch.more[PAIRS][row].tolist() == [[is_added] * 2] * 2
+        assert batch.more[MARK][row] == (3 if is_added else -1)
+    kept = batch.keep(torch.tensor([[2, 0]] * 4))
+    torch.testing.assert_close(kept.more[SHARES], batch.more[SHARES][:, [2, 0]], equal_nan=True)
+    assert kept.more[PAIRS] is batch.more[PAIRS]
+    assert kept.to("meta").more[MARK].device.type == "meta"
+    assert collate([split[0]], reset_positions=False, max_positions=512).more == {}
+
+
+OWN = """
+from mate_cli.tokenization.serializers.tapas import TapasSerializer
+
+class Own(TapasSerializer):
+    ADDED = {}
+"""
+
+
+def test_a_change_of_the_code_of_ones_own_serializer_is_in_the_key(examples, serializer, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    for text in ("0", "1", "0"):
+        (tmp_path / "own_serializer.py").write_text(OWN.format(text))
+        monkeypatch.delitem(sys.modules, "own_serializer", raising=False)
+        importlib.invalidate_caches()
+        own = importlib.import_module("own_serializer").Own(serializer.tokenizer, max_tokens=96)
+        encode_split(examples, own, tmp_path, "dev")
+    assert len(list(tmp_path.glob("*.arrow"))) == 2
 
 
 def test_the_same_examples_are_encoded_once(examples, serializer, tmp_path, monkeypatch):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -33,24 +34,33 @@ CHUNK = 128
 COLUMNS = declared_arrays(TableEncoding)
 """What is kept of an encoding besides its name: an array that it lacks is empty, a number `Array.fill`."""
 
-FEATURES = Features(
-    {
-        "place": Value("int32"),  # among the examples
-        "example_id": Value("string"),
-        "failure": Value("string"),
-        **{name: ArrowSequence(Value(one.dtype)) if one.axes else Value(one.dtype) for name, one in COLUMNS.items()},
-    }
-)
+OWN = "own/"
+"""What stands before the names of arrays that a serializer adds."""
+
+
+def _columns(serializer: Serializer) -> dict[str, Array]:
+    return {**COLUMNS, **{f"{OWN}{one.name}": one for one in serializer.arrays}}
+
+
+def _features(columns: Mapping[str, Array]) -> Features:
+    kept = {name: ArrowSequence(Value(one.dtype)) if one.axes else Value(one.dtype) for name, one in columns.items()}
+    about = {"place": Value("int32"), "example_id": Value("string"), "failure": Value("string")}
+    return Features({**about, **kept})  # the place is that among the examples
 
 
 class EncodedSplit:
     """Encodings of a split in the order of its examples, whatever the order in the file; memory-mapped.
 
+    Args:
+        dataset: a row for each example.
+        columns: the arrays of an encoding.
+
     Attributes:
         cuts: what was cut from each table, [N, 4], see `CUTS`; [0, 4] where the serializer does not count.
     """
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, columns: Mapping[str, Array] = COLUMNS) -> None:
+        self._columns = columns
         order = np.argsort(list(dataset["place"]))
         names, failures = list(dataset["example_id"]), list(dataset["failure"])
         self.example_ids: list[str] = [names[row] for row in order]
@@ -75,10 +85,11 @@ class EncodedSplit:
     def __getitem__(self, index: int) -> TableEncoding:
         """The encoding at `index`, counting only examples that could be encoded."""
         row = self._dataset[self.rows[index]]
-        known = {name: row[name] for name, one in COLUMNS.items() if _is_known(one, row[name])}
-        for name in [name for name in known if len(COLUMNS[name].axes) > 1]:
-            known[name] = known[name].reshape(_shape(COLUMNS[name].axes, known[name].size, known))
-        return TableEncoding(example_id=row["example_id"], **known)
+        known = {name: row[name] for name, one in self._columns.items() if _is_known(one, row[name])}
+        for name in [name for name in known if len(self._columns[name].axes) > 1]:
+            known[name] = known[name].reshape(_shape(self._columns[name].axes, known[name].size, known))
+        more = {self._columns[name]: known.pop(name) for name in [*known] if name.startswith(OWN)}
+        return TableEncoding(example_id=row["example_id"], **known, more=more)
 
 
 def _is_known(one: Array, value: Any) -> bool:  # noqa: ANN401 - an array or a number
@@ -102,7 +113,9 @@ def encode_split(examples: Sequence[TableExample], serializer: Serializer, folde
     Raises:
         DataError: the folder cannot be written.
     """
-    path = folder.expanduser() / f"{digest_of(examples, f'{serializer.fingerprint}|{list(FEATURES)}')}.arrow"
+    columns = _columns(serializer)
+    maker = f"{serializer.fingerprint}|{columns}|{_own_code({type(serializer), *map(type, examples)})}"
+    path = folder.expanduser() / f"{digest_of(examples, maker)}.arrow"
     if not path.exists():
         try:
             _write(examples, serializer, path, name)
@@ -112,18 +125,19 @@ def encode_split(examples: Sequence[TableExample], serializer: Serializer, folde
                 where=str(path.parent),
                 remedy="Free space or choose another folder with paths.cache=...",
             ) from error
-    return EncodedSplit(Dataset.from_file(str(path)))
+    return EncodedSplit(Dataset.from_file(str(path)), columns)
 
 
 def _write(examples: Sequence[TableExample], serializer: Serializer, path: Path, name: str) -> None:
     disable_progress_bars()
-    with replacing(path) as partial, ArrowWriter(path=str(partial), features=FEATURES) as writer:
+    with replacing(path) as partial, ArrowWriter(path=str(partial), features=_features(_columns(serializer))) as writer:
         for row in _rows(examples, serializer, name):
             writer.write(row)
         writer.finalize()
 
 
 def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -> Iterator[dict[str, Any]]:
+    columns = _columns(serializer)
     with tqdm(total=len(examples), desc=f"encoding {name}", unit="examples", delay=0.5, disable=None) as bar:
         order = _by_table(examples)
         for start in range(0, len(order), CHUNK):
@@ -132,7 +146,7 @@ def _rows(examples: Sequence[TableExample], serializer: Serializer, name: str) -
             for place, encoding in zip(places, serializer.encode(chunk), strict=True):
                 named = {"place": place, "example_id": encoding.example_id}
                 reason = encoding.reason if isinstance(encoding, EncodingFailure) else ""
-                yield {**named, "failure": reason, **{n: _written(one, encoding, n) for n, one in COLUMNS.items()}}
+                yield {**named, "failure": reason, **{n: _written(one, encoding, n) for n, one in columns.items()}}
             bar.update(len(chunk))
 
 
@@ -144,7 +158,9 @@ def _by_table(examples: Sequence[TableExample]) -> list[int]:
 
 def _written(one: Array, encoding: TableEncoding | EncodingFailure, name: str) -> np.ndarray | float:
     """What is written of an array: flat values, or a number; those of files may be narrower."""
-    values = getattr(encoding, name, None)
+    values: Any = None
+    if isinstance(encoding, TableEncoding):
+        values = encoding.more.get(one) if one.name else getattr(encoding, name)
     if not one.axes:
         return one.fill if values is None else values
     dtype = np.float32 if one.is_float else np.int32
@@ -195,3 +211,12 @@ def _code() -> str:
         for path in sorted(Path(str(package.__file__)).parent.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _own_code(kinds: Collection[type]) -> str:
+    """A digest of the modules, outside of this package, that serializers and kinds of examples are defined in."""
+    names = {base.__module__ for kind in kinds for base in kind.__mro__}
+    known = (sys.stdlib_module_names, {mate_cli.__name__})
+    own = sorted(name for name in names if not any(name.partition(".")[0] in some for some in known))
+    files = [getattr(sys.modules[name], "__file__", None) for name in own]
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files if file)).hexdigest()

@@ -24,7 +24,12 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         A batch [B, T]; padding is what each array declares.
     """
     length = max(len(encoding) for encoding in encodings)
-    fields: dict[str, Any] = {name: _padded(name, one, encodings, length) for name, one in SHARED_ARRAYS.items()}
+    fields: dict[str, Any] = {
+        name: _padded(one, [getattr(encoding, name) for encoding in encodings], encodings, length)
+        for name, one in SHARED_ARRAYS.items()
+    }
+    own = dict.fromkeys(one for encoding in encodings for one in encoding.more)
+    more = {one: _padded(one, [encoding.more.get(one) for encoding in encodings], encodings, length) for one in own}
     mask = np.zeros((len(encodings), length), np.int64)
     for row, encoding in enumerate(encodings):
         mask[row, : len(encoding)] = 1
@@ -37,13 +42,13 @@ def collate(encodings: Sequence[TableEncoding], *, reset_positions: bool, max_po
         position_ids=positions,
         attention_mask=torch.from_numpy(mask),
         example_ids=tuple(encoding.example_id for encoding in encodings),
+        more={one: values for one, values in more.items() if values is not None},
     )
 
 
-def _padded(name: str, one: Array, encodings: Sequence[TableEncoding], length: int) -> torch.Tensor | None:
+def _padded(one: Array, found: Sequence[Any], encodings: Sequence[TableEncoding], length: int) -> torch.Tensor | None:
     """An array of all examples, with `fill` where one lacks it; None where all do, but for numbers."""
     dtype = np.float32 if one.is_float else np.int64
-    found = [getattr(encoding, name) for encoding in encodings]
     if not one.axes:
         return torch.from_numpy(np.array([one.fill if value is None else value for value in found], dtype))
     if found[0] is None and all(own is None for own in found):

@@ -6,13 +6,13 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from pydantic import Field
 
 from mate_cli.tables.example import TableExample
-from mate_cli.tokenization.layout import TableEncoding
+from mate_cli.tokenization.layout import Array, TableEncoding
 from mate_cli.tokenization.vocabulary import Vocabulary
 
 Label = str
@@ -77,6 +77,10 @@ class Serializer(ABC):
         max_tokens: the longest encoding.
         reset_positions: positions restart in every cell; only noted here, for whoever makes batches.
     """
+
+    arrays: ClassVar[Sequence[Array]] = ()
+    """Arrays that its encodings have beside the fields of `TableEncoding`, each with a name: what `TableEncoding.more`
+    holds, and a batch then has in `TableBatch.more`."""
 
     tokenizer: Vocabulary
     _: KW_ONLY
