@@ -149,9 +149,9 @@ def look_at_services() -> Iterator[Finding]:
         yield Finding("hub", f"cannot be reached ({error})", NOTE, remedy)
     known = os.environ.get("WANDB_API_KEY") or "api.wandb.ai" in _read(Path("~/.netrc").expanduser())
     if known:
-        yield Finding("W&B", "an account is set; runs are logged offline unless you type logger.mode=online")
+        yield Finding("W&B", "an account is set; runs are logged offline unless you type logger.wandb.mode=online")
     else:
-        yield Finding("W&B", "no account", NOTE, "Runs are logged offline: type wandb login, then logger.mode=online")
+        yield Finding("W&B", "no account", NOTE, "Runs are logged offline: type wandb login, then logger.wandb.mode=online")
 
 
 def _read(path: Path) -> str:
