@@ -151,7 +151,8 @@ def look_at_services() -> Iterator[Finding]:
     if known:
         yield Finding("W&B", "an account is set; runs are logged offline unless you type logger.wandb.mode=online")
     else:
-        yield Finding("W&B", "no account", NOTE, "Runs are logged offline: type wandb login, then logger.wandb.mode=online")
+        remedy = "Runs are logged offline: type wandb login, then logger.wandb.mode=online"
+        yield Finding("W&B", "no account", NOTE, remedy)
 
 
 def _read(path: Path) -> str:
