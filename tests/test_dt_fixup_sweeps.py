@@ -1,16 +1,16 @@
 """Sweeps of the DT-Fixup paper train the rows of its tables: depths, rates, warm-up, first weights, sizes."""
 
 import itertools
-import shlex
 
 import pytest
 import torch
-from configurations import composed
-from omegaconf import OmegaConf
+import yaml
+from configurations import composed, sweep_jobs
 
 from mate_cli.attention.backends.sdpa import Sdpa
 from mate_cli.cli.config_dir import config_dir
 from mate_cli.lit_modules.sql_parsing import SqlParsing
+from mate_cli.models.base.task_context import TaskContext
 from mate_cli.models.layers.extra import Extra
 from mate_cli.models.relation_aware import RelationAware
 
@@ -18,21 +18,12 @@ ROBERTA_PIECES = 50265
 LARGE = ("roberta", "FacebookAI/roberta-large", "large", 1e-5)
 
 
-def choices(key, value):
-    """What a parameter of a sweep may be, in words."""
-    if key != "row":
-        return [[f"{key}={one.strip()}"] for one in str(value).split(",")]
-    rows = value if isinstance(value, list) else [row.strip().strip("'") for row in value.split("',")]
-    return [shlex.split(row) for row in rows]
-
-
 def jobs(sweep, *more):
     """The configurations of a sweep, one for each seed's job."""
-    parameters = OmegaConf.to_container(OmegaConf.load(config_dir() / "sweep" / f"{sweep}.yaml").hydra.sweeper.params)
-    seeds = str(parameters.pop("seed", "1")).split(",")
-    assert seeds == (["1"] if sweep == "dt_fixup_grid" else ["1", "2", "3", "4", "5"])
-    product = itertools.product(*(choices(key, value) for key, value in parameters.items()))
-    return [composed(config_dir(), "train", [*itertools.chain(*words), *more]) for words in product]
+    file = config_dir() / "sweep" / f"{sweep}.yaml"
+    seeds = str(yaml.safe_load(file.read_text(encoding="utf-8"))["hydra"]["sweeper"]["params"].get("seed", "1"))
+    assert seeds == ("1" if sweep == "dt_fixup_grid" else "1,2,3,4,5")
+    return [composed(config_dir(), "train", [*words, *more]) for words in sweep_jobs(file, ["seed=1"])]
 
 
 def row(config):
@@ -124,6 +115,6 @@ def test_the_parser_has_as_many_layers_and_parameters_as_the_paper_says():
         encoder = RelationAware(
             config.model.size, attention=Sdpa(), vocab_size=ROBERTA_PIECES, extra=Extra(**options), pooler=False
         )
-        task = SqlParsing(encoder)
+        task = SqlParsing(TaskContext(encoder))
     assert len(encoder.encoder.layers) == len(encoder.extra.encoder.layers) == 24
     assert sum(parameter.numel() for parameter in task.parameters()) == pytest.approx(380e6, rel=0.02)

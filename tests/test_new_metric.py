@@ -114,7 +114,7 @@ def test_a_model_card_names_it_as_the_hub_does():
 
 
 def test_weights_and_searches_go_by_it(tmp_path):
-    checkpoints = Checkpoints(RunFolder(tmp_path), "dev/surprise", every_steps=1, patience=None)
+    checkpoints = Checkpoints(RunFolder(tmp_path), "dev/surprise", every_steps=1)
     assert checkpoints.spec.is_better(0.25, 0.5)
     assert not checkpoints.spec.is_better(math.nan, 0.5)
     result = result_of("dev/surprise", {"dev/surprise": 0.25, "dev/f1": 0.5})

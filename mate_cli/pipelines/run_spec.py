@@ -60,7 +60,7 @@ class Stage:
 
     def document(self) -> dict[str, Any]:
         """Return its part of config.yaml: its values and where they come from."""
-        origin = {**asdict(self.names), "overrides": self.overrides, "shared": self.shared, "trust": [*self.trust]}
+        origin = {**asdict(self.names), "overrides": [*self.overrides], "shared": self.shared, "trust": [*self.trust]}
         return {**self.values(), ORIGIN: origin}
 
 
@@ -108,7 +108,8 @@ class RunSpec:
         """Return what config.yaml holds: the values, and where they come from."""
         origin = {
             **asdict(self.names),
-            **{key: getattr(self, key) for key in ("overrides", "settings", "resume", "name")},
+            **{key: [*getattr(self, key)] for key in ("overrides", "settings")},  # YAML would write one list once
+            **{key: getattr(self, key) for key in ("resume", "name")},
             "stage": "" if self.system else self.last.name,
             "taken": {word: [*names] for word, names in self.taken.items()},
         }

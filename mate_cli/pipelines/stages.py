@@ -60,8 +60,6 @@ def train_spec(spec: RunSpec, folder: RunFolder, *, is_stage: bool = False) -> R
         KeyboardInterrupt: the user asked to stop; the state is saved.
     """
     system: System | None = instantiate(spec.system) if spec.system else None
-    if system:
-        system.check([stage.name for stage in spec.stages])
     spec = replace(spec, stages=tuple(replace(stage, config=filled_in(stage.config)) for stage in spec.stages))
     run = Run.of(*begin(spec, folder))
     try:

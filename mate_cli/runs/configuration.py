@@ -18,7 +18,6 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     ValidationError,
-    model_validator,
 )
 
 from mate_cli.errors import ConfigError, RunError, known_cause
@@ -67,12 +66,6 @@ class Hardware(Section):
     micro_batch: PositiveInt
     workers: NonNegativeInt | None
     threads: PositiveInt | None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_strategy(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is to be read
-        """Runs of earlier versions name how their processes shared the weights, which is always the same now."""
-        return {name: values[name] for name in values if name != "strategy"} if isinstance(values, dict) else values
 
     def find_accelerator(self) -> str:
         """The kind of device that is meant: for `auto` the fastest that is here."""
@@ -190,13 +183,6 @@ def read_parts(folder: Path, trust: Sequence[str] = ()) -> dict[str, Any]:
     return values
 
 
-def as_today(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a finished run without those that earlier versions had for its training alone."""
-    known = {name: value for name, value in dict(values.get("trainer") or {}).items() if name in Trainer.model_fields}
-    logger = values.get("logger") or {}
-    return {**values, "trainer": known, "logger": {} if "kind" in logger else logger}
-
-
 def build_part(node: Node, given: Mapping[str, Any], where: str) -> Any:  # noqa: ANN401 - whatever the node names
     """Build what a node names; what it leaves open or null is given by name where the class takes it.
 
@@ -223,7 +209,7 @@ def load_config(folder: Path, trust: Sequence[str] = ()) -> RunConfig:
         RunError: the file is missing, damaged, or not of one run.
         TrustError: it names something to build that is neither ours nor trusted.
     """
-    values = as_today(read_parts(folder, trust))
+    values = read_parts(folder, trust)
     try:
         return RunConfig.model_validate({key: values[key] for key in RunConfig.model_fields if key in values})
     except ValidationError as error:

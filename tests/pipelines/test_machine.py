@@ -11,7 +11,6 @@ from mate_cli.pipelines.assembly import use_machine
 from mate_cli.pipelines.machine import device_of, fill_in, filled_in
 from mate_cli.pipelines.placement import placement
 from mate_cli.pipelines.run import peak_memory_mb
-from mate_cli.runs.configuration import Hardware
 
 
 def profile(*words):
@@ -52,11 +51,6 @@ def test_on_a_cpu_auto_computes_what_the_profile_of_cpus_does():
     auto, cpu = (fill_in(profile(f"hardware={name}")) for name in ("auto", "cpu"))
     assert auto.model_copy(update={"tf32": cpu.tf32}) == cpu
     assert filled_in(run_config(SMALL)).hardware == auto  # it is the default, and a run keeps what it found
-
-
-def test_a_run_that_names_a_strategy_is_read():
-    old = {**profile("hardware=cpu").model_dump(), "strategy": "auto"}
-    assert Hardware.model_validate(old) == profile("hardware=cpu")
 
 
 def test_tf32_is_a_key_of_the_profile():

@@ -177,6 +177,5 @@ def test_config_values_read_as_yaml_writes_them(tmp_path):
         "b": "null",
         "c": "true",
         "d": "[x,null]",
-        "e": "{}",
         "f": "1",
     }

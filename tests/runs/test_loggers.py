@@ -76,7 +76,11 @@ def test_the_dashboard_can_group_filter_and_tell_runs_apart(tmp_path, monkeypatc
     seen = {}
     monkeypatch.setattr(wandb, "init", lambda **arguments: seen.update(arguments) or MagicMock())
     run = RunRecord(
-        command="train", overrides=["init=bert", "seed=7"], seed=7, **{**NAMES, "model": "mate", "init": ""}
+        command="train",
+        overrides=["init=bert", "seed=7"],
+        settings=["init=bert"],
+        seed=7,
+        **{**NAMES, "model": "mate", "init": ""},
     )
     wandb_logger(RunFolder(tmp_path), run, CONFIG, tags=["y" * 80])
     assert (seen["group"], seen["name"], seen["job_type"]) == ("x · init=bert", "x · init=bert · seed 7", "x")

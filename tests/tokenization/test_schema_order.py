@@ -105,7 +105,7 @@ def test_neither_processes_nor_sizes_of_micro_batches_change_an_order(tmp_path):
 def test_what_is_evaluated_and_measured_stands_in_the_order_of_the_schema(tmp_path):
     data = data_module(tmp_path, shuffle=True)
     plain = {one.example_id: tuple(one.input_ids.tolist()) for one in data.serializer.encode(examples())}
-    for batches in (data.val_dataloader(), data.every_batch()):
+    for batches in (data.loader("dev"), data.every_batch()):
         assert dict(texts(batches)) == plain
 
 

@@ -22,6 +22,11 @@ def check(spec: RunSpec) -> None:
     """
     check_quickly(spec)
 
+    if spec.system:
+        from hydra.utils import instantiate
+
+        instantiate(spec.system).check([stage.name for stage in spec.stages])
+
     from mate_cli.cli.config.validate import target_problems
     from mate_cli.pipelines.assembly import check_label  # loads torch, which takes seconds
     from mate_cli.pipelines.trainer import check_trainer

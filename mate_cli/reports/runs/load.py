@@ -15,7 +15,8 @@ from typing import Any, TypeGuard
 
 from mate_cli.errors import RunError
 from mate_cli.files.door import short_reason
-from mate_cli.files.plain import MAX_SIZE, open_file, read_yaml
+from mate_cli.files.plain import MAX_SIZE, open_file
+from mate_cli.runs.configuration import read_settings
 from mate_cli.runs.record import read_entries
 
 RETIRED = ("trainer.early_stopping",)
@@ -258,7 +259,7 @@ def read_flat_config(file: Path, warnings: list[str]) -> dict[str, str]:
 @lru_cache(maxsize=1024)
 def _settings(file: Path, changed: int, size: int) -> Mapping[str, str]:
     """Reads a file once for as long as it stays the same: YAML is slow, and watching reads it again and again."""
-    found = dict(flat_settings(read_yaml(file, RunError, "")))
+    found = dict(flat_settings(read_settings(file.parent)))
     return {key: value for key, value in found.items() if not (key.endswith(RETIRED) and value == "null")}
 
 
