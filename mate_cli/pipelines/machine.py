@@ -5,6 +5,7 @@ import torch
 from mate_cli.errors import ConfigError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware, RunConfig
+from mate_cli.runs.devices import find_accelerator
 
 GPU_WORKERS = 2
 """Loading processes of a GPU when the profile leaves their number open: one fills the queue while another works."""
@@ -20,7 +21,7 @@ def fill_in(hardware: Hardware, *, moved: bool = False) -> Hardware:
     Raises:
         ConfigError: the machine has no such device, or it cannot compute in this precision.
     """
-    accelerator = hardware.find_accelerator()
+    accelerator = find_accelerator(hardware)
     if accelerator == "gpu" and not torch.cuda.is_available():
         raise ConfigError("torch sees no GPU here", where="hardware.accelerator", remedy="Use hardware=cpu")
     workers = hardware.workers

@@ -67,16 +67,6 @@ class Hardware(Section):
     workers: NonNegativeInt | None
     threads: PositiveInt | None
 
-    def find_accelerator(self) -> str:
-        """The kind of device that is meant: for `auto` the fastest that is here."""
-        import torch
-
-        if self.accelerator != "auto":
-            return self.accelerator
-        if torch.cuda.is_available():
-            return "gpu"
-        return "mps" if torch.backends.mps.is_available() else "cpu"
-
 
 def _checked_name(name: str) -> str:
     if not 0 < len(name) <= 128 or set("/\\#?%:") & set(name) or not name.isprintable():

@@ -22,6 +22,7 @@ from mate_cli import errors
 from mate_cli.errors import ConfigError, MateError, RunError
 from mate_cli.runs import ranks
 from mate_cli.runs.configuration import Hardware
+from mate_cli.runs.devices import find_accelerator
 from mate_cli.runs.record import RunFolder
 
 TIMEOUT = timedelta(hours=2)
@@ -268,7 +269,7 @@ def check_processes(hardware: Hardware, environment: Mapping[str, str]) -> None:
             "Put srun in front (to submitit, give hydra.launcher.nodes and hydra.launcher.tasks_per_node), or use 1"
         )
         raise ConfigError(problem, where="hardware.nodes", remedy=remedy)
-    accelerator = hardware.find_accelerator()
+    accelerator = find_accelerator(hardware)
     if accelerator == "mps" and hardware.devices > 1:
         raise ConfigError("there is one device of this kind", where="hardware.devices", remedy="Use 1")
     if accelerator == "gpu" and hardware.devices > 1 and (seen := torch.cuda.device_count()) < hardware.devices:

@@ -1,4 +1,4 @@
-"""The configuration of finished runs, those of earlier versions among them."""
+"""The configuration of finished runs."""
 
 import pytest
 from configurations import run_config
@@ -8,24 +8,12 @@ from mate_cli.files.plain import to_yaml
 from mate_cli.runs.configuration import load_config
 from mate_cli.runs.folders import first_difference
 
-EARLIER = {"kind": "wandb", "mode": "offline", "project": "mate", "entity": None, "group": None, "tags": []}
-
 
 def written(folder, **changed):
     """The values of a run as its folder holds them."""
     values = run_config(["experiment=quickstart_cells"]).model_dump(mode="json") | changed
     (folder / "config.yaml").write_text(to_yaml(values))
     return values
-
-
-def test_a_run_of_an_earlier_version_is_read_and_resumed(tmp_path):
-    today = written(tmp_path)
-    trainer = {name: value for name, value in today["trainer"].items() if name != "options"}
-    earlier = {**today, "logger": EARLIER, "trainer": {**trainer, "early_stopping": None}}
-    del earlier["callbacks"]
-    (tmp_path / "config.yaml").write_text(to_yaml(earlier))
-    assert load_config(tmp_path).trainer.batch_size == today["trainer"]["batch_size"]
-    assert first_difference(tmp_path, today) is None
 
 
 def test_a_run_is_resumed_with_its_callbacks(tmp_path):

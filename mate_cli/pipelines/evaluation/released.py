@@ -21,6 +21,7 @@ from mate_cli.pipelines.inference.checkpoint import open_checkpoint
 from mate_cli.pipelines.run import Run, recorded
 from mate_cli.pipelines.summary import results_table
 from mate_cli.runs.configuration import ModelConfig
+from mate_cli.runs.devices import find_accelerator
 from mate_cli.runs.folders import new_folder
 from mate_cli.runs.record import RunFolder, RunRecord
 from mate_cli.tables.example import TableExample
@@ -93,7 +94,7 @@ def _record(name: str, data: Mapping[str, Any], splits: Sequence[str], parts: Pa
         seed=config.seed,
     )
     record.parameters = sum(parameter.numel() for parameter in parts.task.parameters())
-    record.device = config.hardware.find_accelerator()
+    record.device = find_accelerator(config.hardware)
     record.facts = {**parts.data.facts}
     return record
 
