@@ -79,9 +79,13 @@ def start(spec: RunSpec) -> int:
         MateError: something the user can mend.
     """
     from mate_cli.cli.commands.run import execute
-    from mate_cli.cli.config.check import check
+    from mate_cli.cli.config.check import check_parts, check_quickly
+    from mate_cli.runs.names import configuration_name
 
-    check(spec)
+    check_quickly(spec)
+    stages = f": {', '.join(stage.name.replace('_', ' ') for stage in spec.stages)}" if spec.before else ""
+    print(f"{configuration_name(spec.names.experiment, spec.settings)}{stages}", flush=True)  # torch takes seconds
+    check_parts(spec)
     return execute(spec, None, spec.own_modules())
 
 

@@ -21,16 +21,23 @@ def check(spec: RunSpec) -> None:
         MateError: naming the key and the remedy.
     """
     check_quickly(spec)
+    check_parts(spec)
 
-    if spec.system:
-        from hydra.utils import instantiate
 
-        instantiate(spec.system).check([stage.name for stage in spec.stages])
+def check_parts(spec: RunSpec) -> None:
+    """Refuse parts that do not fit their classes or each other; loads torch, which takes seconds.
+
+    Raises:
+        ConfigError: naming the key and the remedy.
+    """
+    from hydra.utils import instantiate
 
     from mate_cli.cli.config.validate import target_problems
-    from mate_cli.pipelines.assembly import check_label  # loads torch, which takes seconds
+    from mate_cli.pipelines.assembly import check_label
     from mate_cli.pipelines.trainer import check_trainer
 
+    if spec.system:
+        instantiate(spec.system).check([stage.name for stage in spec.stages])
     for stage in spec.stages:
         if stage.run:
             continue

@@ -59,23 +59,34 @@ def _annotations(node: ast.ClassDef) -> dict[str, ast.expr]:
     return {ast.unparse(part.target): part.annotation for part in fields}
 
 
-def _evaluated(annotations: Mapping[str, ast.expr], names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _evaluated(annotations: Mapping[str, ast.expr], names: _Names) -> Iterator[tuple[str, Any]]:
     for key, annotation in annotations.items():
         with contextlib.suppress(NameError, TypeError, AttributeError):
             yield key, eval(ast.unparse(annotation), {"__builtins__": {}}, names)
 
 
-@functools.cache
-def _names(module: str) -> dict[str, Any]:
-    """The types that a module can name: known ones, and those that it or a module of ours defines of these."""
-    found, tree = dict(KNOWN), _tree(module)
-    for node in tree.body if tree else ():
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mate_cli."):
-            theirs = _names(str(node.module))
-            found |= {one.asname or one.name: theirs[one.name] for one in node.names if one.name in theirs}
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found |= dict(_evaluated({node.targets[0].id: node.value}, found))
-    return found
+class _Names(dict[str, Any]):
+    """The types that a module can name: known ones, and those that it or a module of ours defines of these.
+
+    Modules that it imports from are read when one of their names is asked for.
+    """
+
+    def __init__(self, module: str) -> None:
+        super().__init__(KNOWN)
+        self._tree = _tree(module)
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a type
+        for node in self._tree.body if self._tree else ():
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mate_cli."):
+                for one in node.names:
+                    if (one.asname or one.name) == name:
+                        return _names(str(node.module))[one.name]
+            elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                return dict(_evaluated({name: node.value}, self))[name]
+        raise KeyError(name)
+
+
+_names = functools.cache(_Names)
 
 
 def _home(module: str, name: str) -> str:
