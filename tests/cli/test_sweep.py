@@ -88,6 +88,14 @@ def test_a_sweep_outlives_its_failures_and_resume_completes_it(tmp_path, capsys,
     assert records(tmp_path)[1] == after[1]
 
 
+@pytest.mark.long
+def test_a_job_that_is_refused_by_its_network_leaves_nothing_but_its_reason(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert sweep(tmp_path, "seed=1", "encoding.max_tokens=600") == 1
+    assert "encoding.max_tokens=600 exceeds the 512 positions of this network" in capsys.readouterr().out
+    assert not list(tmp_path.glob("train/**/record.json"))
+
+
 def test_a_run_that_another_process_trains_is_left_alone(tmp_path, capsys):
     folder, _ = prepare_run(resolve([*SMALL, f"paths.outputs={tmp_path}"]))
     running = json.loads((folder.path / "record.json").read_text())

@@ -139,7 +139,7 @@ def follow_job(
     # A file, not a pipe: a killed process may leave children behind that would keep a pipe open.
     errors.unlink(missing_ok=True)  # it may be a link
     with (
-        errors.open("xb") as file,
+        errors.open("x+b") as file,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=file, start_new_session=True) as process,
     ):
         begun(f"{platform.node()} {process_name(process.pid)}")
@@ -149,8 +149,8 @@ def follow_job(
             process.kill()
             process.wait()
             raise
-        file.flush()
-    said = errors.read_text(encoding="utf-8", errors="replace") if errors.exists() else ""
+        file.seek(0)  # a run that was refused has taken its folder away, and this file with it
+        said = file.read().decode(errors="replace")
     if code:
         sys.stderr.write(said)
     reason = end_reason(code, said)
