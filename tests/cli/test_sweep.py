@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -146,7 +147,7 @@ def test_a_search_in_the_wrong_direction_trains_nothing(tmp_path, capsys, monkey
     if not installed("optuna"):
         pytest.skip('not installed: pip install "mate-cli[sweeps]"')
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr(CellSelection, "monitor", monitor)
+    monkeypatch.setattr(CellSelection, "spec", replace(CellSelection.spec, monitor=monitor))
     monkeypatch.setattr("mate_cli.cli.sweeps.jobs.follow_job", lambda folder, *_: (folder.read_record(), ""))
     words = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=1", "hydra.sweeper.n_jobs=1", "seed=choice(3,4)"]
     assert sweep(tmp_path, *words, f"hydra.sweeper.direction={asked}") == 2
@@ -235,7 +236,7 @@ def test_a_sweep_over_what_only_a_stage_has(jobs):
 
 @pytest.mark.long
 def test_jobs_of_several_experiments_and_deletions(jobs):
-    words = ["experiment=quickstart_cells,quickstart", "task.keep=5", "~optimizer.weight_decay", "+model.extra=1"]
+    words = ["experiment=quickstart_cells,quickstart", "task.keep=5", "~optimizer.weight_decay", "++optimizer.eps=1e-7"]
     assert main(["train", "-m", *words]) == 0
     assert jobs == [[experiment, *words[1:]] for experiment in ("experiment=quickstart_cells", "experiment=quickstart")]
 

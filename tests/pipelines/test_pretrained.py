@@ -151,7 +151,7 @@ def test_a_stage_that_was_interrupted_goes_on(chain, tmp_path, monkeypatch, caps
     monkeypatch.undo()
     (folder,) = tmp_path.glob("train/hybridqa_mate_from_scratch/*")
     assert [record(folder / name)["status"] for name in (".", "masked_lm")] == ["interrupted"] * 2
-    advice = [line for line in capsys.readouterr().out.splitlines() if "type the same again" in line]
+    advice = [line for line in capsys.readouterr().out.splitlines() if "type mate run" in line]
     assert advice == [f"interrupted; to go on, type mate run {folder}"]  # the whole, not the stage
     assert not (folder / "questions").exists()
     assert main([*words, "resume=last"]) == 0
