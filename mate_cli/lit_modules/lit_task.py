@@ -38,6 +38,7 @@ class LitTask(pl.LightningModule):
         super().__init__()
         self.task, self.optimization, self.development = task, optimization, development
         self._losses: list[torch.Tensor] = []
+        self.register_load_state_dict_pre_hook(_name_below_task)
 
     def state_dict(self, *args: Any, **options: Any) -> dict[str, Any]:
         """The weights of the task."""
@@ -104,6 +105,12 @@ class LitTask(pl.LightningModule):
         """Let the backends count on."""
         for backend, counts in zip(self.task.encoder.backends, checkpoint[COUNTS], strict=True):
             backend.count_on(counts)
+
+
+def _name_below_task(module: torch.nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Give weights the names that torch looks for where a module around this one is loaded, as an average of it is."""
+    for name in [name for name in state if name.startswith(prefix) and not name.startswith(f"{prefix}task.")]:
+        state[f"{prefix}task.{name.removeprefix(prefix)}"] = state.pop(name)
 
 
 class LitData(pl.LightningDataModule):

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from mate_cli import __version__
 from mate_cli.cli import app
-from mate_cli.cli.commands import train
+from mate_cli.cli.commands import run, train
 from mate_cli.cli.sweeps import jobs as sweep_jobs
 from mate_cli.errors import ConfigError
 
@@ -158,7 +158,7 @@ STAGE_MISTAKES = {
 def test_stages_are_checked_before_the_first_one_runs(override, monkeypatch, tmp_path, capsys):
     seen = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(train, "start", seen.append)
+    monkeypatch.setattr(run, "execute", lambda *given: seen.append(given))
     assert app.main(["train", "experiment=quickstart", f"stages.span_reading.overrides=['{override}']"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"error: {STAGE_MISTAKES[override]}"
     assert seen == []

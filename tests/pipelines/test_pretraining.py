@@ -1,6 +1,7 @@
 """Pre-training as typed: a run, one that is interrupted and resumed, and fine-tuning from its weights."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import forked_commands
@@ -66,7 +67,7 @@ def test_a_run_says_what_it_learnt_from_and_how_well(run):
 
 @pytest.mark.long
 def test_less_is_better_where_the_monitored_metric_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(MaskedLM, "monitor", "dev/perplexity")
+    monkeypatch.setattr(MaskedLM, "spec", replace(MaskedLM.spec, monitor="dev/perplexity"))
     assert (
         pretrain(tmp_path, "callbacks=early_stopping", "callbacks.early_stopping.patience=1", "trainer.val_every=0.2")
         == 0

@@ -86,8 +86,14 @@ def execute(spec: RunSpec, folder: RunFolder | None, trust: Sequence[str]) -> in
         return train_in_processes(
             folder, [sys.executable, "-m", "mate_cli", "run", str(folder.path), *options], hardware
         )
-    from mate_cli.pipelines.stages import train_spec
+    from mate_cli.pipelines.stages import train_spec  # first: whoever is stopped before it has a folder leaves none
 
     with join_processes(hardware):
-        train_spec(spec, folder or ranks.from_first(lambda: prepare_run(spec)[0]))
+        folder = folder or ranks.from_first(lambda: prepare_run(spec)[0])
+        try:
+            train_spec(spec, folder)
+        except KeyboardInterrupt:
+            if ranks.is_first():
+                folder.complete_records("interrupted", "stopped by the user or the scheduler")
+            raise
     return 0

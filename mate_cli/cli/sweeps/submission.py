@@ -51,6 +51,20 @@ def printing_script(words: Sequence[str]) -> Iterator[None]:
         yield
 
 
+def start_tracker() -> None:
+    """Start the process that watches over those of joblib so that a hang-up of the terminal does not end it.
+
+    Ended before them, it would print a traceback for each of their locks.
+    """
+    from joblib.externals.loky.backend import resource_tracker  # type: ignore[import-untyped]
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what is started inherits it
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @contextmanager
 def quiet_controllers() -> Iterator[None]:
     """Let processes of `submitit_local` that watch over jobs not hear Ctrl-C, on which they print tracebacks.

@@ -159,7 +159,7 @@ def run_sweep(words: Sequence[str]) -> int:
     Raises:
         MateError: there is no sweep, for the configuration is wrong.
     """
-    from mate_cli.cli.sweeps.submission import no_slurm, quiet_controllers
+    from mate_cli.cli.sweeps.submission import no_slurm, quiet_controllers, start_tracker
     from mate_cli.cli.sweeps.sweep_summary import all_well, common_mistake, print_summary
 
     typed = [Override.parse(word) for word in words]
@@ -173,6 +173,8 @@ def run_sweep(words: Sequence[str]) -> int:
             assert hydra is not None
             config = hydra.compose_config(COMMAND, settings, RunMode.MULTIRUN)
             jobs = claim_folder(config)
+            if "joblib" in str(config.hydra.launcher.get("_target_")):
+                start_tracker()
             varied = texts(word for word in typed if not word.is_below("hydra", "sweep"))
             make_sweeper(config, jobs, settings, {word.key for word in typed}).sweep(varied)
     except (MateError, HydraException, OmegaConfBaseException):

@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from mate_cli.cli.sweeps.stopping import is_stopped
 from mate_cli.errors import RunError
 from mate_cli.files.plain import load_json, read_yaml
 from mate_cli.reports.format import plural
@@ -47,6 +48,8 @@ def read_job(file: Path) -> SweepJob:
     note = load_json(file)
     folder = Path(note["folder"]) if note["folder"] else None
     lost = {"status": note.get("status", "failed"), "reason": note["reason"] or "its worker was lost"}
+    if is_stopped(file.parent) and not (folder or note["reason"]):
+        lost = {"status": "interrupted", "reason": "the sweep was stopped before it began"}
     record: dict[str, Any] = read_record(folder) if folder else lost
     status, reason = record.get("status", "unknown"), record.get("reason") or ""
     if folder and is_dead(folder, record):
