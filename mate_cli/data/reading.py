@@ -12,9 +12,6 @@ from mate_cli.data.tfidf_ranking import tfidf_cell_rankings
 from mate_cli.tables.example import Answer, TableExample
 from mate_cli.tables.table import Cell, Table
 from mate_cli.tokenization.expansion import SentenceIndex
-from mate_cli.tokenization.hybrider.distances import OverlapDistance
-from mate_cli.tokenization.hybrider.nodes import page_sentences
-from mate_cli.tokenization.hybrider.targets import page_context
 
 
 def reading_example(example: TableExample, row: int, column: int, example_id: str | None = None) -> TableExample:
@@ -41,6 +38,9 @@ def nearest_page(table: Table, question: str) -> str | None:
     Sentences are compared by TF-IDF of words and pairs of words; where none shares a word with the question, by
     their longest common substring. The first of equally near ones counts.
     """
+    from mate_cli.tokenization.hybrider.distances import OverlapDistance
+    from mate_cli.tokenization.hybrider.nodes import page_sentences
+
     pages = [(link, sentence) for link, text in table.passages.items() for sentence in page_sentences(text)]
     found = [sentence for _, sentence in pages]
     scores = SentenceIndex(found).scores(question)
@@ -56,6 +56,8 @@ def page_example(example: TableExample, link: str, example_id: str | None = None
 
     Source: wenhuchen/HybridQA, stage 3.
     """
+    from mate_cli.tokenization.hybrider.targets import page_context
+
     rows = ((Cell(page_context(example.table, link)),),)
     table = Table(f"{example.table.table_id}{link}", (Cell(""),), rows)
     answer = example.answer and Answer(example.answer.texts, ((0, 0),), example.answer.source)
